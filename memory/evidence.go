@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Anchor pins what a piece of evidence rests on.
+type Anchor struct {
+	URI     string `json:"uri,omitempty"`
+	Version string `json:"version,omitempty"`
+	Hash    string `json:"hash,omitempty"` // SHA-256 of the excerpt, hexadecimal
+}
+
+// Evidence supports or contradicts a row. It is append-only; the same
+// (verifier, anchor, relation) counts once (KN-7, UD-11).
+type Evidence struct {
+	Relation Relation `json:"relation"`
+	Rank     Rank     `json:"rank"`
+	Source   string   `json:"source"`   // what was asked: "crm", "user:ana"
+	Verifier string   `json:"verifier"` // who asked it
+	Group    string   `json:"group"`    // independence group (D-22)
+	Anchor   Anchor   `json:"anchor,omitzero"`
+	// DerivedFrom are rows that this evidence itself rests on. If the claim, or
+	// another row of its identity, is among them or their ancestors, the evidence
+	// is the claim coming back and does not count (C12-11.4, X-32).
+	DerivedFrom []ID      `json:"derived_from,omitempty"`
+	Authority   string    `json:"authority,omitempty"` // of a user: the scope that gave it
+	At          time.Time `json:"at"`
+	// Void is set when a user's contradiction ended what this evidence said.
+	Void bool `json:"void,omitempty"`
+}
+
+// ID names the evidence by what it rests on: repeating it gives the same id.
+func (e *Evidence) ID() string {
+	k := digest("evidence/1", e.Relation.String(), e.Rank.String(), e.Verifier, e.Group, e.Anchor.URI, e.Anchor.Version, e.Anchor.Hash)
+	return "evi_" + hex.EncodeToString(k[:10])
+}
+
+func (e *Evidence) check() error {
+	if err := relationEnum.check(e.Relation); err != nil {
+		return err
+	}
+	if err := rankEnum.check(e.Rank); err != nil {
+		return err
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{"evidence.source", e.Source}, {"evidence.verifier", e.Verifier}, {"evidence.group", e.Group},
+	} {
+		if strings.TrimSpace(f.value) == "" {
+			return invalid(f.name, "required", "evidence names its source, verifier and independence group")
+		}
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{"evidence.source", e.Source}, {"evidence.verifier", e.Verifier}, {"evidence.group", e.Group}, {"evidence.authority", e.Authority},
+		{"evidence.anchor.uri", e.Anchor.URI}, {"evidence.anchor.version", e.Anchor.Version}, {"evidence.anchor.hash", e.Anchor.Hash},
+	} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+	}
+	if e.At.IsZero() {
+		return invalid("evidence.at", "required", "when it was seen")
+	}
+	if err := checkTime("evidence.at", e.At); err != nil {
+		return err
+	}
+	return checkIDs("evidence.derived_from", e.DerivedFrom)
+}
+
+// Kin is what independence is judged against: the claim, its ancestors, and for
+// each piece of evidence the rows that it rests on.
+type Kin struct {
+	Claim     Head
+	Ancestors []Head
+	// EvidenceLineage has, per evidence ID, the heads of the rows it rests on and
+	// of all their ancestors.
+	EvidenceLineage map[string][]Head
+}
+
+// Sufficient applies I-4. It returns the rank the evidence earns, or an error
+// that wraps [ErrInsufficient] and says what is missing. Sufficient is: one user
+// with authority, or one primary source, or one tool of another group, or, only
+// for rows of low criticality, two other model families. Voided and repeated
+// evidence, evidence of the claim's own group or of an ancestor's, and evidence
+// that rests on the claim itself or on another row of its identity, count
+// nothing. Confidence is not an argument (SR-4.1).
+func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
+	var best Rank
+	families := map[string]bool{}
+	reason := "no evidence"
+	for i := range evidence {
+		e := &evidence[i]
+		if e.Relation != RelationSupports || e.Void {
+			continue
+		}
+		if why := dependent(kin, e); why != "" {
+			reason = why
+			continue
+		}
+		switch e.Rank {
+		case RankUser, RankPrimarySource, RankTool:
+			best = max(best, e.Rank)
+		case RankSecondModel, RankModel:
+			families[e.Group] = true
+		default:
+			reason = "a recall supports nothing"
+		}
+	}
+	if best != 0 {
+		return best, nil
+	}
+	switch {
+	case len(families) >= 2 && kin.Claim.Criticality == CriticalityLow:
+		return RankSecondModel, nil
+	case len(families) >= 2:
+		reason = "two models suffice for rows of low criticality only"
+	case len(families) == 1:
+		reason = "one model of another family does not suffice"
+	}
+	return 0, fmt.Errorf("%w: %s", ErrInsufficient, reason)
+}
+
+// dependent says why a piece of evidence is not independent of the claim, or "".
+func dependent(kin Kin, e *Evidence) string {
+	for _, h := range kin.EvidenceLineage[e.ID()] {
+		if h.ID == kin.Claim.ID || h.Claim == kin.Claim.Claim {
+			return "the evidence rests on the claim itself"
+		}
+	}
+	// A user who looked at the claim and signed for it is asked, not echoed.
+	if e.Rank == RankUser {
+		return ""
+	}
+	if e.Group == kin.Claim.Group {
+		return "the evidence is of the claim's own independence group"
+	}
+	for _, a := range kin.Ancestors {
+		if e.Group == a.Group {
+			return "the evidence is of the independence group of an ancestor"
+		}
+	}
+	return ""
+}

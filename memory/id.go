@@ -1,0 +1,57 @@
+package memory
+
+import (
+	"encoding/base32"
+	"encoding/binary"
+	"strings"
+)
+
+// ID names a row for ever. It is "mem_" and 26 characters of 0-9 a-v that sort
+// by the time of writing; it is never reused.
+type ID string
+
+const idPrefix = "mem_"
+
+// idAlphabet keeps byte order: sorted ids are sorted times.
+var idAlphabet = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// newID makes a time-ordered name: 48 bits of microseconds past 2020, 16 bits
+// of sequence, 64 random bits.
+func newID(prefix string, micros int64, seq uint16, random [8]byte) string {
+	const epoch2020 = 1_577_836_800_000_000
+	t := max(micros-epoch2020, 0)
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(t)<<8|uint64(seq>>8)) // 56 bits of time reach the year 4303
+	b[8] = byte(seq)
+	copy(b[9:], random[1:])
+	return prefix + idAlphabet.EncodeToString(b[:])
+}
+
+// Valid reports whether id has the form of an [ID].
+func (id ID) Valid() bool {
+	s, ok := strings.CutPrefix(string(id), idPrefix)
+	if !ok || len(s) != 26 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'v') {
+			return false
+		}
+	}
+	return true
+}
+
+func (id ID) check(field string) error {
+	if !id.Valid() {
+		return invalid(field, "malformed", "%q is not a row id", clip(string(id), 40))
+	}
+	return nil
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}

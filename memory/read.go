@@ -1,0 +1,655 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Fitness is what the gate decides on: the current heads of the rows it asked
+// for, in its order, from one snapshot, and the clock they are judged by. A row
+// that does not exist has the zero revision.
+type Fitness struct {
+	Heads []Head
+	Epoch uint64 // bumped on fail-over and restore; a permit checks it
+	Now   time.Time
+}
+
+// Fitness reads the current heads of ids in one round trip. States are never
+// cached.
+func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
+	keys := make([]string, len(ids)+1)
+	for i, id := range ids {
+		keys[i] = headKey + string(id)
+	}
+	keys[len(ids)] = epochKey
+	objs, err := s.driver.Get(ctx, s.tenant, keys)
+	if err != nil {
+		return Fitness{}, err
+	}
+	heads, err := decodeHeads(objs[:len(ids)], ids)
+	if err != nil {
+		return Fitness{}, err
+	}
+	return Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Now: s.Now()}, nil
+}
+
+// Get returns the rows with these ids, in their order. A missing one is
+// [ErrNotFound]: all or an error.
+func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
+	for _, id := range ids {
+		if err := id.check("id"); err != nil {
+			return nil, err
+		}
+	}
+	const per = 3
+	keys := make([]string, 0, per*len(ids))
+	for _, id := range ids {
+		keys = append(keys, headKey+string(id), bodyKey+string(id), evidKey+string(id))
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(ids))
+	keys = keys[:0]
+	for i, id := range ids {
+		if err := decodeRow(&rows[i], id, objs[per*i:per*i+per]); err != nil {
+			return nil, err
+		}
+		keys = append(keys, echoKey(rows[i].Claim), claimKey(rows[i].Claim))
+	}
+	if objs, err = s.get(ctx, keys...); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if objs[2*i].Data != nil {
+			if err := json.Unmarshal(objs[2*i].Data, &rows[i].Echoes); err != nil {
+				return nil, fmt.Errorf("%w: corroboration record", ErrStore)
+			}
+		}
+		known, err := decodeClaim(objs[2*i+1])
+		if err != nil {
+			return nil, err
+		}
+		rows[i].Rejection = known.Rejection
+	}
+	return rows, nil
+}
+
+func decodeRow(r *Row, id ID, objs []Object) error {
+	if objs[0].Data == nil || objs[1].Data == nil {
+		return fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
+	if err := decodeHead(&r.Head, id, objs[0].Revision, objs[0].Data); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	var b body
+	if err := json.Unmarshal(objs[1].Data, &b); err != nil {
+		return fmt.Errorf("%w: row body", ErrStore)
+	}
+	if objs[2].Data != nil {
+		if err := json.Unmarshal(objs[2].Data, &r.Evidence); err != nil {
+			return fmt.Errorf("%w: row evidence", ErrStore)
+		}
+	}
+	r.Content, r.Asserter, r.DerivedFrom, r.SelectedBy, r.Anchor = b.Content, b.Asserter, b.DerivedFrom, b.SelectedBy, b.Anchor
+	r.ValueConfidence, r.ValidTimeConfidence, r.ValidFrom = b.ValueConfidence, b.ValidTimeConfidence, b.ValidFrom
+	r.Source, r.Category, r.Run = b.Source, b.Category, b.Run
+	return nil
+}
+
+// Closure returns the strict ancestors of the rows together, each once: from the
+// heads where they are inline, else by tracing up, with the same answer. Beyond
+// [MaxClosure] it gives [ErrClosureTooLarge].
+func (s *Store) Closure(ctx context.Context, ids ...ID) ([]ID, error) {
+	heads, err := s.heads(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.closure(ctx, heads)
+}
+
+// closureOf returns the rows themselves and all their ancestors.
+func (s *Store) closureOf(ctx context.Context, parents []Head) ([]ID, error) {
+	up, err := s.closure(ctx, parents)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]ID, 0, len(parents)+len(up))
+	for _, p := range parents {
+		all = append(all, p.ID)
+	}
+	all = dedupe(append(all, up...))
+	if len(all) > MaxClosure {
+		return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
+	}
+	return all, nil
+}
+
+func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
+	seen := map[ID]bool{}
+	var out []ID
+	add := func(ids []ID) (fresh []ID) {
+		for _, id := range ids {
+			if !seen[id] {
+				seen[id] = true
+				out = append(out, id)
+				fresh = append(fresh, id)
+			}
+		}
+		return fresh
+	}
+	var trace []ID // rows whose closure is not inline
+	for i := range heads {
+		if ids, ok := heads[i].Ancestors(); ok {
+			add(ids)
+		} else {
+			trace = append(trace, heads[i].ID)
+		}
+	}
+	for len(trace) > 0 {
+		keys := make([]string, len(trace))
+		for i, id := range trace {
+			keys[i] = bodyKey + string(id)
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		var parents []ID
+		for _, o := range objs {
+			var b body
+			if o.Data == nil || json.Unmarshal(o.Data, &b) != nil {
+				return nil, fmt.Errorf("%w: a row of the lineage is missing", ErrStore)
+			}
+			parents = append(parents, b.DerivedFrom...)
+		}
+		fresh := add(parents)
+		if len(out) > MaxClosure {
+			return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
+		}
+		up, err := s.heads(ctx, fresh)
+		if err != nil {
+			return nil, err
+		}
+		trace = trace[:0]
+		for i := range up {
+			if ids, ok := up[i].Ancestors(); ok {
+				add(ids)
+			} else {
+				trace = append(trace, up[i].ID)
+			}
+		}
+	}
+	if len(out) > MaxClosure {
+		return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
+	}
+	return out, nil
+}
+
+// Filter selects rows. Set at most one of the string and key fields; an empty
+// filter selects all rows.
+type Filter struct {
+	State     State  // rows in this state
+	Subject   string // with Predicate: rows of this line
+	Predicate string
+	Claim     Key      // rows of this claim
+	Asserter  Asserter // rows by this model (Model) or group (Tool, Family, Principal)
+	Parent    ID       // rows made directly from this one
+	Run       string   // rows written by this run
+}
+
+func (f Filter) term() string {
+	switch {
+	case f.State != 0:
+		return termState(f.State)
+	case f.Subject != "":
+		return termLine(Content{Subject: f.Subject, Predicate: f.Predicate}.lineKey())
+	case f.Claim != Key{}:
+		return termClaim(f.Claim)
+	case f.Asserter.Model != "":
+		return "model=" + f.Asserter.Model
+	case f.Asserter != Asserter{}:
+		return "by=" + f.Asserter.Group()
+	case f.Parent != "":
+		return "child=" + string(f.Parent)
+	case f.Run != "":
+		return "run=" + f.Run
+	default:
+		return termRow
+	}
+}
+
+// Rows lists the rows a filter selects, newest first (children of a parent:
+// oldest first). Stopping early is fine. It pages; rows written meanwhile may or
+// may not appear, and a row that stays put appears exactly once.
+func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		term := f.term()
+		for after := ""; ; {
+			hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 100})
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			rows, err := s.Get(ctx, idsOf(hits)...)
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			for _, r := range rows {
+				if f.State != 0 && r.State() != f.State {
+					continue // it moved between the listing and the read
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+func idsOf(hits []Hit) []ID {
+	ids := make([]ID, len(hits))
+	for i, h := range hits {
+		ids[i] = ID(h.Key[strings.IndexByte(h.Key, '/')+1:])
+	}
+	return ids
+}
+
+// searchDepth is how many rows, newest first, one word contributes to a search.
+const searchDepth = 200
+
+// Search returns the rows whose words match the text best, at most limit. A word
+// carried by few rows weighs more than one carried by many; of equal matches the
+// newer row comes first. It looks at the newest 200 rows of each word, and
+// decides nothing about what may be shown: that is the reader's policy.
+func (s *Store) Search(ctx context.Context, text string, limit int) ([]Row, error) {
+	if err := checkText("query", text, MaxField); err != nil {
+		return nil, err
+	}
+	score := map[ID]float64{}
+	for _, w := range searchWords(Content{Text: text}) {
+		hits, _, err := s.driver.Query(ctx, s.tenant, Query{Term: "word=" + w, Limit: searchDepth})
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range idsOf(hits) {
+			score[id] += 1 / math.Sqrt(float64(len(hits)))
+		}
+	}
+	ids := make([]ID, 0, len(score))
+	for id := range score {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b ID) int {
+		switch {
+		case score[a] > score[b]:
+			return -1
+		case score[a] < score[b]:
+			return 1
+		}
+		return strings.Compare(string(b), string(a))
+	})
+	if limit > 0 && len(ids) > limit {
+		ids = ids[:limit]
+	}
+	return s.Get(ctx, ids...)
+}
+
+// maxSearchWords bounds the index entries of one row.
+const maxSearchWords = 48
+
+// searchWords are the distinct folded words of a claim, without the commonest.
+func searchWords(c Content) []string {
+	seen := map[string]bool{}
+	var out []string
+	text := strings.ToLower(Canonical(c.Text + " " + c.Subject + " " + c.Predicate + " " + c.Object))
+	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }) {
+		if len(w) > 64 || commonWords[w] || seen[w] {
+			continue
+		}
+		seen[w] = true
+		if out = append(out, w); len(out) == maxSearchWords {
+			break
+		}
+	}
+	return out
+}
+
+var commonWords = func() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields("a an and are as at be by for from has have in is it its of on or that the this to was were will with what which who") {
+		m[w] = true
+	}
+	return m
+}()
+
+// History returns the audit entries of a row, oldest first: its transitions, its
+// evidence, and its claim's re-entries if echoes is set. Entries are never
+// changed.
+func (s *Store) History(ctx context.Context, row ID, echoes bool) ([]AuditEntry, error) {
+	heads, err := s.heads(ctx, []ID{row})
+	if err != nil {
+		return nil, err
+	}
+	if heads[0].Revision == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, row)
+	}
+	keys := []string{headKey + string(row), evidKey + string(row)}
+	if echoes {
+		keys = append(keys, echoKey(heads[0].Claim))
+	}
+	var out []AuditEntry
+	for _, k := range keys {
+		for after := uint64(0); ; {
+			log, err := s.driver.History(ctx, s.tenant, k, after, 1000)
+			if err != nil {
+				return nil, err
+			}
+			for _, l := range log {
+				var e AuditEntry
+				if err := json.Unmarshal(l.Data, &e); err != nil {
+					return nil, fmt.Errorf("%w: audit entry", ErrStore)
+				}
+				out = append(out, e)
+				after = l.Revision
+			}
+			if len(log) < 1000 {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b AuditEntry) int { return a.At.Compare(b.At) })
+	return out, nil
+}
+
+// Due is a row that wants a check.
+type Due struct {
+	ID     ID
+	At     time.Time // not before
+	Reason string
+	Tries  int     // checks since the row last moved
+	Heat   float64 // decayed reads, see [Store.AddHeat]
+}
+
+// DueRows lists the rows due at a moment, in the order they fell due, starting
+// after a cursor ("" = from the start). Parked rows are not listed; reading one
+// again brings it back (see [Store.Reschedule]).
+func (s *Store) DueRows(ctx context.Context, at time.Time, after string, limit int) (rows []Due, next string, err error) {
+	hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: termDue, After: after, To: uint64(at.UnixMicro()), Limit: limit})
+	if err != nil {
+		return nil, "", err
+	}
+	ids := idsOf(hits)
+	keys := make([]string, 0, 2*len(ids))
+	for _, id := range ids {
+		keys = append(keys, dueKey+string(id), heatKey+string(id))
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, id := range ids {
+		var d due
+		if objs[2*i].Data == nil || json.Unmarshal(objs[2*i].Data, &d) != nil {
+			continue // it moved between the listing and the read
+		}
+		rows = append(rows, Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[2*i+1]).at(s.Now())})
+	}
+	return rows, next, nil
+}
+
+// Reschedule says when a row wants its next check, and why. A zero time parks
+// it: it stays what it is, visible with its reason, until something re-marks it.
+// tries is kept for the operator. It moves no state and no fitness version.
+func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int, reason string) error {
+	if err := row.check("row"); err != nil {
+		return err
+	}
+	_, err := retry(ctx, func() (struct{}, error) {
+		objs, err := s.get(ctx, headKey+string(row), dueKey+string(row))
+		if err != nil {
+			return struct{}{}, err
+		}
+		if objs[0].Revision == 0 {
+			return struct{}{}, fmt.Errorf("%w: %s", ErrNotFound, row)
+		}
+		tx := batch{}
+		tx.due(row, objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
+		return struct{}{}, s.driver.Apply(ctx, s.tenant, tx.Batch)
+	})
+	return err
+}
+
+// DueMark returns the due mark of a row: when it wants its next check, and why.
+// ok is false if it wants none; a parked row has a zero time.
+func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err error) {
+	objs, err := s.get(ctx, dueKey+string(row), heatKey+string(row))
+	if err != nil {
+		return Due{}, false, err
+	}
+	var d due
+	if objs[0].Data == nil {
+		return Due{}, false, nil
+	}
+	if err := json.Unmarshal(objs[0].Data, &d); err != nil {
+		return Due{}, false, fmt.Errorf("%w: due mark", ErrStore)
+	}
+	return Due{ID: row, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[1]).at(s.Now())}, true, nil
+}
+
+// HeatHalfLife is how long it takes a read to count half (D-21).
+const HeatHalfLife = 24 * time.Hour
+
+type heat struct {
+	Score float64   `json:"score"`
+	At    time.Time `json:"at"`
+}
+
+func decodeHeat(o Object) heat {
+	var h heat
+	if o.Data != nil && json.Unmarshal(o.Data, &h) != nil {
+		return heat{}
+	}
+	return h
+}
+
+func (h heat) at(now time.Time) float64 {
+	if h.Score == 0 {
+		return 0
+	}
+	return h.Score * math.Exp2(-float64(max(now.Sub(h.At), 0))/float64(HeatHalfLife))
+}
+
+// AddHeat counts reads of rows. Heat orders the queue of checks and retention,
+// and is never evidence (X-15). A lost count costs order, not truth: callers
+// batch it off the tool-call path and may drop it.
+func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
+	if len(reads) == 0 {
+		return nil
+	}
+	_, err := retry(ctx, func() (struct{}, error) {
+		ids := make([]ID, 0, len(reads))
+		keys := make([]string, 0, len(reads))
+		for id := range reads {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			keys = append(keys, heatKey+string(id))
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return struct{}{}, err
+		}
+		now, b := s.Now(), Batch{}
+		for i, id := range ids {
+			b.Puts = append(b.Puts, Put{Key: keys[i], From: objs[i].Revision,
+				Data: mustJSON(heat{Score: decodeHeat(objs[i]).at(now) + reads[id], At: now})})
+		}
+		return struct{}{}, s.driver.Apply(ctx, s.tenant, b)
+	})
+	return err
+}
+
+// Cited is a row at the fitness version a decision was made on.
+type Cited struct {
+	Row      ID     `json:"row"`
+	Revision uint64 `json:"revision"`
+}
+
+// DecisionRecord is what the gate decided, to be kept with the rows it cites.
+type DecisionRecord struct {
+	ID    string          `json:"id"` // from NewDecisionID
+	Tool  string          `json:"tool"`
+	Run   string          `json:"run"`
+	Fired bool            `json:"fired"` // the record is the fire intent of a permitted call
+	Epoch uint64          `json:"epoch"`
+	Rows  []Cited         `json:"rows"`
+	Data  json.RawMessage `json:"data"` // the decision itself, as the gate writes it
+	At    time.Time       `json:"at"`
+}
+
+// Record writes a decision. If it fires a call, the same atom checks that every
+// row it cites is still at the cited fitness version and that the epoch has not
+// moved: this is where a permit is consumed (I-7). A row that moved since gives
+// a [*ConflictError], nothing is written, and the caller decides again.
+func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
+	if !strings.HasPrefix(r.ID, "blk_") {
+		return invalid("id", "malformed", "not a decision id")
+	}
+	r.At = s.Now()
+	var b Batch
+	if r.Fired {
+		b.Checks = make([]Check, 0, len(r.Rows)+1)
+		b.Checks = append(b.Checks, Check{Key: epochKey, Revision: r.Epoch})
+		for _, c := range r.Rows {
+			b.Checks = append(b.Checks, Check{Key: headKey + string(c.Row), Revision: c.Revision})
+		}
+	}
+	at := newestFirst(r.At)
+	terms := make([]Term, 0, len(r.Rows)+2)
+	terms = append(terms, Term{termDecision, at}, Term{"calls=" + r.Run, at})
+	for _, c := range r.Rows {
+		terms = append(terms, Term{"cites=" + string(c.Row), at})
+	}
+	// The record is its own nonce: ids are never reused.
+	entry := mustJSON(AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: r.ID})
+	b.Puts = []Put{{Key: decisionKey + r.ID, Data: mustJSON(r), Entry: entry, Add: terms}}
+	err := s.commit(ctx, b, decisionKey+r.ID, 1, r.ID)
+	var conflict *ConflictError
+	if errors.As(err, &conflict) && conflict.Key == decisionKey+r.ID {
+		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
+	}
+	return err
+}
+
+// RecordOutcome notes how a fired call ended.
+func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
+	_, err := retry(ctx, func() (struct{}, error) {
+		objs, err := s.get(ctx, decisionKey+id)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if objs[0].Data == nil {
+			return struct{}{}, fmt.Errorf("%w: decision %s", ErrNotFound, clip(id, 40))
+		}
+		nonce := newNonce()
+		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: s.Now(), Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
+		b := Batch{Puts: []Put{{Key: objs[0].Key, From: objs[0].Revision, Data: objs[0].Data, Entry: mustJSON(entry)}}}
+		return struct{}{}, s.commit(ctx, b, objs[0].Key, objs[0].Revision+1, nonce)
+	})
+	return err
+}
+
+// CitedDecision is a decision that cites a row. Dependent is set if it fired and
+// the row has moved to a worse state since: I-7 and I-11 call it a dependent decision.
+type CitedDecision struct {
+	DecisionRecord
+	Dependent bool
+}
+
+// DecisionsCiting lists the decisions that cite a row, newest first. Whether one
+// depends on a reading that no longer holds is computed here from the versions,
+// not stored (I-11).
+func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, error) {
+	heads, err := s.heads(ctx, []ID{row})
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.decisions(ctx, "cites="+string(row))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]CitedDecision, len(records))
+	for i, r := range records {
+		out[i].DecisionRecord = r
+		for _, c := range r.Rows {
+			if c.Row == row && r.Fired && c.Revision < heads[0].Revision && heads[0].Truth != TruthSupported {
+				out[i].Dependent = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// Decisions lists all decisions, newest first.
+func (s *Store) Decisions(ctx context.Context) ([]DecisionRecord, error) {
+	return s.decisions(ctx, termDecision)
+}
+
+func (s *Store) decisions(ctx context.Context, term string) ([]DecisionRecord, error) {
+	var out []DecisionRecord
+	for after := ""; ; {
+		hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 500})
+		if err != nil {
+			return nil, err
+		}
+		keys := make([]string, 0, len(hits))
+		for _, h := range hits {
+			keys = append(keys, h.Key)
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objs {
+			var r DecisionRecord
+			if err := json.Unmarshal(o.Data, &r); err != nil {
+				return nil, fmt.Errorf("%w: decision record", ErrStore)
+			}
+			out = append(out, r)
+		}
+		if after = next; after == "" {
+			return out, nil
+		}
+	}
+}
+
+// BumpEpoch voids every permit that was decided and not yet consumed. Operators
+// call it after a fail-over or a restore.
+func (s *Store) BumpEpoch(ctx context.Context, actor, reason string) error {
+	_, err := retry(ctx, func() (struct{}, error) {
+		objs, err := s.get(ctx, epochKey)
+		if err != nil {
+			return struct{}{}, err
+		}
+		nonce := newNonce()
+		entry := AuditEntry{Kind: EntryTransition, Revision: objs[0].Revision + 1, At: s.Now(), Actor: actor, Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: nonce}
+		b := Batch{Puts: []Put{{Key: epochKey, From: objs[0].Revision, Data: []byte{1}, Entry: mustJSON(entry)}}}
+		return struct{}{}, s.commit(ctx, b, epochKey, objs[0].Revision+1, nonce)
+	})
+	return err
+}

@@ -1,0 +1,324 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"math"
+	"strings"
+	"time"
+)
+
+// Content is what a row claims: free text, or a triple, or both. Verification
+// covers the triple only; the free text beside a triple clears nothing.
+type Content struct {
+	Text        string      `json:"text,omitempty"`
+	Subject     string      `json:"subject,omitempty"`
+	Predicate   string      `json:"predicate,omitempty"`
+	Object      string      `json:"object,omitempty"`
+	Cardinality Cardinality `json:"cardinality"` // CardinalityUnknown unless chosen
+}
+
+// Typed reports whether the content is a triple.
+func (c Content) Typed() bool { return c.Subject != "" || c.Predicate != "" || c.Object != "" }
+
+// String returns the text, or the triple as "subject predicate = object".
+func (c Content) String() string {
+	if c.Text != "" || !c.Typed() {
+		return c.Text
+	}
+	return c.Subject + "." + c.Predicate + " = " + c.Object
+}
+
+// Hash is the SHA-256 of the exact content, length-prefixed field by field. A
+// permit and a signed confirmation are bound to it.
+func (c Content) Hash() [sha256.Size]byte {
+	return digest("content/1", c.Text, c.Subject, c.Predicate, c.Object, c.Cardinality.String())
+}
+
+func (c Content) check() error {
+	if err := checkText("content.text", c.Text, MaxText); err != nil {
+		return err
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{"content.subject", c.Subject}, {"content.predicate", c.Predicate}, {"content.object", c.Object},
+	} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+		if c.Typed() && Canonical(f.value) == "" {
+			return invalid(f.name, "required", "a triple has a subject, a predicate and an object")
+		}
+	}
+	if !c.Typed() && Canonical(c.Text) == "" {
+		return invalid("content", "required", "a row claims something: text or a triple")
+	}
+	return cardinalityEnum.check(c.Cardinality)
+}
+
+// Asserter is who made the claim. Principal is never empty; for a model, Model
+// and Family name which one and of which training prior (SR-1.5, SR-4.6); for a
+// tool result, Tool names the tool.
+type Asserter struct {
+	Principal string `json:"principal"`
+	Model     string `json:"model,omitempty"`
+	Family    string `json:"family,omitempty"`
+	Tool      string `json:"tool,omitempty"`
+}
+
+// Group is the independence group of the asserter: sources of one group could
+// be wrong together and count once (D-22).
+func (a Asserter) Group() string {
+	switch {
+	case a.Family != "":
+		return "family:" + a.Family
+	case a.Tool != "":
+		return "tool:" + a.Tool
+	default:
+		return "user:" + a.Principal
+	}
+}
+
+func (a Asserter) check(o Origin) error {
+	for _, f := range [...]struct{ name, value string }{
+		{"asserter.principal", a.Principal}, {"asserter.model", a.Model}, {"asserter.family", a.Family}, {"asserter.tool", a.Tool},
+	} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+	}
+	if strings.TrimSpace(a.Principal) == "" {
+		return invalid("asserter.principal", "required", "who asserted it")
+	}
+	switch o {
+	case OriginModelDerived, OriginRecallReentry:
+		if strings.TrimSpace(a.Model) == "" {
+			return invalid("asserter.model", "required", "a claim of a model names the model")
+		}
+		if strings.TrimSpace(a.Family) == "" {
+			return invalid("asserter.family", "required", "a claim of a model names its family")
+		}
+		if a.Tool != "" {
+			return invalid("asserter.tool", "conflict", "a model is not a tool")
+		}
+	case OriginFirstHand:
+		if strings.TrimSpace(a.Tool) == "" {
+			return invalid("asserter.tool", "required", "a first-hand claim names the tool or source that gave it")
+		}
+		if a.Model != "" || a.Family != "" {
+			return invalid("asserter.model", "conflict", "what a model says is not first hand")
+		}
+	case OriginUserAsserted:
+		if a.Model != "" || a.Family != "" || a.Tool != "" {
+			return invalid("asserter.model", "conflict", "what a model or tool says is not user asserted")
+		}
+	}
+	return nil
+}
+
+// Draft is a row to be written. It has no default for origin or state: both are
+// chosen on purpose, or [Store.Put] refuses (SR-1.1, I-1).
+//
+// StateVerified may be chosen in two cases only: a user with authority over the
+// subject said it, or an authoritative typed tool field returned it; Evidence
+// then holds the record of that. StateUnavailableAtWriteTime means the verifier
+// was asked and was down.
+type Draft struct {
+	Content  Content
+	Origin   Origin
+	State    State
+	Asserter Asserter
+
+	// DerivedFrom are the rows the claim was made from. Their closure and the
+	// derivation depth are computed at the write and never change.
+	DerivedFrom []ID
+	// SelectedBy are rows that decided what was looked up, not what the source
+	// said of it. They are recorded, and are no ancestors.
+	SelectedBy []ID
+	// LineageUnknown says that DerivedFrom may be incomplete: part of what the
+	// claim was made from is not known. Such a row can be verified by evidence
+	// like any other, and is never fit before.
+	LineageUnknown bool
+
+	Evidence []Evidence
+	// Anchor is the external reference the claim was seen at (MP-12): a document,
+	// a tool, a message. Only external origins have one.
+	Anchor string
+
+	Sensitivity Sensitivity // required
+	Criticality Criticality // unset is treated as critical
+	Kind        Kind        // unset = KindRaw
+	Layer       Layer       // unset = LayerEpisodic
+
+	// Two separate confidences in 0..1 (MP-29). They order queues and lists, and
+	// appear in no condition that changes a state (SR-4.1).
+	ValueConfidence     float64
+	ValidTimeConfidence float64
+
+	ValidFrom  time.Time     // zero = not stated
+	ValidUntil time.Time     // zero = not stated
+	CheckEvery time.Duration // stale this long after the last verification; 0 = 30 days (LS-19)
+
+	Source   string // free text (SR-1.3); it never implies verification. "" = "explicit"
+	Category string // free text (SR-1.8)
+	Run      string // the run that wrote it
+}
+
+// Check validates the draft: the first broken rule as a [*FieldError], nil if
+// [Store.Put] would accept its form.
+func (d *Draft) Check() error {
+	if err := originEnum.check(d.Origin); err != nil {
+		return err
+	}
+	if err := stateEnum.check(d.State); err != nil {
+		return err
+	}
+	if err := d.Content.check(); err != nil {
+		return err
+	}
+	if err := d.Asserter.check(d.Origin); err != nil {
+		return err
+	}
+	for _, err := range [...]error{
+		sensitivityEnum.check(d.Sensitivity),
+		optional(criticalityEnum, d.Criticality), optional(kindEnum, d.Kind), optional(layerEnum, d.Layer),
+		checkConfidence("value_confidence", d.ValueConfidence), checkConfidence("valid_time_confidence", d.ValidTimeConfidence),
+		checkText("anchor", d.Anchor, MaxField), checkText("source", d.Source, MaxField),
+		checkText("category", d.Category, MaxField), checkText("run", d.Run, MaxField),
+		checkTime("valid_from", d.ValidFrom), checkTime("valid_until", d.ValidUntil),
+		checkIDs("derived_from", d.DerivedFrom), checkIDs("selected_by", d.SelectedBy),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if d.CheckEvery < 0 {
+		return invalid("check_every", "out_of_range", "negative")
+	}
+	if !d.ValidUntil.IsZero() && d.ValidUntil.Before(d.ValidFrom) {
+		return invalid("valid_until", "out_of_range", "before valid_from")
+	}
+	if d.Anchor != "" && !d.Origin.External() {
+		return invalid("anchor", "conflict", "only an external origin has an external anchor")
+	}
+	if len(d.Evidence) > MaxItems {
+		return invalid("evidence", "too_many", "%d, at most %d", len(d.Evidence), MaxItems)
+	}
+	for i := range d.Evidence {
+		if err := d.Evidence[i].check(); err != nil {
+			return err
+		}
+	}
+	return d.checkVerified()
+}
+
+// checkVerified keeps SR-3.1 and I-3: nothing a model says is born verified.
+func (d *Draft) checkVerified() error {
+	if d.State != StateVerified {
+		return nil
+	}
+	want := Rank(0)
+	switch d.Origin {
+	case OriginUserAsserted:
+		want = RankUser
+	case OriginFirstHand:
+		want = RankTool
+		if !d.Content.Typed() {
+			return invalid("state", "not_earned", "only a typed field of a tool can be authoritative, not free text")
+		}
+	default:
+		return invalid("state", "not_earned", "a %s row is never born verified; evidence promotes it", d.Origin)
+	}
+	for _, e := range d.Evidence {
+		if e.Relation == RelationSupports && e.Rank == want && e.Group == d.Asserter.Group() {
+			return nil
+		}
+	}
+	return invalid("evidence", "required", "a row born verified records the %s evidence of its asserter", want)
+}
+
+func optional[T ~uint8](e enum[T], v T) error {
+	if v == 0 {
+		return nil
+	}
+	return e.check(v)
+}
+
+func checkConfidence(field string, v float64) error {
+	if math.IsNaN(v) || v < 0 || v > 1 {
+		return invalid(field, "out_of_range", "%v is not in 0..1", v)
+	}
+	return nil
+}
+
+var (
+	minTime = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	maxTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+)
+
+func checkTime(field string, t time.Time) error {
+	if !t.IsZero() && (t.Before(minTime) || t.After(maxTime)) {
+		return invalid(field, "out_of_range", "not between the years 1970 and 9999")
+	}
+	return nil
+}
+
+func checkIDs(field string, ids []ID) error {
+	if len(ids) > MaxItems {
+		return invalid(field, "too_many", "%d, at most %d", len(ids), MaxItems)
+	}
+	for _, id := range ids {
+		if err := id.check(field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Row is a stored claim as a reader sees it now. It is a copy: changing it
+// changes nothing.
+type Row struct {
+	Head // the current state and the immutable facts the gate needs
+
+	Content             Content
+	Asserter            Asserter
+	DerivedFrom         []ID
+	SelectedBy          []ID
+	Evidence            []Evidence // append-only, oldest first
+	Anchor              string
+	ValueConfidence     float64
+	ValidTimeConfidence float64
+	ValidFrom           time.Time
+	Source              string
+	Category            string
+	Run                 string
+
+	Echoes    Echoes     // how often the claim came back; supports nothing
+	Rejection *Rejection // set while a user's contradiction of the claim stands
+}
+
+// Independent counts the standing supports of the row by independence group:
+// what a person should read as "how many said so on their own".
+func (r *Row) Independent() int {
+	groups := map[string]bool{}
+	for _, e := range r.Evidence {
+		if e.Relation == RelationSupports && !e.Void && e.Rank > RankModel {
+			groups[e.Group] = true
+		}
+	}
+	return len(groups)
+}
+
+// Echoes is the one corroboration record of a claim: it counts how often the
+// claim came back, and is never evidence (MP-16, I-3).
+type Echoes struct {
+	Count    int       `json:"count"`    // re-entries
+	Reworded int       `json:"reworded"` // of them, in another wording
+	First    time.Time `json:"first,omitzero"`
+	Last     time.Time `json:"last,omitzero"`
+}
+
+// Rejection is a user's contradiction. It attaches to the claim key.
+type Rejection struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
