@@ -31,14 +31,15 @@ func Prompt(r Result) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return SystemPrompt + "\n\n" + Render(rows, r.At)
+	return SystemPrompt + "\n\n" + Render(r.At, rows...)
 }
 
-// Render gives one line for each row, each ended by a newline; see [Line].
-func Render(rows []memory.Row, at time.Time) string {
+// Render gives one line for each row, each ended by a newline; see [Line]. The
+// freshness of the rows is judged at the time given.
+func Render(at time.Time, rows ...memory.Row) string {
 	var b strings.Builder
 	for i := range rows {
-		b.WriteString(Line(rows[i], at))
+		b.WriteString(Line(at, rows[i]))
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -61,7 +62,7 @@ func Render(rows []memory.Row, at time.Time) string {
 // free text is marked as unverified, since verification covers the triple only.
 // The words of a row that no channel may show (quarantined, hidden, …) are
 // withheld.
-func Line(r memory.Row, at time.Time) string {
+func Line(at time.Time, r memory.Row) string {
 	content, imitates := words(&r)
 	var b strings.Builder
 	b.WriteString("Memory (")
@@ -262,7 +263,7 @@ var tagLine = regexp.MustCompile(`^[\s>*•#-]*Memory \((asserted|stated|returne
 
 // Strip removes every line that Line renders, and [SystemPrompt], from a text:
 // what an extractor does before it looks for new claims, so that recalled ones
-// are not learned again (MP-7). Strip(Render(rows, at)) is "".
+// are not learned again (MP-7). Strip(Render(at, rows...)) is "".
 //
 // It also removes a line that somebody else made in that form. That loses a
 // forger's claim, and lets none in.
