@@ -1,0 +1,271 @@
+package verifier
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// BreakerOptions are the options of [WithBreaker]. Every zero field has a usable
+// default.
+type BreakerOptions struct {
+	Timeout       time.Duration // for one question, kept also against a verifier that ignores ctx; 0 = 10 s
+	MaxConcurrent int           // questions at once, hung ones included; 0 = 8
+	Failures      int           // outages in a row that open the breaker; 0 = 3
+	OpenFor       time.Duration // how long it stays open before one probe; 0 = 10 s
+	MaxRetryAfter time.Duration // the longest RetryAfter that is obeyed; 0 = 1 h
+}
+
+// State is the state of a breaker. The zero value lets nothing pass.
+type State uint8
+
+// The states.
+const (
+	StateOpen     State = iota // nothing passes until RetryAt
+	StateHalfOpen              // one question passes; its outcome decides
+	StateClosed                // questions pass
+)
+
+// String returns the name in lower case.
+func (s State) String() string {
+	if int(s) < len(states) {
+		return states[s]
+	}
+	return states[StateOpen]
+}
+
+var states = [...]string{"open", "half-open", "closed"}
+
+// Causes inside a [*UnavailableError] of a [Guarded], matched with errors.Is.
+var (
+	// ErrOpen: the breaker is open, or the source asked to be left alone; the
+	// verifier was not asked.
+	ErrOpen = errors.New("the breaker is open")
+	// ErrBusy: all places were taken for as long as one question may last; the
+	// verifier was not asked.
+	ErrBusy = errors.New("too many questions at once")
+)
+
+// Guarded is a Verifier behind a bulkhead, a deadline and a circuit breaker. It
+// is safe for concurrent use.
+type Guarded struct {
+	name    string
+	v       Verifier
+	o       BreakerOptions
+	breaker *gobreaker.CircuitBreaker[Verdict]
+	places  chan struct{}
+
+	mu        sync.Mutex
+	openUntil time.Time // when the breaker lets a probe pass
+	heldUntil time.Time // until when the source asked to be left alone
+}
+
+// WithBreaker guards a verifier (SR-2.3). It panics if name is empty or v is nil.
+//
+// Verify returns within twice Timeout, whatever v does: at most one Timeout to
+// get a place and one to be answered. A question that v never returns from keeps
+// its place, so that at most MaxConcurrent goroutines can hang; then every
+// further question is [ErrUnavailable] with [ErrBusy].
+//
+// Only [ErrUnavailable] counts as a failure of v: an answer of any kind, and a
+// misconfiguration, show that it is there; a cancelled question counts nothing.
+// A RetryAfter that v reports is obeyed before the next question. An error of no
+// known class becomes ErrUnavailable, a panic ErrMisconfigured, and a verdict
+// that [Verdict.Check] refuses becomes Unclear.
+func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
+	g := &Guarded{name: name, v: v}
+	if o != nil {
+		g.o = *o
+	}
+	if strings.TrimSpace(name) == "" {
+		panic("verifier: WithBreaker: no name")
+	}
+	if v == nil {
+		panic("verifier: WithBreaker: nothing to guard")
+	}
+	orDefault(&g.o.Timeout, 10*time.Second)
+	orDefault(&g.o.MaxConcurrent, 8)
+	orDefault(&g.o.Failures, 3)
+	orDefault(&g.o.OpenFor, 10*time.Second)
+	orDefault(&g.o.MaxRetryAfter, time.Hour)
+	g.places = make(chan struct{}, g.o.MaxConcurrent)
+	g.breaker = gobreaker.NewCircuitBreaker[Verdict](gobreaker.Settings{
+		Name:         name,
+		MaxRequests:  1,
+		Timeout:      g.o.OpenFor,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.o.Failures) },
+		IsSuccessful: func(err error) bool { return !errors.Is(err, ErrUnavailable) },
+		IsExcluded:   func(err error) bool { return err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.openUntil = time.Time{}
+			if to == gobreaker.StateOpen {
+				// The breaker is still open at the very end of its period.
+				g.openUntil = time.Now().Add(g.o.OpenFor + time.Nanosecond)
+			}
+		},
+	})
+	return g
+}
+
+func orDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Name returns the name the guard was made with.
+func (g *Guarded) Name() string { return g.name }
+
+// State returns the state of the breaker: [StateOpen] also while the source asked
+// to be left alone.
+func (g *Guarded) State() State {
+	if g.RetryAt().After(time.Now()) {
+		return StateOpen
+	}
+	switch g.breaker.State() {
+	case gobreaker.StateClosed:
+		return StateClosed
+	case gobreaker.StateHalfOpen:
+		return StateHalfOpen
+	default:
+		return StateOpen
+	}
+}
+
+// RetryAt returns the earliest moment at which a question may pass: the end of
+// the breaker's open period or of the wait that the source asked for, whichever
+// is later. It is zero or past if questions pass now. It is meant for choosing
+// the delay of a task and for pausing a queue.
+func (g *Guarded) RetryAt() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.heldUntil.After(g.openUntil) {
+		return g.heldUntil
+	}
+	return g.openUntil
+}
+
+// InFlight returns how many questions v has not returned from, those that were
+// given up included.
+func (g *Guarded) InFlight() int { return len(g.places) }
+
+// Verify asks v within the limits of the guard; see [WithBreaker].
+func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return Verdict{}, classify(ctx, g.name, err)
+	}
+	if err := g.held(); err != nil {
+		return Verdict{}, err
+	}
+	if err := g.enter(ctx); err != nil {
+		return Verdict{}, err
+	}
+	// Others may have found it down while this one waited for its place.
+	if err := g.held(); err != nil {
+		g.leave()
+		return Verdict{}, err
+	}
+	asked := false
+	verdict, err := g.breaker.Execute(func() (Verdict, error) {
+		asked = true
+		return g.ask(ctx, row)
+	})
+	if !asked { // open after all, or another question is the probe
+		g.leave()
+		wait := time.Until(g.RetryAt())
+		if wait <= 0 {
+			wait = g.o.Timeout // the probe is decided by then
+		}
+		return Verdict{}, &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
+	}
+	return verdict, err
+}
+
+func (g *Guarded) held() error {
+	if wait := time.Until(g.RetryAt()); wait > 0 {
+		return &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
+	}
+	return nil
+}
+
+// enter takes a place, and waits for one no longer than a question may last.
+func (g *Guarded) enter(ctx context.Context) error {
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	default:
+	}
+	full := time.NewTimer(g.o.Timeout)
+	defer full.Stop()
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	case <-full.C:
+		return &UnavailableError{Verifier: g.name, RetryAfter: g.o.Timeout, Err: ErrBusy}
+	case <-ctx.Done():
+		return classify(ctx, g.name, ctx.Err())
+	}
+}
+
+func (g *Guarded) leave() { <-g.places }
+
+// ask runs one question in a goroutine of its own, which gives its place back
+// only when v returns.
+func (g *Guarded) ask(ctx context.Context, row memory.Row) (Verdict, error) {
+	type reply struct {
+		verdict Verdict
+		err     error
+	}
+	asking, cancel := context.WithTimeout(ctx, g.o.Timeout)
+	defer cancel()
+	replies := make(chan reply, 1)
+	go func() {
+		// v may panic, or end the goroutine without returning.
+		r := reply{err: &MisconfiguredError{Verifier: g.name, Err: errPanic("it did not return")}}
+		defer func() {
+			if p := recover(); p != nil {
+				r = reply{err: &MisconfiguredError{Verifier: g.name, Err: errPanic(p)}}
+			}
+			g.leave()
+			replies <- r
+		}()
+		verdict, err := g.v.Verify(asking, row)
+		r = reply{verdict, err}
+	}()
+	var r reply
+	select {
+	case r = <-replies:
+	case <-asking.Done():
+		r.err = asking.Err()
+	}
+	if r.err != nil {
+		return Verdict{}, g.note(classify(ctx, g.name, r.err))
+	}
+	if err := r.verdict.Check(); err != nil {
+		return unclear(err.Error()), nil
+	}
+	return r.verdict, nil
+}
+
+// note remembers for how long the source asked to be left alone.
+func (g *Guarded) note(err error) error {
+	var down *UnavailableError
+	if !errors.As(err, &down) || down.RetryAfter <= 0 {
+		return err
+	}
+	until := time.Now().Add(min(down.RetryAfter, g.o.MaxRetryAfter))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until.After(g.heldUntil) {
+		g.heldUntil = until
+	}
+	return err
+}
