@@ -50,15 +50,17 @@ type AuditEntry struct {
 // illegal move ([*IllegalMoveError]), a promotion without sufficient independent
 // evidence ([ErrInsufficient], I-4), one by a user without authority over the
 // subject ([ErrNoAuthority], I-13), and one of a claim that a user rejected
-// ([ErrRejected]). It returns the new head.
+// ([ErrRejected]), and a demotion on a word of no higher rank ([ErrOutranked]).
+// It returns the new head.
 //
 // Moving a verified row to TruthSupported again reaffirms it: the evidence is
 // added and the freshness window starts anew.
 //
 // A promotion settles its rivals on a functional predicate: a verified row with
 // another object is demoted and re-queued if the new evidence is of higher rank
-// (SR-2.5), both are contested if it is equal, and the promotion is refused if
-// it is lower. Confidence plays no part.
+// (SR-2.5), both are contested if it is equal, and if it is lower, or a tool
+// speaks against a user, no state moves: the evidence is kept, the row is marked
+// contested, and the error is [ErrContested]. Confidence plays no part.
 func (s *Store) Apply(ctx context.Context, t Transition) (Head, error) {
 	if err := t.check(); err != nil {
 		return Head{}, err
@@ -118,6 +120,9 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if reaffirm && !Legal(TruthUnverified, TruthSupported, authority) || !reaffirm && !Legal(from, t.To, authority) {
 		return Head{}, &IllegalMoveError{Axis: t.To.axis(), From: from.String(), To: t.To.String(), Authority: authority}
 	}
+	if err := outranked(old, evidence, t); err != nil {
+		return Head{}, err
+	}
 	if authority == AuthorityUser && t.To.axis() == AxisTruth && !s.authority(t.Actor, b.Content.Subject, b.Content.Predicate) {
 		return Head{}, fmt.Errorf("%w: %q over %q", ErrNoAuthority, t.Actor, b.Content.Subject)
 	}
@@ -134,9 +139,12 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		}
 	}
 	next.set(t.To, now)
+	var contested error
 	if t.To == AxisValue(TruthSupported) {
 		next.Rank = rank
-		next.Flags &^= FlagContested
+		if rank == RankUser || openContradiction(merged) < rank {
+			next.Flags &^= FlagContested
+		}
 		if next.Outage == OutageRecorded {
 			next.Outage = OutageResolved // a verifier answered
 		}
@@ -144,12 +152,15 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 			return Head{}, err
 		}
 		if next.Truth != TruthSupported {
-			return Head{}, fmt.Errorf("%w: a source of higher rank says otherwise", ErrInsufficient)
+			// The evidence is kept and the contradiction shows; no state moves.
+			contested = fmt.Errorf("%w: a verified row of the same or a higher rank says otherwise", ErrContested)
+			next = old
+			next.Flags |= FlagContested
 		}
 	}
 	if t.Reject {
-		for i := range merged {
-			merged[i].Void = true
+		for i := range evidence {
+			merged[i].Void = true // what was said so far; the rejection itself stands
 		}
 		known.Rejection = &Rejection{By: t.Actor, Reason: t.Reason, At: now}
 		next.Flags &^= FlagContested
@@ -162,16 +173,20 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		tx.check(claimKey(old.Claim), claims[0].Revision)
 	}
 
-	nonce, kind := newNonce(), EntryTransition
-	if reaffirm {
+	nonce, kind, to := newNonce(), EntryTransition, t.To
+	switch {
+	case contested != nil:
+		kind, to = EntryContest, from
+	case reaffirm:
 		kind = EntryReaffirm
 	}
 	tx.head(old, next, AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
-		Source: t.Source, Reason: t.Reason, Axis: t.To.axis(), From: from.String(), To: t.To.String(), Evidence: t.Evidence, Nonce: nonce})
+		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Evidence: t.Evidence, Nonce: nonce})
 	if len(t.Evidence) > 0 || t.Reject && len(merged) > 0 {
 		tx.put(Put{Key: evidKey + string(id), From: objs[2].Revision, Data: mustJSON(merged)})
 	}
 	switch {
+	case contested != nil:
 	case next.Truth == TruthSupported:
 		tx.due(id, objs[3], due{Reason: "to be checked again"}, next.StaleAt)
 	case next.Truth == TruthSuperseded:
@@ -183,7 +198,53 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, err
 	}
 	next.Revision = old.Revision + 1
-	return next, nil
+	return next, contested
+}
+
+// outranked refuses a move that would take the verified state away on a word of
+// no higher rank. A user's word ends by a user's word alone; the source that
+// verified a row may take its own word back.
+func outranked(h Head, standing []Evidence, t Transition) error {
+	if h.Truth != TruthSupported || t.To.axis() != AxisTruth || t.To == AxisValue(TruthSupported) || t.Authority == AuthorityUser {
+		return nil
+	}
+	if h.Rank == RankUser {
+		return fmt.Errorf("%w: a user verified the row", ErrOutranked)
+	}
+	if t.To != AxisValue(TruthContradicted) {
+		return nil // the evidence no longer stands; nothing is claimed instead
+	}
+	for i := range t.Evidence {
+		e := &t.Evidence[i]
+		if e.Relation != RelationContradicts {
+			continue
+		}
+		own := slices.ContainsFunc(standing, func(s Evidence) bool { return s.Relation == RelationSupports && !s.Void && s.Group == e.Group })
+		if e.Rank > h.Rank || e.Rank == h.Rank && own {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no contradicting evidence above rank %s", ErrOutranked, h.Rank)
+}
+
+// openContradiction is the highest rank at which somebody contradicts the claim
+// and has not supported it since.
+func openContradiction(evidence []Evidence) Rank {
+	open := map[string]Rank{}
+	for _, e := range evidence {
+		switch {
+		case e.Void:
+		case e.Relation == RelationContradicts:
+			open[e.Group] = e.Rank
+		case e.Relation == RelationSupports:
+			delete(open, e.Group)
+		}
+	}
+	var worst Rank
+	for _, r := range open {
+		worst = max(worst, r)
+	}
+	return worst
 }
 
 func claimChanged(o Object, c claimRecord) bool {
@@ -293,9 +354,11 @@ func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]Head, error
 	}
 }
 
-// AddEvidence appends evidence that moves nothing by itself: a contradiction of
-// lower rank, a dissent after a user's word, a context. The same evidence twice
-// is one. It moves no fitness version.
+// AddEvidence appends evidence that moves no state by itself: a contradiction of
+// the same or a lower rank, a dissent after a user's word, support that does not
+// suffice yet, a context. The same evidence twice is one. A contradiction of rank
+// tool or higher of a verified row contests it in the same atom; anything
+// else moves no fitness version.
 func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, evidence ...Evidence) error {
 	if err := row.check("row"); err != nil {
 		return err
@@ -326,8 +389,21 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		nonce := newNonce()
 		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[1].Revision + 1, At: s.Now(), Actor: actor,
 			Authority: AuthorityProbe, Source: evidence[0].Source, Reason: reason, Evidence: merged[len(have):], Nonce: nonce}
-		b := Batch{Puts: []Put{{Key: objs[1].Key, From: objs[1].Revision, Data: mustJSON(merged), Entry: mustJSON(entry)}}}
-		return struct{}{}, s.commit(ctx, b, objs[1].Key, objs[1].Revision+1, nonce)
+		tx := batch{}
+		tx.put(Put{Key: objs[1].Key, From: objs[1].Revision, Data: mustJSON(merged), Entry: mustJSON(entry)})
+		heads, err := decodeHeads(objs[:1], []ID{row})
+		if err != nil {
+			return struct{}{}, err
+		}
+		if h := heads[0]; h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
+			next := h
+			next.Flags |= FlagContested
+			contest := entry
+			contest.Kind, contest.Revision, contest.Axis = EntryContest, h.Revision+1, AxisTruth
+			contest.From, contest.To = h.Truth.String(), h.Truth.String()
+			tx.head(h, next, contest)
+		}
+		return struct{}{}, s.commit(ctx, tx.Batch, objs[1].Key, objs[1].Revision+1, nonce)
 	})
 	return err
 }

@@ -19,6 +19,11 @@ var (
 	// ErrRejected: a user contradicted this claim; only a user of equal or higher
 	// authority may verify it again.
 	ErrRejected = errors.New("memory: the claim was rejected by a user")
+	// ErrContested: a verified row of the same or a higher rank says otherwise; the
+	// evidence was kept and the contradiction shows, and no state moved.
+	ErrContested = errors.New("memory: contested")
+	// ErrOutranked: what verified the row outranks what speaks against it.
+	ErrOutranked = errors.New("memory: outranked")
 	// ErrNoAuthority: this principal may not speak for this subject and
 	// predicate (I-13).
 	ErrNoAuthority = errors.New("memory: no authority over this subject")

@@ -190,8 +190,8 @@ func (d *Draft) Check() error {
 			return err
 		}
 	}
-	if d.CheckEvery < 0 {
-		return invalid("check_every", "out_of_range", "negative")
+	if d.CheckEvery < 0 || d.CheckEvery > maxCheckEvery {
+		return invalid("check_every", "out_of_range", "not between 0 and %s", maxCheckEvery)
 	}
 	if !d.ValidUntil.IsZero() && d.ValidUntil.Before(d.ValidFrom) {
 		return invalid("valid_until", "out_of_range", "before valid_from")
@@ -234,6 +234,8 @@ func (d *Draft) checkVerified() error {
 	}
 	return invalid("evidence", "required", "a row born verified records the %s evidence of its asserter", want)
 }
+
+const maxCheckEvery = 10 * 365 * 24 * time.Hour
 
 func optional[T ~uint8](e enum[T], v T) error {
 	if v == 0 {

@@ -338,7 +338,9 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	if len(d.Evidence) > 0 {
 		tx.put(Put{Key: evidKey + string(id), Data: mustJSON(mergeEvidence(nil, d.Evidence))})
 	}
-	if h.Truth != TruthSupported {
+	if h.Truth == TruthSupported {
+		tx.due(id, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
+	} else {
 		tx.due(id, Object{}, due{Reason: "written " + state.String()}, now)
 	}
 	tx.put(Put{Key: identKey(ident), Data: []byte(id)})
@@ -462,7 +464,7 @@ func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time
 	switch {
 	case err == nil:
 		return Receipt{ID: id, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
-	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
+	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
 		// The word of its own source does not lift what took the state away.
 		r, echoErr := s.echo(ctx, d.Asserter, d.Run, id, echo, "", now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
