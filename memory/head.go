@@ -86,7 +86,7 @@ func (h *Head) FreshnessAt(now time.Time) Freshness {
 		return FreshnessExpired
 	case !h.ExpiresAt.IsZero() && !now.Before(h.ExpiresAt), !h.ValidUntil.IsZero() && !now.Before(h.ValidUntil):
 		return FreshnessExpired
-	case f == FreshnessFresh && !h.StaleAt.IsZero() && !now.Before(h.StaleAt):
+	case f == FreshnessFresh && !h.StaleAt.IsZero() && now.After(h.StaleAt): // 30 days old is in, LS-19
 		return FreshnessStale
 	}
 	return f

@@ -15,8 +15,8 @@ const idPrefix = "mem_"
 // idAlphabet keeps byte order: sorted ids are sorted times.
 var idAlphabet = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
-// newID makes a time-ordered name: 48 bits of microseconds past 2020, 16 bits
-// of sequence, 64 random bits.
+// newID makes a time-ordered name: 56 bits of microseconds past 2020, 16 bits
+// of sequence, 56 random bits.
 func newID(prefix string, micros int64, seq uint16, random [8]byte) string {
 	const epoch2020 = 1_577_836_800_000_000
 	t := max(micros-epoch2020, 0)

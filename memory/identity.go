@@ -21,8 +21,9 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 // Canonical returns the one canonical form that identity is judged in:
 //
 //   - Unicode NFC;
-//   - characters that nobody sees (category Cf: zero width, bidi controls; and
-//     variation selectors) are dropped, so they cannot respell a claim;
+//   - characters that nobody sees (controls, category Cf: zero width and bidi;
+//     variation selectors and the other default-ignorable ones) are dropped, so
+//     they cannot respell a claim;
 //   - white space is trimmed, and each run of it is one space;
 //   - a word written like "Berlin" or "berlin" (letters, of which at most the
 //     first is upper case) is folded to lower case; a word with a digit, a sign
@@ -45,7 +46,8 @@ func Canonical(s string) string {
 }
 
 func visible(r rune) rune {
-	if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
+	if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
+		unicode.IsControl(r) && !unicode.IsSpace(r) {
 		return -1
 	}
 	return r

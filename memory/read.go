@@ -108,11 +108,16 @@ func decodeRow(r *Row, id ID, objs []Object) error {
 
 // Closure returns the strict ancestors of the rows together, each once: from the
 // heads where they are inline, else by tracing up, with the same answer. Beyond
-// [MaxClosure] it gives [ErrClosureTooLarge].
+// [MaxClosure] it gives [ErrClosureTooLarge]; a row that is not there, [ErrNotFound].
 func (s *Store) Closure(ctx context.Context, ids ...ID) ([]ID, error) {
 	heads, err := s.heads(ctx, ids)
 	if err != nil {
 		return nil, err
+	}
+	for _, h := range heads {
+		if h.Revision == 0 { // the lineage of what is not there is unknown, not empty
+			return nil, fmt.Errorf("%w: %s", ErrNotFound, h.ID)
+		}
 	}
 	return s.closure(ctx, heads)
 }
@@ -418,6 +423,9 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 	if err := row.check("row"); err != nil {
 		return err
 	}
+	if err := checkTime("at", at); err != nil {
+		return err
+	}
 	_, err := retry(ctx, func() (struct{}, error) {
 		objs, err := s.get(ctx, headKey+string(row), dueKey+string(row))
 		if err != nil {
@@ -530,6 +538,17 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if !strings.HasPrefix(r.ID, "blk_") {
 		return invalid("id", "malformed", "not a decision id")
 	}
+	if len(r.Data) > 0 && !json.Valid(r.Data) {
+		return invalid("data", "malformed", "not JSON")
+	}
+	for _, c := range r.Rows {
+		if err := c.Row.check("rows"); err != nil {
+			return err
+		}
+		if r.Fired && c.Revision == 0 {
+			return invalid("rows", "not_found", "no call fires on a row that does not exist: %s", c.Row)
+		}
+	}
 	r.At = s.Now()
 	var b Batch
 	if r.Fired {
@@ -545,10 +564,10 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	for _, c := range r.Rows {
 		terms = append(terms, Term{"cites=" + string(c.Row), at})
 	}
-	// The record is its own nonce: ids are never reused.
-	entry := mustJSON(AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: r.ID})
+	nonce := newNonce() // not the id: recording one decision twice must not look like having won
+	entry := mustJSON(AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce})
 	b.Puts = []Put{{Key: decisionKey + r.ID, Data: mustJSON(r), Entry: entry, Add: terms}}
-	err := s.commit(ctx, b, decisionKey+r.ID, 1, r.ID)
+	err := s.commit(ctx, b, decisionKey+r.ID, 1, nonce)
 	var conflict *ConflictError
 	if errors.As(err, &conflict) && conflict.Key == decisionKey+r.ID {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
@@ -575,7 +594,9 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 }
 
 // CitedDecision is a decision that cites a row. Dependent is set if it fired and
-// the row has moved to a worse state since: I-7 and I-11 call it a dependent decision.
+// the row was demoted, quarantined or withdrawn after the fitness version it
+// cites, whatever became of the row later: I-7 and I-11 call it a dependent
+// decision.
 type CitedDecision struct {
 	DecisionRecord
 	Dependent bool
@@ -585,11 +606,11 @@ type CitedDecision struct {
 // depends on a reading that no longer holds is computed here from the versions,
 // not stored (I-11).
 func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, error) {
-	heads, err := s.heads(ctx, []ID{row})
+	records, err := s.decisions(ctx, "cites="+string(row))
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.decisions(ctx, "cites="+string(row))
+	harmed, err := s.lastHarm(ctx, row)
 	if err != nil {
 		return nil, err
 	}
@@ -597,12 +618,52 @@ func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, e
 	for i, r := range records {
 		out[i].DecisionRecord = r
 		for _, c := range r.Rows {
-			if c.Row == row && r.Fired && c.Revision < heads[0].Revision && heads[0].Truth != TruthSupported {
+			if c.Row == row && r.Fired && c.Revision < harmed {
 				out[i].Dependent = true
 			}
 		}
 	}
 	return out, nil
+}
+
+// lastHarm is the fitness version at which a row last lost trust; 0 = never.
+func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error) {
+	const page = 1000
+	for after := uint64(0); ; {
+		log, err := s.driver.History(ctx, s.tenant, headKey+string(row), after, page)
+		if err != nil {
+			return 0, err
+		}
+		for _, l := range log {
+			after = l.Revision
+			var e AuditEntry
+			if err := json.Unmarshal(l.Data, &e); err != nil {
+				return 0, fmt.Errorf("%w: audit entry", ErrStore)
+			}
+			if e.harms() {
+				harmed = l.Revision
+			}
+		}
+		if len(log) < page {
+			return harmed, nil
+		}
+	}
+}
+
+// harms reports whether the entry took trust away from the row.
+func (e *AuditEntry) harms() bool {
+	if e.Kind != EntryTransition {
+		return false
+	}
+	switch e.Axis {
+	case AxisTruth:
+		return e.To != TruthSupported.String()
+	case AxisSecurity:
+		return e.To != SecurityClean.String()
+	case AxisRetrieval:
+		return e.To == RetrievalHidden.String() || e.To == RetrievalBlocked.String()
+	}
+	return false
 }
 
 // Decisions lists all decisions, newest first.

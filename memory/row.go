@@ -3,7 +3,6 @@ package memory
 import (
 	"crypto/sha256"
 	"math"
-	"strings"
 	"time"
 )
 
@@ -85,22 +84,22 @@ func (a Asserter) check(o Origin) error {
 			return err
 		}
 	}
-	if strings.TrimSpace(a.Principal) == "" {
+	if Canonical(a.Principal) == "" {
 		return invalid("asserter.principal", "required", "who asserted it")
 	}
 	switch o {
 	case OriginModelDerived, OriginRecallReentry:
-		if strings.TrimSpace(a.Model) == "" {
+		if Canonical(a.Model) == "" {
 			return invalid("asserter.model", "required", "a claim of a model names the model")
 		}
-		if strings.TrimSpace(a.Family) == "" {
+		if Canonical(a.Family) == "" {
 			return invalid("asserter.family", "required", "a claim of a model names its family")
 		}
 		if a.Tool != "" {
 			return invalid("asserter.tool", "conflict", "a model is not a tool")
 		}
 	case OriginFirstHand:
-		if strings.TrimSpace(a.Tool) == "" {
+		if Canonical(a.Tool) == "" {
 			return invalid("asserter.tool", "required", "a first-hand claim names the tool or source that gave it")
 		}
 		if a.Model != "" || a.Family != "" {
@@ -155,7 +154,7 @@ type Draft struct {
 
 	ValidFrom  time.Time     // zero = not stated
 	ValidUntil time.Time     // zero = not stated
-	CheckEvery time.Duration // stale this long after the last verification; 0 = 30 days (LS-19)
+	CheckEvery time.Duration // stale this long after the last verification; 0 = 30 days (LS-19), at most ten years
 
 	Source   string // free text (SR-1.3); it never implies verification. "" = "explicit"
 	Category string // free text (SR-1.8)
@@ -252,7 +251,7 @@ func checkConfidence(field string, v float64) error {
 }
 
 var (
-	minTime = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	minTime = time.Date(1970, 1, 1, 0, 0, 1, 0, time.UTC) // 0 microseconds means "not stated"
 	maxTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 )
 

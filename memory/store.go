@@ -27,9 +27,10 @@ type Options struct {
 }
 
 // OwnSubject is the default authority of a user: a principal speaks for the
-// subject that bears its name, and for nothing else (I-13).
+// subject that bears exactly its name, and for nothing else (I-13). No case is
+// folded and nothing invisible is dropped: "Ana" is not "ana" (I-9).
 func OwnSubject(principal, subject, _ string) bool {
-	return principal != "" && Canonical(subject) == Canonical(principal)
+	return Canonical(principal) != "" && subject == principal
 }
 
 // Store keeps rows and owns every rule about them; its [Driver] keeps bytes. It
@@ -191,7 +192,7 @@ type Receipt struct {
 }
 
 // conflictRetries bounds how often a write that lost a race starts again.
-const conflictRetries = 32
+const conflictRetries = 256
 
 // retry runs one optimistic attempt until it does not conflict.
 func retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {

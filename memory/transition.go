@@ -32,7 +32,7 @@ type Transition struct {
 	Revision  uint64 // the fitness version the mover looked at
 	To        AxisValue
 	Authority Authority // in what capacity
-	Actor     string    // who: "user:ana", "worker:host-1"
+	Actor     string    // who: "worker:host-1"; with authority user the principal itself, "ana"
 	Source    string    // on whose word: "crm", "demo"
 	Reason    string    // why, for people
 	Evidence  []Evidence
@@ -182,8 +182,7 @@ func (h *Head) set(to AxisValue, now time.Time) {
 		h.Truth = v
 		if v == TruthSupported {
 			h.VerifiedAt = now
-			window := h.StaleAt.Sub(h.freshFrom())
-			h.StaleAt, h.ExpiresAt = now.Add(window), now.Add(window*expiryFactor)
+			h.renew(now)
 		} else {
 			h.Rank = 0
 		}
@@ -199,14 +198,17 @@ func (h *Head) set(to AxisValue, now time.Time) {
 		}
 	case Freshness:
 		h.Freshness = v
+		if v == FreshnessFresh { // else the clock would call it stale at once
+			h.renew(now)
+		}
 	case Outage:
 		h.Outage = v
 	}
 }
 
-// freshFrom is the moment the current freshness window began.
-func (h *Head) freshFrom() time.Time {
-	// StaleAt = from + w and ExpiresAt = from + 3w.
-	w := h.ExpiresAt.Sub(h.StaleAt) / (expiryFactor - 1)
-	return h.StaleAt.Add(-w)
+// renew starts the freshness window anew. StaleAt is one window after its
+// beginning and ExpiresAt three, so the window is half of what lies between.
+func (h *Head) renew(now time.Time) {
+	window := h.ExpiresAt.Sub(h.StaleAt) / (expiryFactor - 1)
+	h.StaleAt, h.ExpiresAt = now.Add(window), now.Add(window*expiryFactor)
 }
