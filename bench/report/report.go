@@ -1,0 +1,111 @@
+// Package report is the one output of every bench program: figures, each beside
+// the floor that was measured in the same run, as a table or as JSON.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// Figure is one measured number. Floor is the bare operation measured in the
+// same run, interleaved with it; zero if the figure is not a ratio. OK says
+// whether the target was met: the ratio's, if there is a floor, else the value's.
+type Figure struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Value  float64 `json:"value"`
+	Floor  float64 `json:"floor"`
+	Ratio  float64 `json:"ratio"`
+	Target float64 `json:"target"`
+	OK     bool    `json:"ok"`
+	N      int     `json:"n"`
+	Seed   uint64  `json:"seed"`
+}
+
+// AtMost is a figure whose value must not exceed the target.
+func AtMost(name, unit string, value, target float64, n int, seed uint64) Figure {
+	return Figure{Name: name, Unit: unit, Value: value, Target: target, OK: value <= target, N: n, Seed: seed}
+}
+
+// Exactly is a figure that must equal the target.
+func Exactly(name, unit string, value, target float64, n int, seed uint64) Figure {
+	return Figure{Name: name, Unit: unit, Value: value, Target: target, OK: value == target, N: n, Seed: seed}
+}
+
+// Over is a figure whose ratio to the floor must not exceed the target.
+func Over(name, unit string, value, floor, target float64, n int, seed uint64) Figure {
+	f := Figure{Name: name, Unit: unit, Value: value, Floor: floor, Target: target, N: n, Seed: seed}
+	if floor > 0 {
+		f.Ratio = value / floor
+	}
+	f.OK = f.Ratio > 0 && f.Ratio <= target
+	return f
+}
+
+// Write prints the figures: a JSON array if asJSON, else a table.
+func Write(w io.Writer, figures []Figure, asJSON bool) error {
+	if len(figures) == 0 {
+		return fmt.Errorf("report: no figure was measured")
+	}
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(figures)
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "figure\tvalue\tunit\tfloor\tratio\ttarget\tn\t\t")
+	for _, f := range figures {
+		verdict := "ok"
+		if !f.OK {
+			verdict = "MISSED"
+		}
+		ratio, floor := "", ""
+		if f.Floor > 0 {
+			ratio, floor = fmt.Sprintf("%.2f", f.Ratio), fmt.Sprintf("%.4g", f.Floor)
+		}
+		fmt.Fprintf(tw, "%s\t%.4g\t%s\t%s\t%s\t%.4g\t%d\t%s\t\n", f.Name, f.Value, f.Unit, floor, ratio, f.Target, f.N, verdict)
+	}
+	return tw.Flush()
+}
+
+// Missed reports whether any target was missed.
+func Missed(figures []Figure) bool {
+	return slices.ContainsFunc(figures, func(f Figure) bool { return !f.OK })
+}
+
+// Pair times two operations in turn, A B A B, after a warm-up, and returns their
+// median durations in microseconds. Interleaving and medians keep a noisy
+// machine from favouring either.
+func Pair(n int, a, b func()) (medianA, medianB float64) {
+	for range max(n/10, 3) {
+		a()
+		b()
+	}
+	as, bs := make([]time.Duration, n), make([]time.Duration, n)
+	for i := range n {
+		start := time.Now()
+		a()
+		mid := time.Now()
+		b()
+		as[i], bs[i] = mid.Sub(start), time.Since(mid)
+	}
+	return median(as), median(bs)
+}
+
+func median(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2].Nanoseconds()) / 1e3
+}
+
+// Spread is how far the largest of some ratios stands from the smallest, as the
+// half-width around their middle: 0.25 means ±25 %.
+func Spread(ratios []float64) float64 {
+	lo, hi := slices.Min(ratios), slices.Max(ratios)
+	mid := (lo + hi) / 2
+	return math.Abs(hi-mid) / mid
+}

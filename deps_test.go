@@ -1,0 +1,132 @@
+package hearsay_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hearsay-go/hearsay"
+
+// room says what a package may import besides the standard library: other rooms
+// of this module, and third-party modules. A package that is not in the table
+// fails the test, and so does a line without a package or a permission that
+// nobody uses. Programs (cmd, examples, bench) may import anything.
+type room struct {
+	own     []string
+	foreign []string
+}
+
+var rooms = map[string]room{
+	"memory":                   {foreign: []string{"golang.org/x/text"}},
+	"memory/admission":         {own: []string{"memory", "memory/admission/restate"}},
+	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
+	"memory/recall":            {own: []string{"memory"}},
+	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
+	"memory/storetest":         {own: []string{"memory"}, foreign: []string{"pgregory.net/rapid"}},
+
+	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
+	"gate/confirm": {own: []string{"memory"}},
+
+	"verifier":              {own: []string{"memory"}, foreign: []string{"github.com/sony/gobreaker"}},
+	"verifier/secondmodel":  {own: []string{"memory", "verifier"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
+	"verifier/verifiertest": {own: []string{"memory", "verifier"}},
+
+	"promotion":            {own: []string{"memory", "verifier"}},
+	"promotion/asynqqueue": {own: []string{"memory", "promotion"}, foreign: []string{"github.com/hibiken/asynq", "github.com/redis/go-redis"}},
+	"promotion/localredis": {foreign: []string{"github.com/redis/go-redis", "github.com/alicebob/miniredis"}},
+
+	"agent":           {own: []string{"memory", "memory/admission", "memory/recall", "gate"}, foreign: []string{"github.com/google/jsonschema-go"}},
+	"agent/langchain": {own: []string{"agent", "gate"}, foreign: []string{"github.com/tmc/langchaingo"}},
+	"agent/openai":    {own: []string{"agent", "gate"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
+}
+
+// programs are the folders whose packages may import anything.
+var programs = []string{"cmd", "examples", "bench"}
+
+// TestImportsKeepToTheTable holds design decision 1: every arrow between rooms
+// points to memory, the gate knows no promotion, the agent has no hand on the
+// lever that raises trust, and each third-party library has the fewest importers.
+func TestImportsKeepToTheTable(t *testing.T) {
+	packages := listPackages(t)
+	seen := map[string]bool{}
+	checked := 0
+	for _, p := range packages {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if name == "" || slices.ContainsFunc(programs, func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") }) {
+			continue
+		}
+		allowed, ok := rooms[name]
+		if !ok {
+			t.Errorf("package %s is not in the table", name)
+			continue
+		}
+		seen[name] = true
+		used := map[string]bool{}
+		for _, imp := range p.Imports {
+			checked++
+			switch {
+			case imp == module || strings.HasPrefix(imp, module+"/"):
+				own := strings.TrimPrefix(strings.TrimPrefix(imp, module), "/")
+				if !slices.Contains(allowed.own, own) {
+					t.Errorf("%s may not import %s", name, own)
+				}
+				used[own] = true
+			case strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
+				at := slices.IndexFunc(allowed.foreign, func(m string) bool { return imp == m || strings.HasPrefix(imp, m+"/") })
+				if at < 0 {
+					t.Errorf("%s may not import %s", name, imp)
+					continue
+				}
+				used[allowed.foreign[at]] = true
+			}
+		}
+		for _, permission := range slices.Concat(allowed.own, allowed.foreign) {
+			if !used[permission] {
+				t.Errorf("the table lets %s import %s, which it does not", name, permission)
+			}
+		}
+	}
+	for name := range rooms {
+		if !seen[name] {
+			t.Errorf("the table has a line for %s, which does not exist", name)
+		}
+	}
+	if checked == 0 {
+		t.Fatal("no import was checked")
+	}
+	t.Logf("%d rooms, %d imports checked", len(seen), checked)
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func listPackages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
