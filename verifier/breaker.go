@@ -101,7 +101,9 @@ func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 		Timeout:      g.o.OpenFor,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.o.Failures) },
 		IsSuccessful: func(err error) bool { return !errors.Is(err, ErrUnavailable) },
-		IsExcluded:   func(err error) bool { return err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured) },
+		IsExcluded: func(err error) bool {
+			return err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured)
+		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -229,7 +231,7 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row) (Verdict, error) {
 	replies := make(chan reply, 1)
 	go func() {
 		// v may panic, or end the goroutine without returning.
-		r := reply{err: &MisconfiguredError{Verifier: g.name, Err: errPanic("it did not return")}}
+		r := reply{err: &MisconfiguredError{Verifier: g.name, Err: errors.New("it ended without an answer")}}
 		defer func() {
 			if p := recover(); p != nil {
 				r = reply{err: &MisconfiguredError{Verifier: g.name, Err: errPanic(p)}}
@@ -252,6 +254,7 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row) (Verdict, error) {
 	if err := r.verdict.Check(); err != nil {
 		return unclear(err.Error()), nil
 	}
+	r.verdict.Observed, r.verdict.Detail = clip(r.verdict.Observed), clip(r.verdict.Detail)
 	return r.verdict, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -118,16 +117,7 @@ func errPanic(v any) error {
 	return fmt.Errorf("it panicked: %s", clip(fmt.Sprint(v)))
 }
 
-// clip bounds what came from outside to one field, in valid UTF-8.
+// clip bounds what came from outside to one field of valid UTF-8.
 func clip(s string) string {
-	if len(s) > memory.MaxField {
-		s = s[:memory.MaxField]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return strings.ToValidUTF8(s[:min(len(s), memory.MaxField)], "")
 }

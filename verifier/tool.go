@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +56,7 @@ type ToolOptions struct {
 	// Unset or unknown: another value contradicts only if the answer is complete.
 	Cardinality memory.Cardinality
 	// Compare compares the claimed value with the observed one; nil =
-	// [CompareByType]. CompareBy overrides it for single predicates, by their
-	// memory.Canonical form.
+	// [CompareByType]. CompareBy overrides it for single predicates.
 	Compare   Compare
 	CompareBy map[string]Compare
 	Clock     func() time.Time // nil = time.Now
@@ -84,7 +82,10 @@ func NewTool(name string, ask Ask, o *ToolOptions) *ToolVerifier {
 	t := &ToolVerifier{name: name, ask: ask}
 	if o != nil {
 		t.o = *o
-		t.o.CompareBy = maps.Clone(o.CompareBy)
+		t.o.CompareBy = make(map[string]Compare, len(o.CompareBy))
+		for predicate, compare := range o.CompareBy {
+			t.o.CompareBy[memory.Canonical(predicate)] = compare
+		}
 	}
 	if t.o.Rank == 0 {
 		t.o.Rank = memory.RankTool
