@@ -46,47 +46,70 @@ type Compare func(claimed, observed string) Match
 // "1.10" and "1.1" are unknown to it, and "1e3" and "1000"; CompareNumber, chosen
 // for the predicate, takes them for the same.
 func CompareByType(claimed, observed string) Match {
-	if claimed == observed {
+	return compareTyped(read(claimed), read(observed))
+}
+
+// typed is a value, and what it looks like.
+type typed struct {
+	text  string
+	kind  kind
+	dates []span
+	num   number
+	truth bool
+}
+
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindDate
+	kindNumber
+	kindTruth
+)
+
+func read(s string) typed {
+	v := typed{text: s}
+	if v.dates = dates(s); v.dates != nil {
+		v.kind = kindDate
+		return v
+	}
+	var ok bool
+	if v.num, ok = parseNumber(s); ok {
+		v.kind = kindNumber
+		return v
+	}
+	if v.truth, ok = truths[memory.Canonical(s)]; ok {
+		v.kind = kindTruth
+	}
+	return v
+}
+
+func compareTyped(a, b typed) Match {
+	switch {
+	case a.text == b.text:
 		return MatchSame
-	}
-	if a, b := dates(claimed), dates(observed); a != nil && b != nil {
-		return compareDates(a, b)
-	} else if a != nil || b != nil {
-		return sameText(claimed, observed)
-	}
-	a, isA := parseNumber(claimed)
-	b, isB := parseNumber(observed)
-	if isA && isB {
-		m := compareNumbers(a, b)
-		if m == MatchSame && a.spelled != b.spelled {
+	case a.kind != b.kind:
+		if memory.Canonical(a.text) == memory.Canonical(b.text) {
+			return MatchSame
+		}
+		return MatchUnknown
+	case a.kind == kindDate:
+		return compareDates(a.dates, b.dates)
+	case a.kind == kindNumber:
+		m := compareNumbers(a.num, b.num)
+		if m == MatchSame && a.num.spelled != b.num.spelled {
 			return MatchUnknown
 		}
 		return m
-	} else if isA || isB {
-		return sameText(claimed, observed)
-	}
-	x, isX := truths[memory.Canonical(claimed)]
-	y, isY := truths[memory.Canonical(observed)]
-	switch {
-	case isX && isY && x == y:
+	case a.kind == kindTruth && a.truth == b.truth:
 		return MatchSame
-	case isX && isY:
+	case a.kind == kindTruth:
 		return MatchDifferent
-	case isX || isY:
-		return sameText(claimed, observed)
 	}
-	return CompareText(claimed, observed)
+	return CompareText(a.text, b.text)
 }
 
 var truths = map[string]bool{"true": true, "yes": true, "false": false, "no": false}
-
-// sameText is for values of different kinds.
-func sameText(a, b string) Match {
-	if memory.Canonical(a) == memory.Canonical(b) {
-		return MatchSame
-	}
-	return MatchUnknown
-}
 
 // CompareExact compares memory.Canonical forms and nothing else: for identifiers
 // and closed lists of words, where "approved" and "not approved" differ.
@@ -152,7 +175,7 @@ type number struct {
 	readings []*big.Rat
 	spelled  string // the digits of the first reading, ungrouped
 	unit     string
-	noisy    bool   // has a fraction as long as floating point makes them
+	noisy    bool // has a fraction as long as floating point makes them
 }
 
 var (
@@ -378,12 +401,12 @@ func CompareSet(claimed, observed string) Match {
 }
 
 // covers says whether every item of b is in a; different as soon as one cannot be.
-func covers(a, b []string) Match {
+func covers(a, b []typed) Match {
 	all := MatchSame
 	for _, item := range b {
 		best := MatchDifferent
 		for _, other := range a {
-			switch CompareByType(other, item) {
+			switch compareTyped(other, item) {
 			case MatchSame:
 				best = MatchSame
 			case MatchUnknown:
@@ -404,7 +427,7 @@ func covers(a, b []string) Match {
 
 const maxItems = 256
 
-func items(s string) []string {
+func items(s string) []typed {
 	var raw []string
 	if s = strings.TrimSpace(s); strings.HasPrefix(s, "[") {
 		if json.Unmarshal([]byte(s), &raw) != nil {
@@ -417,14 +440,14 @@ func items(s string) []string {
 		}
 		raw = strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(separators, r) })
 	}
-	var kept []string
+	if len(raw) > maxItems {
+		return nil
+	}
+	var kept []typed
 	for _, item := range raw {
 		if memory.Canonical(item) != "" {
-			kept = append(kept, item)
+			kept = append(kept, read(item))
 		}
-	}
-	if len(kept) > maxItems {
-		return nil
 	}
 	return kept
 }
