@@ -123,32 +123,46 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if err := outranked(old, evidence, t); err != nil {
 		return Head{}, err
 	}
-	if authority == AuthorityUser && t.To.axis() == AxisTruth && !s.authority(t.Actor, b.Content.Subject, b.Content.Predicate) {
+	if authority == AuthorityUser && (t.To.axis() == AxisTruth || raises(from, t.To)) && !s.authority(t.Actor, b.Content.Subject, b.Content.Predicate) {
 		return Head{}, fmt.Errorf("%w: %q over %q", ErrNoAuthority, t.Actor, b.Content.Subject)
 	}
 
+	if authority != AuthorityUser && slices.ContainsFunc(t.Evidence, func(e Evidence) bool { return e.Rank == RankUser }) {
+		return Head{}, invalid("evidence.rank", "not_earned", "a user speaks with the authority of a user (I-13)")
+	}
+
 	tx, next := batch{}, old
-	merged := mergeEvidence(evidence, t.Evidence)
+	said, voided := evidence, false
+	if t.Reject {
+		said, voided = voidAll(evidence)
+	} else if old.Truth == TruthSupported && t.To.axis() == AxisTruth && !reaffirm {
+		said, voided = voidSupports(evidence)
+	}
+	merged := mergeEvidence(said, t.Evidence)
 	rank := old.Rank
 	if t.To == AxisValue(TruthSupported) {
 		if known.Rejection != nil && authority != AuthorityUser {
 			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
 		}
-		if rank, err = s.sufficient(ctx, old, merged, reaffirm, authority); err != nil {
+		if rank, err = s.sufficient(ctx, old, merged, t, reaffirm); err != nil {
 			return Head{}, err
+		}
+		if known.Rejection != nil && rank != RankUser {
+			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
 		}
 	}
 	next.set(t.To, now)
 	var contested error
 	if t.To == AxisValue(TruthSupported) {
 		next.Rank = rank
-		if rank == RankUser || openContradiction(merged) < rank {
+		// A contest with a user's word ends by a user's word.
+		if open := openContradiction(merged); authority == AuthorityUser && rank == RankUser || open < RankTool || rank != RankUser && open < rank {
 			next.Flags &^= FlagContested
 		}
 		if next.Outage == OutageRecorded {
 			next.Outage = OutageResolved // a verifier answered
 		}
-		if err := s.settle(ctx, &tx, &next, b.Content, t.Actor, now); err != nil {
+		if err := s.settle(ctx, &tx, &next, b.Content, merged, t.Actor, now); err != nil {
 			return Head{}, err
 		}
 		if next.Truth != TruthSupported {
@@ -158,18 +172,21 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 			next.Flags |= FlagContested
 		}
 	}
-	if t.Reject {
-		for i := range evidence {
-			merged[i].Void = true // what was said so far; the rejection itself stands
+	if t.To == AxisValue(TruthContradicted) {
+		if err := s.siblings(ctx, &tx, old, t, now); err != nil {
+			return Head{}, err
 		}
+	}
+	if t.Reject {
 		known.Rejection = &Rejection{By: t.Actor, Reason: t.Reason, At: now}
 		next.Flags &^= FlagContested
 	} else if known.Rejection != nil && next.Truth == TruthSupported {
 		known.Rejection = nil
 	}
-	if t.Reject || claimChanged(claims[0], known) {
+	if t.To == AxisValue(TruthContradicted) || claimChanged(claims[0], known) {
+		// Put and not only checked: a sibling that is being verified meets it.
 		tx.put(Put{Key: claimKey(old.Claim), From: claims[0].Revision, Data: mustJSON(known)})
-	} else if t.To == AxisValue(TruthSupported) {
+	} else if t.To.axis() == AxisTruth { // one claim's rows are verified and contradicted in turn
 		tx.check(claimKey(old.Claim), claims[0].Revision)
 	}
 
@@ -182,16 +199,16 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 	tx.head(old, next, AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
 		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Evidence: t.Evidence, Nonce: nonce})
-	if len(t.Evidence) > 0 || t.Reject && len(merged) > 0 {
+	if voided || len(merged) > len(evidence) {
 		tx.put(Put{Key: evidKey + string(id), From: objs[2].Revision, Data: mustJSON(merged)})
 	}
 	switch {
-	case contested != nil:
+	case contested != nil, t.To.axis() != AxisTruth:
 	case next.Truth == TruthSupported:
 		tx.due(id, objs[3], due{Reason: "to be checked again"}, next.StaleAt)
 	case next.Truth == TruthSuperseded:
 		tx.notDue(id, objs[3])
-	case t.To.axis() == AxisTruth:
+	default:
 		tx.due(id, objs[3], due{Reason: "demoted: " + t.Reason}, now)
 	}
 	if err := s.commit(ctx, tx.Batch, headKey+string(id), old.Revision+1, nonce); err != nil {
@@ -252,8 +269,36 @@ func claimChanged(o Object, c claimRecord) bool {
 	return err != nil || (before.Rejection == nil) != (c.Rejection == nil)
 }
 
-// sufficient gathers the kin of the claim and applies I-4.
-func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, reaffirm bool, authority Authority) (Rank, error) {
+// raises reports whether a move of an axis other than truth gives something
+// back: only a user with authority over the subject does that as a user.
+func raises(from, to AxisValue) bool {
+	switch to := to.(type) {
+	case Security:
+		return to == SecurityClean
+	case Freshness:
+		return to == FreshnessFresh
+	case Retrieval:
+		return from == AxisValue(RetrievalBlocked) || from == AxisValue(RetrievalHidden) && to == RetrievalRestricted || to == RetrievalNormal
+	}
+	return false
+}
+
+func voidAll(evidence []Evidence) (out []Evidence, any bool) {
+	out = slices.Clone(evidence)
+	for i := range out {
+		any = any || !out[i].Void
+		out[i].Void = true
+	}
+	return out, any
+}
+
+// sufficient gathers the kin of the claim and applies I-4. To verify again what
+// is verified takes new evidence that would suffice alone, or the new word of the
+// very source that the row came from; the rank is never lowered by it.
+func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t Transition, reaffirm bool) (Rank, error) {
+	if reaffirm {
+		evidence = t.Evidence
+	}
 	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}}
 	ids, err := s.Closure(ctx, h.ID)
 	if err != nil {
@@ -268,6 +313,10 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, rea
 			continue
 		}
 		up, err := s.Closure(ctx, e.DerivedFrom...)
+		if errors.Is(err, ErrNotFound) {
+			kin.EvidenceLineage[e.ID()] = []Head{{}} // what it rests on is unknown
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -276,66 +325,175 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, rea
 		}
 	}
 	rank, err := Sufficient(kin, evidence)
-	if err != nil && reaffirm && authority == AuthorityProbe && h.Rank == RankTool {
-		return h.Rank, nil // an authoritative source that says its own row again keeps the rank it was born with
+	if !reaffirm {
+		return rank, err
 	}
-	return rank, err
+	if err != nil && t.Authority == AuthorityProbe && h.Rank == RankTool {
+		kin.Claim.Group = "" // its own source may say it again, if it does not only repeat the row
+		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || e.Group != h.Group })
+		rank, err = Sufficient(kin, own)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return max(rank, h.Rank), nil
 }
 
 // settle decides what a row that is about to be verified does to the verified
 // rows that contradict it: other objects of the same subject and functional
-// predicate. By rank alone (SR-4.4, X-5).
-func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, actor string, now time.Time) error {
-	if !c.Typed() || c.Cardinality != CardinalityFunctional {
+// predicate. By rank alone (SR-4.4, X-5): a higher rank, or the same source with a
+// newer word, demotes; an equal rank stands beside, both contested; a lower one
+// is not verified (h.Truth says so) and demotes nobody. The line is put in the
+// same atom, so that of two rivals verified at once one sees the other.
+func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, evidence []Evidence, actor string, now time.Time) error {
+	if !c.Typed() {
 		return nil
 	}
-	rivals, err := s.rivals(ctx, c, h.Claim)
+	line := lineKey(c.lineKey())
+	lock, err := s.get(ctx, line)
 	if err != nil {
 		return err
 	}
-	for _, r := range rivals {
-		next, entry := r, AuditEntry{Kind: EntryTransition, Row: r.ID, Revision: r.Revision + 1, At: now, Actor: actor,
-			Authority: AuthorityProbe, Source: h.Group, Axis: AxisTruth, From: r.Truth.String(), Nonce: newNonce()}
-		switch {
-		case r.Group == h.Group && r.Rank <= h.Rank, h.Rank > r.Rank:
-			// Higher rank, or the same source with newer word.
-			entry.To, entry.Reason = TruthContradicted.String(), "contradicted by "+string(h.ID)
-			if h.Rank == RankUser {
-				entry.Authority = AuthorityUser
-			}
-			next.set(TruthContradicted, now)
-			marks, err := s.get(ctx, dueKey+string(r.ID))
-			if err != nil {
-				return err
-			}
-			tx.due(r.ID, marks[0], due{Reason: "demoted: " + entry.Reason}, now)
-		case h.Rank == r.Rank || r.Rank == RankUser && h.Rank >= RankTool:
-			// Equal rank, or a tool against a user: both stand contested.
-			if h.Rank < r.Rank {
-				h.Truth, h.Rank = TruthUnverified, 0
-			}
+	tx.put(Put{Key: line, From: lock[0].Revision, Data: []byte{1}})
+	rivals, err := s.rivals(ctx, c, h.Claim)
+	if err != nil || len(rivals) == 0 {
+		return err
+	}
+	rank, stands := h.Rank, true
+	own := backers(evidence, rank)
+	beaten := make([]bool, len(rivals))
+	for i := range rivals {
+		r := &rivals[i]
+		same := rank == r.Rank && slices.ContainsFunc(backers(r.evidence, r.Rank), func(g string) bool { return slices.Contains(own, g) })
+		beaten[i] = rank > r.Rank || same
+		stands = stands && (beaten[i] || rank == r.Rank)
+		if !beaten[i] {
 			h.Flags |= FlagContested
-			next.Flags |= FlagContested
-			if next.Flags == r.Flags {
-				continue
-			}
-			entry.Kind, entry.To, entry.Reason = EntryContest, r.Truth.String(), "contested by "+string(h.ID)
-		default:
-			// Lower rank changes nothing; the newcomer is kept, unverified and visible.
-			h.Truth, h.Rank = TruthUnverified, 0
-			h.Flags |= FlagContested
-			continue
 		}
-		tx.head(r, next, entry)
+	}
+	if !stands {
+		h.Truth, h.Rank = TruthUnverified, 0
+	}
+	authority := AuthorityProbe
+	if rank == RankUser {
+		authority = AuthorityUser
+	}
+	for i := range rivals {
+		r := &rivals[i]
+		entry := AuditEntry{Actor: actor, Authority: authority, Source: h.Group}
+		switch {
+		case stands && beaten[i]:
+			entry.Reason = "contradicted by " + string(h.ID)
+			r.demote(tx, entry, now)
+		case !beaten[i] && rank >= RankTool:
+			entry.Reason = "contested by " + string(h.ID)
+			r.contest(tx, entry, now)
+		}
 	}
 	return nil
 }
 
-// rivals returns the verified rows of the same line with another claim.
-func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]Head, error) {
-	var out []Head
+// backers are the groups whose standing support carries a rank.
+func backers(evidence []Evidence, rank Rank) []string {
+	var out []string
+	for _, e := range evidence {
+		if e.Relation == RelationSupports && !e.Void && e.Rank == rank {
+			out = append(out, e.Group)
+		}
+	}
+	return out
+}
+
+// bystander is another verified row that a transition of one row moves too, with
+// the objects that move with it.
+type bystander struct {
+	Head
+	evidence []Evidence
+	evid     Object
+	mark     Object
+}
+
+func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time) AuditEntry {
+	e.Kind, e.Row, e.Revision, e.At, e.Nonce = kind, r.ID, r.Revision+1, now, newNonce()
+	e.Axis, e.From, e.To = AxisTruth, r.Truth.String(), to.String()
+	return e
+}
+
+// demote contradicts the row: its supports are void, and it is due for a check.
+func (r *bystander) demote(tx *batch, e AuditEntry, now time.Time) {
+	next := r.Head
+	next.set(TruthContradicted, now)
+	tx.head(r.Head, next, r.entry(e, EntryTransition, TruthContradicted, now))
+	if voided, any := voidSupports(r.evidence); any {
+		tx.put(Put{Key: r.evid.Key, From: r.evid.Revision, Data: mustJSON(voided)})
+	}
+	tx.due(r.ID, r.mark, due{Reason: "demoted: " + e.Reason}, now)
+}
+
+func (r *bystander) contest(tx *batch, e AuditEntry, now time.Time) {
+	if r.Has(FlagContested) {
+		return
+	}
+	next := r.Head
+	next.Flags |= FlagContested
+	tx.head(r.Head, next, r.entry(e, EntryContest, r.Truth, now))
+}
+
+// voidSupports ends what spoke for a row that is no longer verified, so that it
+// does not verify the row again when something else is said.
+func voidSupports(evidence []Evidence) (out []Evidence, any bool) {
+	out = slices.Clone(evidence)
+	for i := range out {
+		if out[i].Relation == RelationSupports && !out[i].Void {
+			out[i].Void, any = true, true
+		}
+	}
+	return out, any
+}
+
+// siblings moves the other verified rows of a claim that was contradicted: a
+// demotion attaches to the claim, and respelling does not escape it (I-9). A
+// user's word demotes all of them; evidence demotes those of a lower rank and
+// contests the others.
+func (s *Store) siblings(ctx context.Context, tx *batch, of Head, t Transition, now time.Time) error {
+	rank := Rank(0)
+	for _, e := range t.Evidence {
+		if e.Relation == RelationContradicts {
+			rank = max(rank, e.Rank)
+		}
+	}
+	if t.Authority != AuthorityUser && rank == 0 {
+		return nil
+	}
+	same, err := s.verified(ctx, termClaim(of.Claim), func(h *Head, _ *body) bool { return h.ID != of.ID })
+	if err != nil {
+		return err
+	}
+	for i := range same {
+		entry := AuditEntry{Actor: t.Actor, Authority: t.Authority, Source: t.Source, Reason: t.Reason}
+		switch r := &same[i]; {
+		case t.Authority == AuthorityUser || rank > r.Rank:
+			r.demote(tx, entry, now)
+		case rank >= RankTool:
+			r.contest(tx, entry, now)
+		}
+	}
+	return nil
+}
+
+// rivals returns the verified rows of the same line with another claim, of a
+// predicate that one of the two calls functional.
+func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]bystander, error) {
+	return s.verified(ctx, termLine(c.lineKey()), func(h *Head, b *body) bool {
+		return h.Claim != claim && (c.Cardinality == CardinalityFunctional || b.Content.Cardinality == CardinalityFunctional)
+	})
+}
+
+// verified returns the verified carriers of a term that are wanted.
+func (s *Store) verified(ctx context.Context, term string, want func(*Head, *body) bool) ([]bystander, error) {
+	var out []bystander
 	for after := ""; ; {
-		hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: termLine(c.lineKey()), After: after, Limit: 200})
+		hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 200})
 		if err != nil {
 			return nil, err
 		}
@@ -343,9 +501,24 @@ func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]Head, error
 		if err != nil {
 			return nil, err
 		}
+		heads = slices.DeleteFunc(heads, func(h Head) bool { return h.Truth != TruthSupported })
+		const per = 3
+		keys := make([]string, 0, per*len(heads))
 		for _, h := range heads {
-			if h.Truth == TruthSupported && h.Claim != claim {
-				out = append(out, h)
+			keys = append(keys, bodyKey+string(h.ID), evidKey+string(h.ID), dueKey+string(h.ID))
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range heads {
+			var b body
+			r := bystander{Head: heads[i], evid: objs[per*i+1], mark: objs[per*i+2]}
+			if json.Unmarshal(objs[per*i].Data, &b) != nil || r.evid.Data != nil && json.Unmarshal(r.evid.Data, &r.evidence) != nil {
+				return nil, fmt.Errorf("%w: row %s", ErrStore, r.ID)
+			}
+			if want(&r.Head, &b) {
+				out = append(out, r)
 			}
 		}
 		if after = next; after == "" {
@@ -367,6 +540,12 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if err := evidence[i].check(); err != nil {
 			return err
 		}
+		if evidence[i].Rank == RankUser && evidence[i].Relation == RelationSupports {
+			return invalid("evidence.rank", "not_earned", "a user's support is applied, with authority, and not added (I-13)")
+		}
+	}
+	if len(evidence) == 0 {
+		return nil
 	}
 	_, err := retry(ctx, func() (struct{}, error) {
 		objs, err := s.get(ctx, headKey+string(row), evidKey+string(row))
@@ -408,22 +587,32 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 	return err
 }
 
-// mergeEvidence appends what is new; the same evidence counts once (KN-7).
+// mergeEvidence appends what is new; the same evidence counts once (KN-7). It is
+// new again if it was voided, or if its source has said something else since.
 func mergeEvidence(have, more []Evidence) []Evidence {
 	out := slices.Clone(have)
-	seen := map[string]bool{}
+	ids := make([]string, len(out), len(out)+len(more))
 	for i := range out {
-		if !out[i].Void {
-			seen[out[i].ID()] = true
-		}
+		ids[i] = out[i].ID()
 	}
-	for i := range more {
-		if id := more[i].ID(); !seen[id] {
-			seen[id] = true
-			e := more[i]
-			e.At = e.At.UTC().Truncate(time.Microsecond)
-			out = append(out, e)
+	for _, e := range more {
+		e.At = e.At.UTC().Truncate(time.Microsecond)
+		id := e.ID()
+		if !repeats(out, ids, &e, id) {
+			out, ids = append(out, e), append(ids, id)
 		}
 	}
 	return out
+}
+
+func repeats(have []Evidence, ids []string, e *Evidence, id string) bool {
+	for i, h := range slices.Backward(have) {
+		switch {
+		case ids[i] == id:
+			return !h.Void || e.At.Before(h.At)
+		case !h.Void && h.Group == e.Group && h.Relation != e.Relation && !e.At.Before(h.At):
+			return false
+		}
+	}
+	return false
 }

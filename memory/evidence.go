@@ -80,13 +80,26 @@ type Kin struct {
 	EvidenceLineage map[string][]Head
 }
 
+// fold compares independence groups. Here, to take two for one is the safe
+// error: neither case nor a missing "family:" makes a group independent.
+func fold(group string) string {
+	group = strings.ToLower(Canonical(group))
+	for _, kind := range [...]string{"family:", "tool:", "user:"} {
+		if bare, ok := strings.CutPrefix(group, kind); ok {
+			return bare
+		}
+	}
+	return group
+}
+
 // Sufficient applies I-4. It returns the rank the evidence earns, or an error
 // that wraps [ErrInsufficient] and says what is missing. Sufficient is: one user
 // with authority, or one primary source, or one tool of another group, or, only
 // for rows of low criticality, two other model families. Voided and repeated
 // evidence, evidence of the claim's own group or of an ancestor's, and evidence
 // that rests on the claim itself or on another row of its identity, count
-// nothing. Confidence is not an argument (SR-4.1).
+// nothing; nor does any of it suffice against a standing contradiction of a higher
+// rank. Confidence is not an argument (SR-4.1).
 func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 	var best Rank
 	families := map[string]bool{}
@@ -104,17 +117,21 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 		case RankUser, RankPrimarySource, RankTool:
 			best = max(best, e.Rank)
 		case RankSecondModel, RankModel:
-			families[e.Group] = true
+			families[fold(e.Group)] = true
 		default:
 			reason = "a recall supports nothing"
 		}
+	}
+	if best == 0 && len(families) >= 2 && kin.Claim.Criticality == CriticalityLow {
+		best = RankSecondModel
+	}
+	if open := openContradiction(evidence); best != 0 && open > best {
+		return 0, fmt.Errorf("%w: it is contradicted at rank %s", ErrInsufficient, open)
 	}
 	if best != 0 {
 		return best, nil
 	}
 	switch {
-	case len(families) >= 2 && kin.Claim.Criticality == CriticalityLow:
-		return RankSecondModel, nil
 	case len(families) >= 2:
 		reason = "two models suffice for rows of low criticality only"
 	case len(families) == 1:
@@ -126,6 +143,9 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 // dependent says why a piece of evidence is not independent of the claim, or "".
 func dependent(kin Kin, e *Evidence) string {
 	for _, h := range kin.EvidenceLineage[e.ID()] {
+		if h.Revision == 0 {
+			return "what the evidence rests on is not known"
+		}
 		if h.ID == kin.Claim.ID || h.Claim == kin.Claim.Claim {
 			return "the evidence rests on the claim itself"
 		}
@@ -134,11 +154,12 @@ func dependent(kin Kin, e *Evidence) string {
 	if e.Rank == RankUser {
 		return ""
 	}
-	if e.Group == kin.Claim.Group {
+	group := fold(e.Group)
+	if group == fold(kin.Claim.Group) {
 		return "the evidence is of the claim's own independence group"
 	}
 	for _, a := range kin.Ancestors {
-		if e.Group == a.Group {
+		if group == fold(a.Group) {
 			return "the evidence is of the independence group of an ancestor"
 		}
 	}

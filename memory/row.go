@@ -212,6 +212,11 @@ func (d *Draft) Check() error {
 // checkVerified keeps SR-3.1 and I-3: nothing a model says is born verified.
 func (d *Draft) checkVerified() error {
 	if d.State != StateVerified {
+		for i := range d.Evidence {
+			if e := &d.Evidence[i]; e.Relation == RelationSupports && e.Rank > RankModel {
+				return invalid("evidence.rank", "not_earned", "a row that is not born verified brings no %s support of its own", e.Rank)
+			}
+		}
 		return nil
 	}
 	want := Rank(0)
@@ -226,10 +231,18 @@ func (d *Draft) checkVerified() error {
 	default:
 		return invalid("state", "not_earned", "a %s row is never born verified; evidence promotes it", d.Origin)
 	}
-	for _, e := range d.Evidence {
-		if e.Relation == RelationSupports && e.Rank == want && e.Group == d.Asserter.Group() {
-			return nil
+	own := false
+	for i := range d.Evidence {
+		switch e := &d.Evidence[i]; {
+		case e.Relation != RelationSupports:
+		case e.Rank == want && e.Group == d.Asserter.Group():
+			own = true
+		case e.Rank > RankModel:
+			return invalid("evidence.rank", "not_earned", "a draft brings the support of its own source only")
 		}
+	}
+	if own {
+		return nil
 	}
 	return invalid("evidence", "required", "a row born verified records the %s evidence of its asserter", want)
 }

@@ -118,6 +118,7 @@ const (
 func identKey(k Key) string { return "ident/" + string(k[:]) }
 func claimKey(k Key) string { return "claim/" + string(k[:]) }
 func echoKey(k Key) string  { return "echo/" + string(k[:]) }
+func lineKey(k Key) string  { return "line/" + string(k[:]) }
 
 func termState(v State) string { return "state=" + v.String() }
 func termClaim(k Key) string   { return "claim=" + string(k[:]) }
@@ -308,6 +309,13 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 			state, reason = StateUnverified, "the principal has no authority over this subject"
 		case known.Rejection != nil && d.Origin != OriginUserAsserted:
 			state, reason = StateUnverified, "a user rejected this claim"
+		default:
+			if reason, err = s.ownWord(ctx, d, claim, closure); err != nil {
+				return Receipt{}, err
+			}
+			if reason != "" {
+				state = StateUnverified
+			}
 		}
 	}
 
@@ -319,7 +327,7 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 		if d.Origin == OriginUserAsserted {
 			h.Rank = RankUser
 		}
-		if err := s.settle(ctx, &tx, &h, d.Content, d.Asserter.Principal, now); err != nil {
+		if err := s.settle(ctx, &tx, &h, d.Content, d.Evidence, d.Asserter.Principal, now); err != nil {
 			return Receipt{}, err
 		}
 		if h.Truth != TruthSupported {
@@ -337,7 +345,11 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	tx.head(Head{ID: id}, h, entry)
 	tx.put(Put{Key: bodyKey + string(id), Data: mustJSON(newBody(d, h.Depth, ident)), Add: bodyTerms(d, parents, claim, now)})
 	if len(d.Evidence) > 0 {
-		tx.put(Put{Key: evidKey + string(id), Data: mustJSON(mergeEvidence(nil, d.Evidence))})
+		evidence := mergeEvidence(nil, d.Evidence)
+		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
+			evidence, _ = voidSupports(evidence)
+		}
+		tx.put(Put{Key: evidKey + string(id), Data: mustJSON(evidence)})
 	}
 	if h.Truth == TruthSupported {
 		tx.due(id, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
@@ -357,6 +369,25 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 		return Receipt{}, err
 	}
 	return Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}, nil
+}
+
+// ownWord says why a draft is not independent enough of its lineage to be born
+// verified, or "": a source that was fed the claim, or its own earlier output,
+// says nothing new (I-4).
+func (s *Store) ownWord(ctx context.Context, d Draft, claim Key, closure []ID) (string, error) {
+	above, err := s.heads(ctx, closure)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range above {
+		switch {
+		case h.Claim == claim:
+			return "the claim rests on itself", nil
+		case d.Origin != OriginUserAsserted && fold(h.Group) == fold(d.Asserter.Group()):
+			return "the claim rests on its own source", nil
+		}
+	}
+	return "", nil
 }
 
 // stateOnce is State for a head about to be written at a revision.
@@ -460,8 +491,12 @@ func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time
 	if d.Origin == OriginUserAsserted {
 		authority = AuthorityUser
 	}
+	evidence := slices.Clone(d.Evidence)
+	for i := range evidence { // what the draft was made from, its evidence rests on
+		evidence[i].DerivedFrom = dedupe(append(slices.Clone(evidence[i].DerivedFrom), d.DerivedFrom...))
+	}
 	h, err := s.Apply(ctx, Transition{Row: id, Revision: heads[0].Revision, To: TruthSupported, Authority: authority,
-		Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source", Evidence: d.Evidence})
+		Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source", Evidence: evidence})
 	switch {
 	case err == nil:
 		return Receipt{ID: id, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
