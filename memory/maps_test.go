@@ -1,0 +1,291 @@
+package memory_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// mapDriver is the smallest driver: maps behind one lock. before and after, if
+// set, run around Apply and may fail it; after an error of after the batch was
+// applied all the same.
+type mapDriver struct {
+	mu            sync.Mutex
+	objs          map[string]memory.Object
+	logs          map[string][]memory.LogEntry
+	terms         map[string]map[string]uint64
+	before, after func(memory.Batch) error
+	history       func() error
+}
+
+func newMapDriver() *mapDriver {
+	return &mapDriver{objs: map[string]memory.Object{}, logs: map[string][]memory.LogEntry{}, terms: map[string]map[string]uint64{}}
+}
+
+func (d *mapDriver) Apply(_ context.Context, tenant string, b memory.Batch) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.before != nil {
+		if err := d.before(b); err != nil {
+			return err
+		}
+	}
+	k := func(key string) string { return tenant + "\x00" + key }
+	for _, c := range b.Checks {
+		if d.objs[k(c.Key)].Revision != c.Revision {
+			return &memory.ConflictError{Key: c.Key}
+		}
+	}
+	for _, p := range b.Puts {
+		if d.objs[k(p.Key)].Revision != p.From {
+			return &memory.ConflictError{Key: p.Key}
+		}
+	}
+	for _, p := range b.Puts {
+		d.objs[k(p.Key)] = memory.Object{Key: p.Key, Revision: p.From + 1, Data: slices.Clone(p.Data)}
+		if p.Entry != nil {
+			d.logs[k(p.Key)] = append(d.logs[k(p.Key)], memory.LogEntry{Revision: p.From + 1, Data: slices.Clone(p.Entry)})
+		}
+		for _, t := range p.Remove {
+			delete(d.terms[k(t)], p.Key)
+		}
+		for _, t := range p.Add {
+			if d.terms[k(t.Name)] == nil {
+				d.terms[k(t.Name)] = map[string]uint64{}
+			}
+			d.terms[k(t.Name)][p.Key] = t.Sort
+		}
+	}
+	if d.after != nil {
+		return d.after(b)
+	}
+	return nil
+}
+
+func (d *mapDriver) Get(_ context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]memory.Object, len(keys))
+	for i, key := range keys {
+		out[i] = d.objs[tenant+"\x00"+key]
+		out[i].Key = key
+	}
+	return out, nil
+}
+
+func (d *mapDriver) Query(_ context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
+	if err := q.Check(); err != nil {
+		return nil, "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	to := q.To
+	if to == 0 {
+		to = math.MaxUint64
+	}
+	var hits []memory.Hit
+	for key, sort := range d.terms[tenant+"\x00"+q.Term] {
+		if sort >= q.From && sort <= to && cursor(memory.Hit{Key: key, Sort: sort}) > q.After {
+			hits = append(hits, memory.Hit{Key: key, Sort: sort})
+		}
+	}
+	slices.SortFunc(hits, func(a, b memory.Hit) int { return cmp.Compare(cursor(a), cursor(b)) })
+	if len(hits) <= q.Limit {
+		return hits, "", nil
+	}
+	hits = hits[:q.Limit]
+	return hits, cursor(hits[q.Limit-1]), nil
+}
+
+func cursor(h memory.Hit) string { return fmt.Sprintf("%020d%s", h.Sort, h.Key) }
+
+func (d *mapDriver) History(_ context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.history != nil {
+		if err := d.history(); err != nil {
+			return nil, err
+		}
+	}
+	var out []memory.LogEntry
+	for _, e := range d.logs[tenant+"\x00"+key] {
+		if e.Revision > after && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (d *mapDriver) Close() error { return nil }
+
+// revisions is the revision of every object: what a refused write must leave alone.
+func (d *mapDriver) revisions() map[string]uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]uint64{}
+	for k, o := range d.objs {
+		out[k] = o.Revision
+	}
+	return out
+}
+
+// prefixed counts the live objects whose key has a prefix.
+func (d *mapDriver) prefixed(prefix string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for k, o := range d.objs {
+		if strings.Contains(k, "\x00"+prefix) && o.Data != nil {
+			n++
+		}
+	}
+	return n
+}
+
+var day0 = time.Date(2026, 4, 17, 12, 0, 0, 0, time.UTC)
+
+// bench is a store on a map driver, with a clock that stands until it is moved.
+type bench struct {
+	testing.TB
+	*memory.Store
+	driver *mapDriver
+	mu     sync.Mutex
+	now    time.Time
+}
+
+func newBench(t testing.TB) *bench {
+	b := &bench{TB: t, driver: newMapDriver(), now: day0}
+	b.Store = memory.New(b.driver, &memory.Options{Clock: b.clock})
+	return b
+}
+
+func (b *bench) clock() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+func (b *bench) put(d memory.Draft) memory.Receipt {
+	b.Helper()
+	r, err := b.Put(b.Context(), d)
+	if err != nil {
+		b.Fatalf("put %q: %v", d.Content, err)
+	}
+	return r
+}
+
+func (b *bench) head(id memory.ID) *memory.Head {
+	b.Helper()
+	f, err := b.Fitness(b.Context(), []memory.ID{id})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &f.Heads[0]
+}
+
+func (b *bench) row(id memory.ID) memory.Row {
+	b.Helper()
+	rows, err := b.Get(b.Context(), id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return rows[0]
+}
+
+// move applies a transition at the current revision.
+func (b *bench) move(id memory.ID, to memory.AxisValue, who memory.Authority, evidence ...memory.Evidence) (memory.Head, error) {
+	b.Helper()
+	actor := "worker:1"
+	if who == memory.AuthorityUser {
+		actor = "ana"
+	}
+	return b.Apply(b.Context(), memory.Transition{Row: id, Revision: b.head(id).Revision, To: to, Authority: who, Actor: actor, Source: "test", Reason: "test", Evidence: evidence})
+}
+
+func (b *bench) mustMove(id memory.ID, to memory.AxisValue, who memory.Authority, evidence ...memory.Evidence) memory.Head {
+	b.Helper()
+	h, err := b.move(id, to, who, evidence...)
+	if err != nil {
+		b.Fatalf("move to %s: %v", to, err)
+	}
+	return h
+}
+
+func (b *bench) rows(f memory.Filter) (out []memory.Row) {
+	b.Helper()
+	for r, err := range b.Rows(b.Context(), f) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func says(subject, predicate, object string) memory.Content {
+	return memory.Content{Subject: subject, Predicate: predicate, Object: object, Cardinality: memory.CardinalityFunctional}
+}
+
+func modelDraft(c memory.Content, from ...memory.ID) memory.Draft {
+	return memory.Draft{Content: c, Origin: memory.OriginModelDerived, State: memory.StateUnverified,
+		Asserter:    memory.Asserter{Principal: "ana", Model: "Sonnet", Family: "claude"},
+		DerivedFrom: from, Sensitivity: memory.SensitivityInternal, Criticality: memory.CriticalityMedium}
+}
+
+func toolDraft(c memory.Content, tool string, from ...memory.ID) memory.Draft {
+	d := memory.Draft{Content: c, Origin: memory.OriginFirstHand, State: memory.StateVerified,
+		Asserter:    memory.Asserter{Principal: "ana", Tool: tool},
+		DerivedFrom: from, Sensitivity: memory.SensitivityInternal, Criticality: memory.CriticalityMedium, Anchor: "tool:" + tool}
+	d.Evidence = []memory.Evidence{says4(memory.RelationSupports, memory.RankTool, tool, "tool:"+tool)}
+	return d
+}
+
+func userDraft(principal string, c memory.Content) memory.Draft {
+	d := memory.Draft{Content: c, Origin: memory.OriginUserAsserted, State: memory.StateVerified,
+		Asserter: memory.Asserter{Principal: principal}, Sensitivity: memory.SensitivityInternal, Criticality: memory.CriticalityMedium}
+	d.Evidence = []memory.Evidence{says4(memory.RelationSupports, memory.RankUser, "user:"+principal, "user:"+principal)}
+	return d
+}
+
+// says4 is a piece of evidence by relation, rank, source and group.
+func says4(rel memory.Relation, rank memory.Rank, source, group string) memory.Evidence {
+	return memory.Evidence{Relation: rel, Rank: rank, Source: source, Verifier: "verifier:" + source, Group: group,
+		Anchor: memory.Anchor{URI: "test:" + source}, At: day0}
+}
+
+func supports(rank memory.Rank, group string) memory.Evidence {
+	return says4(memory.RelationSupports, rank, group, group)
+}
+
+func contradicts(rank memory.Rank, group string) memory.Evidence {
+	return says4(memory.RelationContradicts, rank, group, group)
+}
+
+func wantErr(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want %v", err, want)
+	}
+}
