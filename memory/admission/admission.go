@@ -1,0 +1,126 @@
+// Package admission is the write path. Every draft enters memory through one of
+// three channels, and the channel, not the caller's label, decides what it may
+// claim to be:
+//
+//   - Model: drafts a model wrote. Whatever label the caller gives, the draft is
+//     model_derived, or the re-entry of what the run was served (MP-22, UD-6). It
+//     is derived from everything the run has read (I-8) and is never born
+//     verified (I-3).
+//   - Tool: outputs recorded by the runtime when it called a tool.
+//   - Principal: words recorded from the principal's own channel (I-13).
+//
+// The amplification guard stands in the Model channel. A draft that restates a
+// row the run has read collapses onto that row: exactly, by the claim key, or
+// reworded, if it adds nothing typed (package restate). A collapse moves no
+// state, count or confidence; the wording is kept in the corroboration record.
+// In doubt a draft becomes a derived row: unverified, one hop deeper, supporting
+// nothing. A draft with a triple collapses only onto the same triple, so that a
+// near-miss contradiction never merges.
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/admission/restate"
+)
+
+// ErrChannel: a draft came through a channel that may not carry its origin.
+var ErrChannel = errors.New("admission: the channel does not carry this origin")
+
+// Store is what admission writes through; [*memory.Store] is one.
+type Store interface {
+	Put(ctx context.Context, d memory.Draft) (memory.Receipt, error)
+	Echo(ctx context.Context, row memory.ID, by memory.Asserter, run, wording string) (memory.Receipt, error)
+}
+
+// Served is a row whose text reached a run, analysed once.
+type Served struct {
+	ID        memory.ID
+	claim     memory.Key
+	typed     bool
+	statement restate.Statement
+}
+
+// NewServed analyses a row as it was served.
+func NewServed(row *memory.Row) Served {
+	return Served{ID: row.ID, claim: row.Claim, typed: row.Content.Typed(), statement: restate.Of(row.Content.String())}
+}
+
+// Writer admits drafts to a store. It is safe for concurrent use.
+type Writer struct{ store Store }
+
+// New returns a writer over a store.
+func New(store Store) *Writer { return &Writer{store: store} }
+
+// Model admits a draft that a model wrote in a run that was served these rows.
+// The receipt names the row that holds the claim now: a new one, or the one the
+// draft restates.
+func (w *Writer) Model(ctx context.Context, d memory.Draft, served []Served) (memory.Receipt, error) {
+	relabel(&d)
+	for i := range served {
+		d.DerivedFrom = append(d.DerivedFrom, served[i].ID)
+	}
+	if err := d.Check(); err != nil {
+		return memory.Receipt{}, err
+	}
+	if id, wording := restated(d.Content, served); id != "" {
+		return w.store.Echo(ctx, id, d.Asserter, d.Run, wording)
+	}
+	return w.store.Put(ctx, d)
+}
+
+// relabel takes from a model's draft everything a model cannot vouch for.
+func relabel(d *memory.Draft) {
+	if d.Origin.External() {
+		d.Origin = memory.OriginModelDerived
+	}
+	if d.State == memory.StateVerified {
+		d.State = memory.StateUnverified
+	}
+	d.Evidence, d.Anchor = nil, ""
+	d.Asserter.Tool = ""
+}
+
+// restated finds the served row that a content restates. Exact claims first, the
+// latest read first. wording is empty if the content is the same.
+func restated(c memory.Content, served []Served) (id memory.ID, wording string) {
+	claim := c.ClaimKey()
+	for i := len(served) - 1; i >= 0; i-- {
+		if served[i].claim == claim {
+			return served[i].ID, ""
+		}
+	}
+	statement := restate.Of(c.String())
+	for i := len(served) - 1; i >= 0; i-- {
+		if c.Typed() && served[i].typed {
+			continue // two triples that differ are two claims
+		}
+		if restate.Compare(served[i].statement, statement).Merges() {
+			return served[i].ID, c.String()
+		}
+	}
+	return "", ""
+}
+
+// Tool admits what a tool returned, as recorded by the runtime that called it.
+func (w *Writer) Tool(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
+	if d.Origin != memory.OriginFirstHand {
+		return memory.Receipt{}, fmt.Errorf("%w: a tool output is first_hand, not %s", ErrChannel, d.Origin)
+	}
+	return w.store.Put(ctx, d)
+}
+
+// Principal admits words of the principal: typed by an authenticated person
+// (user_asserted), or quoted from elsewhere by one (first_hand, unverified).
+func (w *Writer) Principal(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
+	switch {
+	case d.Origin == memory.OriginUserAsserted:
+	case d.Origin == memory.OriginFirstHand && d.State == memory.StateUnverified:
+	default:
+		return memory.Receipt{}, fmt.Errorf("%w: the principal's channel carries no %s %s draft", ErrChannel, d.State, d.Origin)
+	}
+	return w.store.Put(ctx, d)
+}
