@@ -211,6 +211,21 @@ func TestAHangingVerifierIsBounded(t *testing.T) {
 		}
 	})
 
+	t.Run("the caller's own deadline is an outage, asked or not", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := verifiertest.New("crm", verifiertest.Hangs())
+			g := verifier.WithBreaker("crm", s, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for range 2 {
+				_, err := g.Verify(ctx, memory.Row{})
+				if !errors.Is(err, verifier.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || s.Calls() != 1 {
+					t.Fatal(err, s.Calls())
+				}
+			}
+		})
+	})
+
 	t.Run("one that is slow and in time is heard", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Slow(9*time.Second, verifiertest.Refutes("GB12"))), nil)

@@ -51,11 +51,13 @@ func CompareByType(claimed, observed string) Match {
 
 // typed is a value, and what it looks like.
 type typed struct {
-	text  string
-	kind  kind
-	dates []span
-	num   number
-	truth bool
+	text      string
+	canonical string
+	words     []string // of a text
+	kind      kind
+	dates     []span
+	num       number
+	truth     bool
 }
 
 type kind uint8
@@ -68,7 +70,7 @@ const (
 )
 
 func read(s string) typed {
-	v := typed{text: s}
+	v := typed{text: s, canonical: memory.Canonical(s)}
 	if v.dates = dates(s); v.dates != nil {
 		v.kind = kindDate
 		return v
@@ -76,10 +78,10 @@ func read(s string) typed {
 	var ok bool
 	if v.num, ok = parseNumber(s); ok {
 		v.kind = kindNumber
-		return v
-	}
-	if v.truth, ok = truths[memory.Canonical(s)]; ok {
+	} else if v.truth, ok = truths[v.canonical]; ok {
 		v.kind = kindTruth
+	} else {
+		v.words = words(v.canonical)
 	}
 	return v
 }
@@ -89,7 +91,7 @@ func compareTyped(a, b typed) Match {
 	case a.text == b.text:
 		return MatchSame
 	case a.kind != b.kind:
-		if memory.Canonical(a.text) == memory.Canonical(b.text) {
+		if a.canonical == b.canonical {
 			return MatchSame
 		}
 		return MatchUnknown
@@ -106,7 +108,7 @@ func compareTyped(a, b typed) Match {
 	case a.kind == kindTruth:
 		return MatchDifferent
 	}
-	return CompareText(a.text, b.text)
+	return compareProse(a.canonical, b.canonical, a.words, b.words)
 }
 
 var truths = map[string]bool{"true": true, "yes": true, "false": false, "no": false}
@@ -125,24 +127,31 @@ func CompareExact(claimed, observed string) Match {
 // France"; "Smith, John" and "John Smith"), whatever their order, case and
 // punctuation, it is unknown. All else is different.
 func CompareText(claimed, observed string) Match {
-	if memory.Canonical(claimed) == memory.Canonical(observed) {
+	a, b := memory.Canonical(claimed), memory.Canonical(observed)
+	return compareProse(a, b, words(a), words(b))
+}
+
+func compareProse(a, b string, inA, inB []string) Match {
+	switch {
+	case a == b:
 		return MatchSame
-	}
-	a, b := words(claimed), words(observed)
-	if strings.Join(a, "") == strings.Join(b, "") || within(a, b) || within(b, a) {
+	case within(inA, inB) || within(inB, inA) || strings.Join(inA, "") == strings.Join(inB, ""):
 		return MatchUnknown
 	}
 	return MatchDifferent
 }
 
-func words(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(memory.Canonical(s)), func(r rune) bool {
+func words(canonical string) []string {
+	return strings.FieldsFunc(strings.ToLower(canonical), func(r rune) bool {
 		return !unicode.In(r, unicode.Letter, unicode.Mark, unicode.Number)
 	})
 }
 
 // within reports whether b has all the words of a, as often as a has them.
 func within(a, b []string) bool {
+	if len(a) > len(b) {
+		return false
+	}
 	left := map[string]int{}
 	for _, w := range b {
 		left[w]++

@@ -95,6 +95,13 @@ func TestAComparisonChosenForThePredicate(t *testing.T) {
 	}
 }
 
+func TestAnUnknownMatchIsTheZeroOne(t *testing.T) {
+	var zero verifier.Match
+	if zero != unknown || zero.String() != "unknown" || same.String() != "same" || different.String() != "different" {
+		t.Error("a match is misnamed")
+	}
+}
+
 // An amount that is written in groups is the amount, whatever it is.
 func TestGroupingNeverChangesAnAmount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -149,6 +149,7 @@ func TestEveryAnswerHasItsClass(t *testing.T) {
 		{"429 in plain text", body(429, map[string]string{"Retry-After": "11"}, "slow down"), down, 0, 11 * time.Second},
 		{"429 without Retry-After", body(429, nil, "slow down"), down, 0, 0},
 		{"500 in plain text", body(500, nil, "oops"), down, 0, 0},
+		{"500 in a long text", body(500, nil, strings.Repeat("oops ü ", 10000)), down, 0, 0},
 		{"500 with an error object", body(500, nil, apiError), down, 0, 0},
 		{"502 in HTML", body(502, nil, "<html>bad gateway</html>"), down, 0, 0},
 		{"503 while loading", body(503, map[string]string{"Retry-After": "2"}, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`), down, 0, 2 * time.Second},
