@@ -385,7 +385,7 @@ func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, evide
 		case stands && beaten[i]:
 			entry.Reason = "contradicted by " + string(h.ID)
 			r.demote(tx, entry, now)
-		case !beaten[i] && rank >= RankTool:
+		case !beaten[i] && (rank == r.Rank || rank >= RankTool):
 			entry.Reason = "contested by " + string(h.ID)
 			r.contest(tx, entry, now)
 		}

@@ -205,13 +205,13 @@ func (b *bench) head(id memory.ID) *memory.Head {
 	return &f.Heads[0]
 }
 
-func (b *bench) row(id memory.ID) memory.Row {
+func (b *bench) row(id memory.ID) *memory.Row {
 	b.Helper()
 	rows, err := b.Get(b.Context(), id)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rows[0]
+	return &rows[0]
 }
 
 // move applies a transition at the current revision.
