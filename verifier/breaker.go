@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -175,12 +176,12 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 		g.leave()
 		return Verdict{}, err
 	}
-	asked := false
+	var part func()
 	verdict, err := g.breaker.Execute(func() (Verdict, error) {
-		asked = true
-		return g.ask(ctx, row)
+		part = g.pair()
+		return g.ask(ctx, row, part)
 	})
-	if !asked { // open after all, or another question is the probe
+	if part == nil { // open after all, or another question is the probe
 		g.leave()
 		wait := time.Until(g.RetryAt())
 		if wait <= 0 {
@@ -188,6 +189,7 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 		}
 		return Verdict{}, &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
 	}
+	part()
 	return verdict, err
 }
 
@@ -219,9 +221,22 @@ func (g *Guarded) enter(ctx context.Context) error {
 
 func (g *Guarded) leave() { <-g.places }
 
-// ask runs one question in a goroutine of its own, which gives its place back
-// only when v returns.
-func (g *Guarded) ask(ctx context.Context, row memory.Row) (Verdict, error) {
+// pair returns what the two who use a place call when they are done with it: v,
+// when it returns, and its caller, when the breaker has counted the outcome. The
+// second call gives the place back, so that nobody who waited for it asks a
+// verifier that was just found down.
+func (g *Guarded) pair() func() {
+	var done atomic.Int32
+	return func() {
+		if done.Add(1) == 2 {
+			g.leave()
+		}
+	}
+}
+
+// ask runs one question in a goroutine of its own, and calls part when v returns,
+// which may be long after ask does.
+func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict, error) {
 	type reply struct {
 		verdict Verdict
 		err     error
@@ -236,7 +251,7 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row) (Verdict, error) {
 			if p := recover(); p != nil {
 				r = reply{err: &MisconfiguredError{Verifier: g.name, Err: errPanic(p)}}
 			}
-			g.leave()
+			part()
 			replies <- r
 		}()
 		verdict, err := g.v.Verify(asking, row)

@@ -17,7 +17,8 @@
 //	connection refused or closed, time out, 408, 425, 429, 5xx      unavailable
 //	200 that is no JSON, has a key twice, "error", or no choice     unavailable
 //	400, 401, 404 and the other 4xx, a redirect, an unusable model  misconfigured
-//	finish reason other than stop, refusal, answer off the schema   unclear
+//	finish reason other than stop, refusal, answer off the schema,
+//	the token of another request, a verdict its value contradicts   unclear
 //	ctx cancelled by the caller                                     context.Canceled
 //	finished, schema-valid, verdict "refuted"                       refuted, and nothing else is
 //

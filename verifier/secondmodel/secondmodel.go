@@ -131,6 +131,7 @@ func (v *Verifier) request(claim, nonce string) openai.ChatCompletionRequest {
 	}
 	if v.sampling {
 		r.Temperature = math.SmallestNonzeroFloat32 // 0 would be omitted
+		//lint:ignore SA1019 many local servers know no other name for it
 		r.MaxTokens = maxAnswerTokens
 	} else {
 		r.MaxCompletionTokens = maxReasoningTokens
