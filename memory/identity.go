@@ -27,8 +27,9 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 //   - white space is trimmed, and each run of it is one space;
 //   - a word written like "Berlin" or "berlin" (letters, of which at most the
 //     first is upper case) is folded to lower case; a word with a digit, a sign
-//     inside, or a second capital keeps its case, since "/Home" and "/home",
-//     "US" and "us" are different things.
+//     inside, or a second capital keeps its case, and so does one after a number,
+//     since "/Home" and "/home", "US" and "us", "5 Mg" and "5 mg" are different
+//     things.
 //
 // Nothing else is folded: "10²" is not "102", NFKC would make it so. The form is
 // idempotent.
@@ -36,11 +37,16 @@ func Canonical(s string) string {
 	s = norm.NFC.String(s)
 	var b strings.Builder
 	b.Grow(len(s))
+	afterNumber := false
 	for word := range strings.FieldsFuncSeq(strings.Map(visible, s), unicode.IsSpace) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(foldWord(word))
+		if !afterNumber { // "5 Mg" is not "5 mg"
+			word = foldWord(word)
+		}
+		b.WriteString(word)
+		afterNumber = word[0] >= '0' && word[0] <= '9'
 	}
 	return norm.NFC.String(b.String())
 }
