@@ -100,8 +100,8 @@ func checkKeys(b []byte) error {
 		}
 		if n := len(open); n > 0 && open[n-1].object && !open[n-1].value {
 			if key, ok := tok.(string); ok {
-				if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
-					return invalid(clip(key, 40), "unknown_field", "no such field")
+				if key == "" || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
+					return invalid(firstNonEmpty(clip(key, 40), "draft"), "unknown_field", "no such field")
 				}
 				if open[n-1].keys[key] {
 					return invalid(key, "duplicate", "given twice")

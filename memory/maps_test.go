@@ -1,12 +1,9 @@
 package memory_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math"
-	"slices"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -15,30 +12,27 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mapDriver is the smallest driver: maps behind one lock. before and after, if
-// set, run around Apply and may fail it; after an error of after the batch was
-// applied all the same.
+// mapDriver is the reference driver with a memory of what was written. before
+// and after, if set, run around Apply and may fail it; after an error of after
+// the batch was applied all the same.
 type mapDriver struct {
+	memory.Driver
 	mu            sync.Mutex
-	objs          map[string]memory.Object
-	logs          map[string][]memory.LogEntry
-	terms         map[string]map[string]uint64
+	live          map[string]uint64 // revision by tenant and key; tombstones have none
 	before, after func(memory.Batch) error
 	history       func() error
 }
 
 func newMapDriver() *mapDriver {
-	return &mapDriver{objs: map[string]memory.Object{}, logs: map[string][]memory.LogEntry{}, terms: map[string]map[string]uint64{}}
+	return &mapDriver{Driver: storetest.NewMap(), live: map[string]uint64{}}
 }
 
-func (d *mapDriver) Apply(_ context.Context, tenant string, b memory.Batch) error {
-	if err := b.Check(); err != nil {
-		return err
-	}
+func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.before != nil {
@@ -46,30 +40,12 @@ func (d *mapDriver) Apply(_ context.Context, tenant string, b memory.Batch) erro
 			return err
 		}
 	}
-	k := func(key string) string { return tenant + "\x00" + key }
-	for _, c := range b.Checks {
-		if d.objs[k(c.Key)].Revision != c.Revision {
-			return &memory.ConflictError{Key: c.Key}
-		}
+	if err := d.Driver.Apply(ctx, tenant, b); err != nil {
+		return err
 	}
 	for _, p := range b.Puts {
-		if d.objs[k(p.Key)].Revision != p.From {
-			return &memory.ConflictError{Key: p.Key}
-		}
-	}
-	for _, p := range b.Puts {
-		d.objs[k(p.Key)] = memory.Object{Key: p.Key, Revision: p.From + 1, Data: slices.Clone(p.Data)}
-		if p.Entry != nil {
-			d.logs[k(p.Key)] = append(d.logs[k(p.Key)], memory.LogEntry{Revision: p.From + 1, Data: slices.Clone(p.Entry)})
-		}
-		for _, t := range p.Remove {
-			delete(d.terms[k(t)], p.Key)
-		}
-		for _, t := range p.Add {
-			if d.terms[k(t.Name)] == nil {
-				d.terms[k(t.Name)] = map[string]uint64{}
-			}
-			d.terms[k(t.Name)][p.Key] = t.Sort
+		if d.live[tenant+"\x00"+p.Key] = p.From + 1; p.Data == nil {
+			delete(d.live, tenant+"\x00"+p.Key)
 		}
 	}
 	if d.after != nil {
@@ -78,71 +54,20 @@ func (d *mapDriver) Apply(_ context.Context, tenant string, b memory.Batch) erro
 	return nil
 }
 
-func (d *mapDriver) Get(_ context.Context, tenant string, keys []string) ([]memory.Object, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := make([]memory.Object, len(keys))
-	for i, key := range keys {
-		out[i] = d.objs[tenant+"\x00"+key]
-		out[i].Key = key
-	}
-	return out, nil
-}
-
-func (d *mapDriver) Query(_ context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
-	if err := q.Check(); err != nil {
-		return nil, "", err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	to := q.To
-	if to == 0 {
-		to = math.MaxUint64
-	}
-	var hits []memory.Hit
-	for key, sort := range d.terms[tenant+"\x00"+q.Term] {
-		if sort >= q.From && sort <= to && cursor(memory.Hit{Key: key, Sort: sort}) > q.After {
-			hits = append(hits, memory.Hit{Key: key, Sort: sort})
-		}
-	}
-	slices.SortFunc(hits, func(a, b memory.Hit) int { return cmp.Compare(cursor(a), cursor(b)) })
-	if len(hits) <= q.Limit {
-		return hits, "", nil
-	}
-	hits = hits[:q.Limit]
-	return hits, cursor(hits[q.Limit-1]), nil
-}
-
-func cursor(h memory.Hit) string { return fmt.Sprintf("%020d%s", h.Sort, h.Key) }
-
-func (d *mapDriver) History(_ context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *mapDriver) History(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
 	if d.history != nil {
 		if err := d.history(); err != nil {
 			return nil, err
 		}
 	}
-	var out []memory.LogEntry
-	for _, e := range d.logs[tenant+"\x00"+key] {
-		if e.Revision > after && len(out) < limit {
-			out = append(out, e)
-		}
-	}
-	return out, nil
+	return d.Driver.History(ctx, tenant, key, after, limit)
 }
-
-func (d *mapDriver) Close() error { return nil }
 
 // revisions is the revision of every object: what a refused write must leave alone.
 func (d *mapDriver) revisions() map[string]uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[string]uint64{}
-	for k, o := range d.objs {
-		out[k] = o.Revision
-	}
-	return out
+	return maps.Clone(d.live)
 }
 
 // prefixed counts the live objects whose key has a prefix.
@@ -150,8 +75,8 @@ func (d *mapDriver) prefixed(prefix string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := 0
-	for k, o := range d.objs {
-		if strings.Contains(k, "\x00"+prefix) && o.Data != nil {
+	for k := range d.live {
+		if strings.Contains(k, "\x00"+prefix) {
 			n++
 		}
 	}

@@ -137,8 +137,12 @@ func TestI2NoVerbChangesWhatARowWasWrittenWith(t *testing.T) {
 	was := snap()
 	b.pass(time.Hour)
 	for _, step := range []func(){
-		func() { b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")) },
-		func() { b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:erp")) },
+		func() {
+			b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+		},
+		func() {
+			b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:erp"))
+		},
 		func() { b.mustMove(id, memory.SecurityQuarantined, memory.AuthoritySentinel) },
 		func() { b.mustMove(id, memory.SecurityClean, memory.AuthorityUser) },
 		func() { b.mustMove(id, memory.RetrievalHidden, memory.AuthorityPolicy) },
@@ -445,7 +449,7 @@ func TestMP33TheSeedExampleRunsLiterally(t *testing.T) {
 	again := modelDraft(c)
 	again.Origin, again.DerivedFrom = memory.OriginRecallReentry, nil
 	again.ValueConfidence = 1
-	r := b.put(again) // UD-1: derived_from is empty, and the claim is found all the same
+	r := b.put(again)                                                                       // UD-1: derived_from is empty, and the claim is found all the same
 	if r.ID != a.ID || r.Disposition != memory.Collapsed || b.row(a.ID).Echoes.Count != 1 { // UD-5
 		t.Fatalf("%+v after %+v", r, a)
 	}
