@@ -11,7 +11,7 @@ import (
 	lcopenai "github.com/tmc/langchaingo/llms/openai"
 	"go.uber.org/goleak"
 
-	"github.com/hearsay-go/hearsay/examples/internal/scripted"
+	"github.com/hearsay-go/hearsay/examples/scripted"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

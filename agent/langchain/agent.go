@@ -1,0 +1,127 @@
+package langchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/tmc/langchaingo/agents"
+	"github.com/tmc/langchaingo/chains"
+	"github.com/tmc/langchaingo/schema"
+	"github.com/tmc/langchaingo/tools"
+
+	"github.com/hearsay-go/hearsay/agent"
+)
+
+// Gate wraps a framework agent so that an executor gets the tools of the run and
+// no others from it. A tool that the inner agent was built with, and that the
+// run's agent does not have, is not a valid tool to the executor.
+func Gate(run *agent.Run, inner agents.Agent) (agents.Agent, error) {
+	if inner == nil {
+		return nil, errors.New("langchain: Gate: no agent")
+	}
+	only, err := Tools(run)
+	if err != nil {
+		return nil, err
+	}
+	return &gated{inner: inner, tools: only}, nil
+}
+
+type gated struct {
+	inner agents.Agent
+	tools []tools.Tool
+}
+
+func (g *gated) GetTools() []tools.Tool  { return append([]tools.Tool(nil), g.tools...) }
+func (g *gated) GetInputKeys() []string  { return g.inner.GetInputKeys() }
+func (g *gated) GetOutputKeys() []string { return g.inner.GetOutputKeys() }
+
+func (g *gated) Plan(ctx context.Context, steps []schema.AgentStep, inputs map[string]string, o ...chains.ChainCallOption) ([]schema.AgentAction, *schema.AgentFinish, error) {
+	return g.inner.Plan(ctx, steps, inputs, o...)
+}
+
+// Ask runs an executor for a run: the segments are what it is asked, and its
+// answer is what comes back. The executor itself is not changed; it runs with its
+// agent wrapped by [Gate] and its memory by [Memory].
+func Ask(ctx context.Context, run *agent.Run, e *agents.Executor, segments ...agent.Segment) (string, error) {
+	if e == nil || e.Memory == nil {
+		return "", errors.New("langchain: Ask: no executor, or one that agents.NewExecutor did not make")
+	}
+	inner, err := Gate(run, e.Agent)
+	if err != nil {
+		return "", err
+	}
+	texts, err := run.Input(ctx, segments...)
+	if err != nil {
+		return "", err
+	}
+	mine := *e
+	mine.Agent = inner
+	if m, ok := mine.Memory.(*memory); !ok || m.run != run {
+		mine.Memory = Memory(run, mine.Memory)
+	}
+	return chains.Run(ctx, &mine, strings.Join(texts, "\n\n"))
+}
+
+// Memory wraps a conversation memory of the framework for one run. What the
+// memory holds that this run did not put there (an earlier conversation, another
+// agent's) is text of unknown origin when it is loaded, and makes the lineage of
+// the run unknown: a state-changing tool is then blocked.
+//
+// To go on with a conversation, keep the run and the wrapped memory together.
+// Like the memories of the framework it is not safe for concurrent use.
+func Memory(run *agent.Run, inner schema.Memory) schema.Memory {
+	return &memory{run: run, inner: inner}
+}
+
+type memory struct {
+	run   *agent.Run
+	inner schema.Memory
+	own   map[string]any // what the memory gave after this run's last save
+}
+
+func (m *memory) GetMemoryKey(ctx context.Context) string      { return m.inner.GetMemoryKey(ctx) }
+func (m *memory) MemoryVariables(ctx context.Context) []string { return m.inner.MemoryVariables(ctx) }
+
+func (m *memory) LoadMemoryVariables(ctx context.Context, inputs map[string]any) (map[string]any, error) {
+	loaded, err := m.inner.LoadMemoryVariables(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	if !blank(loaded) && !reflect.DeepEqual(loaded, m.own) {
+		if _, err := m.run.Input(ctx, agent.UnknownText(fmt.Sprint(loaded))); err != nil {
+			return nil, err
+		}
+	}
+	return loaded, nil
+}
+
+func (m *memory) SaveContext(ctx context.Context, inputs, outputs map[string]any) error {
+	// What others put there since the last look is not to be taken for this run's.
+	if _, err := m.LoadMemoryVariables(ctx, inputs); err != nil {
+		return err
+	}
+	if err := m.inner.SaveContext(ctx, inputs, outputs); err != nil {
+		return err
+	}
+	own, err := m.inner.LoadMemoryVariables(ctx, inputs)
+	m.own = own
+	return err
+}
+
+func (m *memory) Clear(ctx context.Context) error {
+	m.own = nil
+	return m.inner.Clear(ctx)
+}
+
+// blank reports whether a memory holds nothing.
+func blank(loaded map[string]any) bool {
+	for _, v := range loaded {
+		if r := reflect.ValueOf(v); r.IsValid() && !r.IsZero() && !(r.Kind() == reflect.Slice && r.Len() == 0) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,12 @@
+// Package openai lets a model that speaks the OpenAI chat format call the tools
+// of an agent, through github.com/sashabaranov/go-openai.
+//
+// The library has no runner, so the loop is here: [Chat] asks the model, answers
+// its tool calls through [agent.Run.Call], and asks again until it calls none.
+// [Answer] is the middle of it alone, for a program with a loop of its own.
+//
+// A denial is an answer to the model that names what is unverified and what would
+// help (SR-6.3), never an error that ends the conversation. What the model is
+// shown enters through the run: typed, quoted and handed-over text through
+// Run.Input, memory through Run.Recall, the output of tools through Run.Call.
+package openai
