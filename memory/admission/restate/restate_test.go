@@ -1,0 +1,303 @@
+package restate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestCompareGivesTheReason(t *testing.T) {
+	for _, c := range []struct {
+		name, row, text string
+		want            Relation
+		reason          string
+	}{
+		{"equal text is the same", "User prefers Vim", "User  prefers Vim.", Same, reasonSame},
+		{"composed and decomposed letters are the same", "Ren\u00e9 left", "Rene\u0301 left", Same, reasonSame},
+		{"the article of the user is filler", "User prefers Vim", "The user prefers Vim", Restates, reasonRestates},
+		{"number words are numbers", "The retry limit is 25", "The retry limit is twenty-five", Restates, reasonRestates},
+		{"grouping commas are notation", "The fee is $1,500.00", "The fee is 1500 dollars", Restates, reasonRestates},
+		{"a magnitude is written out", "Revenue is $1.5 million", "Revenue is $1,500,000", Restates, reasonRestates},
+		{"dates in several notations", "The lease starts on 2026-03-01", "The lease starts on March 1st, 2026", Restates, reasonRestates},
+		{"clock times in several notations", "The shop opens at 9 p.m. CET", "The shop opens at 21:00 CET", Restates, reasonRestates},
+		{"a version is no decimal", "The app needs Go 1.20", "The app needs Go 1.2", Different, reasonNumbers},
+		{"a unit changed", "The disk holds 5 GB", "The disk holds 5 MB", Different, reasonUnits},
+		{"a date changed", "The lease starts on 2026-03-01", "The lease starts on 2026-01-03", Different, reasonDates},
+		{"a link changed", "The wiki is at https://a.example", "The wiki is at https://b.example", Different, reasonLinks},
+		{"an account changed", "Pay into ACC-1", "Pay into ACC-2", Different, reasonIdents},
+		{"a name added", "The server is down", "The server is down says Bob", Different, reasonNameAdded},
+		{"a name dropped", "The server of Bob is down", "The server is down", Different, reasonNameGone},
+		{"a negation", "The server is down", "The server is not down", Different, reasonNegation},
+		{"a modal", "The server is down", "The server may be down", Different, reasonModal},
+		{"a qualifier", "The server is down", "The server is often down", Different, reasonQualifier},
+		{"a question", "The server is down", "Is the server down?", Different, reasonMood},
+		{"roles exchanged", "Bob calls Alice", "Alice calls Bob", Different, reasonOrder},
+		{"a claim of confirmation", "The server is down", "It was verified that the server is down", Different, reasonConfirms},
+		{"the user said so, added", "The server is down", "The user has mentioned that the server is down", Restates, reasonRestates},
+		{"the user said so, dropped", "The user has mentioned that the server is down", "The server is down", Different, reasonSource},
+		{"letter case of an ambiguous word", "Bob likes apple", "Bob likes Apple", Different, reasonCase},
+		{"letter case of an identifier", "The token is aB3x", "The token is Ab3x", Different, reasonIdents},
+		{"a is not the", "Bob drives a truck", "Bob drives the truck", Different, reasonArticle},
+		{"a category that is not implied", "User prefers Vim", "The user's preferred shell is Vim", Different, reasonCategory},
+		{"a zero-width character", "User prefers Vim", "User prefers V\u200bim", Different, reasonOpaque},
+		{"a bidirectional override", "User prefers Vim", "User prefers \u202eVim", Different, reasonOpaque},
+		{"broken UTF-8", "User prefers Vim", "User prefers Vim\xff", Different, reasonOpaque},
+		{"nothing", "", "...", Different, reasonEmpty},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Compare(Of(c.row), Of(c.text))
+			if v.Relation() != c.want || v.Reason() != c.reason {
+				t.Errorf("Compare(%q, %q) = %s (%s), want %s (%s)", c.row, c.text, v.Relation(), v.Reason(), c.want, c.reason)
+			}
+		})
+	}
+}
+
+func TestLookalikeLettersDoNotMerge(t *testing.T) {
+	for _, text := range []string{
+		"User prefers V\u0456m", // Cyrillic i
+		"User prefers \u2164im", // Roman numeral five
+		"User prefers \uff36im", // full-width V
+		"User prefers Vi\u0301m",
+	} {
+		if v := Compare(Of("User prefers Vim"), Of(text)); v.Merges() {
+			t.Errorf("%+q merged", text)
+		}
+	}
+}
+
+func TestZeroValuesAreDifferent(t *testing.T) {
+	if v := Compare(Statement{}, Statement{}); v.Merges() || v != (Verdict{}) {
+		t.Errorf("zero statements: %v", v)
+	}
+	if v := Compare(Statement{}, Of("")); v.Merges() {
+		t.Errorf("zero statement and empty text: %v", v)
+	}
+	if (Verdict{}).Merges() || (Verdict{}).Reason() == "" {
+		t.Error("the zero verdict is not the safe one")
+	}
+}
+
+func TestLongTextMatchesOnlyItself(t *testing.T) {
+	long := strings.Repeat("the user prefers Vim and ", 100)
+	if v := Compare(Of(long), Of(long)); v.Relation() != Same {
+		t.Errorf("equal long text: %v", v)
+	}
+	if v := Compare(Of(long), Of("The "+long)); v.Reason() != reasonTooLong {
+		t.Errorf("long text: %v", v)
+	}
+}
+
+// Rewordings by template of a plain preference, with things the categories know
+// and things they do not.
+func TestTemplateRewordingsOfPreferences(t *testing.T) {
+	type fact struct{ subject, object, category string }
+	facts := []fact{
+		{"user", "Vim", "editor"}, {"user", "Emacs", "text editor"}, {"operator", "Telegram", "messenger"}, {"user", "Firefox", "browser"},
+		{"customer", "Zorblax", "choice"}, {"user", "PostgreSQL", "database"}, {"user", "tea", "drink"}, {"user", "Rust", "programming language"},
+	}
+	templates := []string{
+		"%[1]s prefers %[2]s", "The %[1]s favors %[2]s.", "The %[1]s has a preference for %[2]s.", "%[2]s is preferred by the %[1]s.",
+		"The %[1]s's preferred %[3]s is %[2]s.", "%[2]s is the %[1]s's preferred %[3]s.", "The %[1]s's favorite %[3]s is %[2]s",
+		"%[2]s is the %[1]s's favourite %[3]s.", "The %[1]s's %[3]s of choice is %[2]s.", "The %[1]s's go-to %[3]s is %[2]s.",
+		"The %[1]s prefers %[2]s as their %[3]s.", "The %[1]s prefers %[2]s as %[3]s.", "The %[1]s prefers using %[2]s.",
+		"The %[1]s prefers to use %[2]s.", "The %[1]s likes %[2]s best.", "%[2]s is what the %[1]s prefers.",
+		"The %[3]s the %[1]s prefers is %[2]s.", "As noted earlier, the %[1]s prefers %[2]s.", "Remember: the %[1]s prefers %[2]s.",
+		"The user has mentioned that the %[1]s prefers %[2]s.", "Note: %[1]s prefers %[2]s", "According to memory, the %[1]s's preferred %[3]s is %[2]s.",
+	}
+	n, merged := 0, 0
+	for _, f := range facts {
+		row := Of("The " + f.subject + " prefers " + f.object)
+		for _, tmpl := range templates {
+			text := fmt.Sprintf(tmpl, f.subject, f.object, f.category)
+			n++
+			if v := Compare(row, Of(text)); v.Merges() {
+				merged++
+			} else {
+				t.Logf("%q: %s", text, v.Reason())
+			}
+		}
+	}
+	t.Logf("%d of %d template rewordings recognised", merged, n)
+	if n == 0 || merged*100 < 95*n {
+		t.Errorf("%d of %d template rewordings recognised, want 95 %%", merged, n)
+	}
+}
+
+// rows gives every text of the corpus.
+func rows(t *testing.T) []string {
+	var out []string
+	for _, f := range []string{"testdata/restatements.txt", "testdata/nearmisses.txt", "testdata/heldout.txt"} {
+		for _, p := range corpus(t, f) {
+			out = append(out, p.row, p.text)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if len(out) < 500 {
+		t.Fatalf("only %d texts", len(out))
+	}
+	return out
+}
+
+// Every word of every text of the corpus is a place to put one more, and none
+// of these may pass in either direction.
+func TestInsertedWordIsNeverMerged(t *testing.T) {
+	n := 0
+	for _, row := range rows(t) {
+		a, words := Of(row), strings.Fields(row)
+		for i := range len(words) + 1 {
+			for _, w := range []string{"not", "never", "no", "without", "only", "Zorblax", "Bob", "42", "$5", "probably", "formerly", "unless", "confirmed"} {
+				text := strings.Join(slices.Insert(slices.Clone(words), i, w), " ")
+				b := Of(text)
+				n++
+				if Compare(a, b).Merges() || Compare(b, a).Merges() {
+					t.Errorf("%q merged with %q", text, row)
+				}
+			}
+		}
+	}
+	t.Logf("%d insertions", n)
+}
+
+func TestPropertiesOfCompare(t *testing.T) {
+	texts := rows(t)
+	rapid.Check(t, func(t *rapid.T) {
+		row := rapid.OneOf(rapid.SampledFrom(texts), rapid.String()).Draw(t, "row")
+		a := Of(row)
+		if v := Compare(a, Of(row)); v.Relation() != Same {
+			t.Fatalf("%q is not the same as itself: %s", row, v.Reason())
+		}
+		other := rapid.OneOf(rapid.SampledFrom(texts), rapid.String()).Draw(t, "other")
+		b := Of(other)
+		v, w := Compare(a, b), Compare(b, a)
+		if v.Merges() != w.Merges() && v.Reason() != reasonSource && w.Reason() != reasonSource && v.Reason() != reasonConfirms && w.Reason() != reasonConfirms {
+			t.Fatalf("Compare(%q, %q) = %s, exchanged %s", row, other, v.Reason(), w.Reason())
+		}
+
+		// One digit changed.
+		if i := strings.IndexAny(row, "0123456789"); i >= 0 {
+			d := byte('0' + rapid.IntRange(1, 9).Draw(t, "digit"))
+			if d != row[i] {
+				changed := row[:i] + string(d) + row[i+1:]
+				if v := Compare(a, Of(changed)); v.Merges() {
+					t.Fatalf("%q merged with %q", changed, row)
+				}
+			}
+		}
+		// A capitalised unknown word added.
+		words := strings.Fields(row)
+		i := rapid.IntRange(0, len(words)).Draw(t, "at")
+		name := rapid.StringMatching(`[A-Z][a-z]{2,8}q`).Draw(t, "name")
+		added := strings.Join(slices.Insert(words, i, name), " ")
+		if v := Compare(a, Of(added)); v.Merges() {
+			t.Fatalf("%q merged with %q", added, row)
+		}
+	})
+}
+
+// typedOf gives what FuzzCompare holds against a verdict, read from the text by
+// the scanner alone.
+func typedOf(text string) (names, links []string, negated int) {
+	toks, _ := unframe(scan(canonical(text)))
+	for i, t := range toks {
+		switch {
+		case denies(toks, i):
+			negated++
+		case t.kind == link:
+			links = append(links, t.key)
+		case t.kind == name:
+			names = append(names, strings.ToLower(t.key))
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(links)
+	return names, links, negated
+}
+
+func FuzzCompare(f *testing.F) {
+	for _, s := range [][2]string{
+		{"User prefers Vim", "The user's preferred editor is Vim."}, {"a", "b"}, {"", "\xff"}, {"The fee is $1,500", "The fee is 1500 dollars"},
+		{"Bob is managed by Alice", "Alice manages Bob"}, {"x 's name is y", "y : z = 's 's of of"}, {"\"a b", "'a' b\""}, {"1,2.3:4", "-$5 -5 5% 5th"},
+		{"On Mondays, the standup is at 9 am", "The standup is at 9:00 AM every Monday"}, {"As noted earlier, (recalled)", "they 's is"},
+	} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, row, text string) {
+		a, b := Of(row), Of(text)
+		if Compare(a, a).Relation() != Same {
+			t.Fatalf("%q differs from itself", row)
+		}
+		if Compare(a, b).Relation() != Restates {
+			return
+		}
+		if !slices.Equal(a.typed, b.typed) {
+			t.Fatalf("%q restates %q with typed %q, %q", text, row, a.typed, b.typed)
+		}
+		an, al, ap := typedOf(row)
+		bn, bl, bp := typedOf(text)
+		if !slices.Equal(al, bl) {
+			t.Fatalf("%q restates %q with links %q, %q", text, row, al, bl)
+		}
+		if ap != bp {
+			t.Fatalf("%q restates %q with %d and %d negations", text, row, ap, bp)
+		}
+		// A name of one must at least stand in the other: at the head of a
+		// sentence, or for a name of the lexicon, a capital tells nothing.
+		for _, p := range []struct {
+			names []string
+			text  string
+		}{{an, text}, {bn, row}} {
+			for _, n := range p.names {
+				if _, known := rewriteTrie.next[n]; !known && !caseless[n] && months[n] == 0 && weekdays[strings.TrimSuffix(n, "s")] == "" && !zones[strings.ToUpper(n)] &&
+					numberWords[n] == 0 && n != "pm" && !strings.Contains(strings.ToLower(p.text), n) {
+					t.Fatalf("%q restates %q without the name %q", text, row, n)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkOf(b *testing.B) {
+	for b.Loop() {
+		Of("As noted earlier, the user's preferred text editor is Vim.")
+	}
+}
+
+func BenchmarkOfPlain(b *testing.B) {
+	for b.Loop() {
+		Of("Refunds over $500 for customers in the production region must be approved by a manager within 3 days.")
+	}
+}
+
+func BenchmarkOfHostile(b *testing.B) {
+	for name, text := range map[string]string{
+		"possessives": strings.Repeat("a's ", 20) + "is " + strings.Repeat("b of c's ", 8) + "is d",
+		"frames":      strings.Repeat("note: as noted earlier, ", 80),
+		"numbers":     strings.Repeat("one hundred and ", 120),
+		"quotes":      strings.Repeat("\"a b\" ", 320),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Of(text)
+			}
+		})
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	x, y := Of("The user prefers Vim"), Of("As noted earlier, the user's preferred text editor is Vim.")
+	for b.Loop() {
+		Compare(x, y)
+	}
+}
+
+func BenchmarkCompareDifferent(b *testing.B) {
+	x, y := Of("Refunds over $500 must be approved by a manager within 3 days"), Of("The user's preferred text editor is Vim.")
+	for b.Loop() {
+		Compare(x, y)
+	}
+}

@@ -1,0 +1,553 @@
+package restate
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxBytes is the length beyond which only an equal text matches: a long text
+// holds more than one claim.
+const maxBytes = 2000
+
+// maxTokens bounds the work done on the structure of one sentence.
+const maxTokens = 48
+
+// Statement is a text prepared for [Compare]. It is a value, safe to share
+// between goroutines. The zero Statement, which [Of] never returns, equals
+// nothing.
+type Statement struct {
+	text       string // canonical text; equal means Same
+	set        bool
+	opaque     bool // must match itself only
+	long       bool
+	attributed bool // "the user said that"
+	confirms   int  // words that claim somebody checked
+	items      []token
+	category   string // category noun of a preference statement
+	object     string // what is preferred, to judge the category
+	typed      []string
+	negations  int
+}
+
+// Of analyses text. The result does not depend on anything but text, so it may
+// be cached.
+func Of(text string) Statement {
+	s := Statement{set: true}
+	if opaque(text) {
+		s.text, s.opaque = text, true
+		return s
+	}
+	s.text = canonical(text)
+	if len(text) > maxBytes {
+		s.long = true
+		return s
+	}
+	toks := scan(s.text)
+	toks, s.attributed = unframe(toks)
+	for i := range toks {
+		t := &toks[i]
+		switch t.key {
+		case "are", "am":
+			if t.kind == word && t.key == "are" || i > 0 && toks[i-1].key == "i" {
+				t.key = "is"
+			}
+		case "were":
+			t.key = "was"
+		case "=":
+			t.kind = punct
+		}
+		for _, c := range confirming {
+			if strings.HasPrefix(t.key, c) {
+				s.confirms++
+			}
+		}
+		if denies(toks, i) {
+			s.negations++
+		}
+	}
+	toks = quantities(toks)
+	for _, t := range toks {
+		switch t.kind {
+		case number, unit, date, link:
+			s.typed = append(s.typed, t.key)
+		}
+	}
+	slices.Sort(s.typed)
+	toks = articles(toks)
+	s.items = make([]token, 0, len(toks)+2)
+	for start := 0; start <= len(toks); {
+		end := start
+		for end < len(toks) && toks[end].key != "." {
+			end++
+		}
+		if start > 0 && end > start {
+			s.items = append(s.items, token{key: ".", orig: ".", kind: punct})
+		}
+		s.items = append(s.items, s.sentence(toks[start:end:end])...)
+		start = end + 1
+	}
+	for i := range s.items {
+		classify(&s.items[i])
+	}
+	return s
+}
+
+// denies reports a word of negation, but not the "no" of "no less than".
+func denies(toks []token, i int) bool {
+	k := strings.ToLower(toks[i].key)
+	if !negations[k] {
+		return false
+	}
+	if (k == "no" || k == "not") && i+1 < len(toks) {
+		switch toks[i+1].key {
+		case "less", "fewer", "more", "greater":
+			return false
+		}
+	}
+	return true
+}
+
+// unframe takes off the frames at both ends of a text.
+func unframe(toks []token) ([]token, bool) {
+	attributed := false
+	for range 4 {
+		if n, _ := frameTrie.longest(toks); n > 0 && n < len(toks) {
+			toks = toks[n:]
+			toks[0].initial = true
+			continue
+		}
+		n, _ := attributionTrie.longest(toks)
+		if n == 0 || n >= len(toks) || attributed {
+			break
+		}
+		attributed = true
+		subject := "user"
+		if toks[0].key == "customer" || toks[0].key == "the" && toks[1].key == "customer" {
+			subject = "customer"
+		}
+		toks = toks[n:]
+		toks[0].initial = true
+		if len(toks) > 1 && toks[0].key == "they" {
+			toks[0] = token{key: subject, orig: subject, initial: true}
+			switch v := &toks[1]; {
+			case v.key == "are":
+				v.key = "is"
+			case v.kind == word && !modals[v.key] && v.key != "is" && v.key != "had" && !strings.HasSuffix(v.key, "ed") &&
+				!strings.HasSuffix(v.key, "ly") && !qualifiers[v.key] && isASCII(v.key):
+				v.key = third(v.key)
+				v.orig = v.key
+			}
+		} else if toks[0].key == "their" {
+			toks = append([]token{{key: subject, orig: subject, initial: true}, {key: "'s", orig: "'s"}}, toks[1:]...)
+		}
+	}
+	for i := max(0, len(toks)-9); i < len(toks); i++ {
+		if i == 0 {
+			continue
+		}
+		if n, _ := trailerTrie.longest(toks[i:]); n == len(toks)-i {
+			return toks[:i], attributed
+		}
+	}
+	return toks, attributed
+}
+
+// articles takes a, an and the out and notes them on the word that follows.
+func articles(in []token) []token {
+	out := in[:0]
+	var art byte
+	initial := false
+	for _, t := range in {
+		if t.kind == word && !t.quoted {
+			switch t.key {
+			case "a", "an":
+				art, initial = 'a', initial || t.initial
+				continue
+			case "the":
+				art, initial = 't', initial || t.initial
+				continue
+			}
+		}
+		// "a few" is not "few", "a little" not "little".
+		if art == 'a' && (t.key == "few" || t.key == "little" || t.key == "lot" || t.key == "couple" || t.key == "number") {
+			t.key = "a-" + t.key
+		} else {
+			t.article = art
+		}
+		t.initial = t.initial || initial
+		art, initial = 0, false
+		out = append(out, t)
+	}
+	if art != 0 {
+		out = append(out, token{key: "the", orig: "the"})
+	}
+	return out
+}
+
+// sentence brings one sentence to canonical order.
+func (s *Statement) sentence(in []token) []token {
+	toks := rewrite(in)
+	toks = bounds(toks)
+	if len(toks) == 0 || len(toks) > maxTokens {
+		return toks
+	}
+	if elided[toks[0].key] && toks[0].kind == word && len(toks) > 1 {
+		toks = append([]token{{key: "user", orig: "user"}}, toks...)
+	}
+	toks = lists(toks)
+	if n := len(toks); toks[n-1].key == "?" {
+		return toks
+	}
+	toks = fronted(toks)
+	toks = passive(toks)
+	for range 3 {
+		next, ok := s.reshape(toks)
+		if !ok {
+			break
+		}
+		toks = next
+	}
+	return trailing(possessives(toks))
+}
+
+// rewrite applies the table of wordings.
+func rewrite(in []token) []token {
+	out := make([]token, 0, len(in)+6)
+	for i := 0; i < len(in); {
+		n, repl := rewriteTrie.longest(in[i:])
+		if n == 0 {
+			out = append(out, in[i])
+			i++
+			continue
+		}
+		for j, w := range repl {
+			t := token{key: w, orig: w}
+			if j == 0 {
+				t.article, t.initial = in[i].article, in[i].initial
+			} else if j == len(repl)-1 && in[i+n-1].kind == word {
+				t.article = in[i+n-1].article
+			}
+			out = append(out, t)
+		}
+		i += n
+	}
+	return out
+}
+
+// boundWords are one bound when a number follows and a preposition otherwise.
+var boundWords = map[string]string{
+	"about": "about", "around": "about", "approximately": "about", "roughly": "about", "circa": "about",
+	"over": "more-than", "above": "more-than", "exceeding": "more-than", "under": "less-than", "below": "less-than",
+}
+
+// bounds names what limits a number: about, more than, less than, at most.
+func bounds(in []token) []token {
+	out := in[:0]
+	for i := 0; i < len(in); i++ {
+		t := in[i]
+		follows := func(n int) bool { return i+n < len(in) && in[i+n].kind == number }
+		switch {
+		// "over three years" may mean during, "for over three years" may not.
+		case boundWords[t.key] != "" && boundWords[t.key] != "about" && follows(1) && i+2 < len(in) && in[i+2].kind == unit &&
+			timeUnits[in[i+2].key] != "" && !(i > 0 && in[i-1].key == "for"):
+		case boundWords[t.key] != "" && follows(1):
+			t.key, t.orig, t.kind = boundWords[t.key], boundWords[t.key], qualifier
+		case (t.key == "more" || t.key == "greater") && i+1 < len(in) && in[i+1].key == "than" && follows(2):
+			t.key, t.orig, t.kind = "more-than", "more-than", qualifier
+			i++
+		case (t.key == "less" || t.key == "fewer") && i+1 < len(in) && in[i+1].key == "than" && follows(2):
+			t.key, t.orig, t.kind = "less-than", "less-than", qualifier
+			i++
+		case t.key == "up" && i+1 < len(in) && in[i+1].key == "to" && follows(2):
+			t.key, t.orig, t.kind = "at-most", "at-most", qualifier
+			i++
+		case t.key == "of" && len(out) > 0 && (out[len(out)-1].key == "at-least" || out[len(out)-1].key == "at-most" || out[len(out)-1].kind == unit && out[len(out)-1].key != "%"):
+			continue // "20 mg of" is "20 mg"
+		case t.key == "held" && len(out) > 0 && out[len(out)-1].key == "is" && timeChunk(in[i+1:]) > 0:
+			continue // an event that is held on Monday is on Monday
+		}
+		// "refunds of more than $500" is "refunds over $500".
+		if (t.key == "more-than" || t.key == "less-than") && len(out) > 0 && out[len(out)-1].key == "of" {
+			out = out[:len(out)-1]
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// lists writes "a, b, and c" as "a and b and c" and sorts the members of a list
+// that ends the sentence, if each is one word: their order says nothing.
+func lists(in []token) []token {
+	out := in[:0]
+	for i, t := range in {
+		if t.key == "," && i > 1 && i+1 < len(in) && (in[i+1].key == "and" || in[i+1].key == "or") && i >= 3 && in[i-2].key == "," {
+			continue
+		}
+		out = append(out, t)
+	}
+	n := len(out)
+	if n < 4 || out[n-2].key != "and" {
+		return out
+	}
+	start := n - 3
+	for start >= 2 && out[start-1].key == "," {
+		start -= 2
+	}
+	if start < 1 {
+		return out
+	}
+	for _, t := range out[:start] {
+		if t.key == "," || t.key == "respectively" || t.key == "and" || t.key == "then" || t.key == "between" || t.key == "from" {
+			return out
+		}
+	}
+	// Only right after the verb is "x and y" surely a list of single words.
+	if prev := out[start-1].key; !(barriers[prev] || strings.HasSuffix(prev, "s") && start == 2) || prev == "is" || prev == "was" {
+		return out
+	}
+	members := make([]token, 0, 6)
+	for i := start; i < n; i += 2 {
+		if k := out[i].kind; k != word && k != name || barriers[out[i].key] || out[i].key == "then" || out[i].article != 0 {
+			return out
+		}
+		members = append(members, out[i])
+	}
+	slices.SortStableFunc(members, func(a, b token) int { return strings.Compare(a.key, b.key) })
+	for i, m := range members {
+		out[start+2*i] = m
+	}
+	for i := start + 1; i < n; i += 2 {
+		out[i] = token{key: "and", orig: "and", kind: conj}
+	}
+	return out
+}
+
+func isPrep(t token) bool { return prepositions[t.key] && t.kind != name && !t.quoted }
+
+// timeChunk gives the length of the time phrase at the head of toks.
+func timeChunk(toks []token) int {
+	if len(toks) == 0 {
+		return 0
+	}
+	if toks[0].kind == date {
+		return 1
+	}
+	if len(toks) > 1 && toks[1].kind == date && (toks[0].key == "at" || toks[0].key == "on" || toks[0].key == "in") {
+		return 2
+	}
+	if len(toks) > 1 && toks[0].key == "#2" && toks[1].kind == unit && strings.HasPrefix(toks[1].key, "per") {
+		return 2
+	}
+	if len(toks) > 2 && toks[0].kind == number && toks[1].key == "times" && strings.HasPrefix(toks[2].key, "per") {
+		return 3
+	}
+	return 0
+}
+
+// fronted moves a phrase that opens the sentence ("In 2019, ...", "For
+// infrastructure, ...") to the end, unless the rest of the sentence has more
+// than one place for it.
+func fronted(in []token) []token {
+	n := 0
+	for {
+		m := timeChunk(in[n:])
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	rest := n
+	if n > 0 && n < len(in) && in[n].key == "," {
+		rest++
+	} else if n > 0 && (!isPrep(in[0]) && !relative(in[0].key) || in[0].article != 0 || frequencyAdverbs[in[0].key] != "" || n == len(in) || in[n].key == "is" || in[n].key == "was" || in[n].kind != word && in[n].kind != name || isPrep(in[n]) || barriers[in[n].key]) {
+		return in
+	}
+	if n == 0 {
+		if !isPrep(in[0]) {
+			return in
+		}
+		for n < len(in) && in[n].key != "," {
+			if n > 0 && barriers[in[n].key] && in[n].key != "of" || n > 5 {
+				return in
+			}
+			n++
+		}
+		if n >= len(in)-1 || n < 2 {
+			return in
+		}
+		switch in[0].key {
+		case "as", "unlike", "despite", "according", "per", "than", "about", "among", "regarding", "except":
+			return in
+		}
+		rest = n + 1
+	}
+	for _, t := range in[rest:] {
+		if speech[t.key] || t.key == "," || t.key == ";" || t.key == ":" {
+			return in
+		}
+	}
+	out := make([]token, 0, len(in))
+	out = append(out, in[rest:]...)
+	return append(out, in[:n]...)
+}
+
+// trailing sorts the time phrases that end a sentence.
+func trailing(toks []token) []token {
+	end := len(toks)
+	var chunks [][]token
+	for end > 0 {
+		n := 0
+		for _, size := range []int{3, 2, 1} {
+			if end >= size && timeChunk(toks[end-size:end]) == size {
+				n = size
+				break
+			}
+		}
+		if n == 0 || n == 1 && end > 1 && isPrep(toks[end-2]) {
+			break // the time of "until 9:00" stays with its preposition
+		}
+		chunks = append(chunks, toks[end-n:end])
+		end -= n
+	}
+	if len(chunks) < 2 {
+		return toks
+	}
+	slices.SortStableFunc(chunks, func(a, b []token) int { return strings.Compare(a[len(a)-1].key, b[len(b)-1].key) })
+	out := make([]token, 0, len(toks))
+	out = append(out, toks[:end]...)
+	for _, c := range chunks {
+		out = append(out, c...)
+	}
+	return out
+}
+
+// passive turns "B is managed by A" into "A manages B".
+func passive(in []token) []token {
+	for i := 1; i+2 < len(in); i++ {
+		aux := in[i].key
+		j := i + 1
+		if aux == "must" || aux == "can" || aux == "will" || aux == "may" || aux == "should" || aux == "might" {
+			if in[j].key != "be" {
+				continue
+			}
+			j++
+		} else if aux != "is" && aux != "was" {
+			continue
+		}
+		if j >= len(in) || in[j].kind != word {
+			continue
+		}
+		v, ok := participles[in[j].key]
+		if !ok {
+			continue
+		}
+		by := j + 1
+		for by < len(in) && in[by].key != "by" {
+			if barriers[in[by].key] {
+				return in
+			}
+			by++
+		}
+		if by >= len(in)-1 || !nominal(in[:i]) {
+			continue
+		}
+		end := by + 1
+		for end < len(in) && !isPrep(in[end]) && in[end].kind != date {
+			end++
+		}
+		// "the ministry of defence" and the like stay unresolved.
+		agent := in[by+1 : end]
+		if len(agent) == 0 || !nominal(agent) || agent[0].kind == number || agent[0].kind == date || len(agent) > 4 {
+			return in
+		}
+		if end < len(in) && in[end].key == "of" {
+			return in
+		}
+		key := v.past
+		out := make([]token, 0, len(in))
+		out = append(out, agent...)
+		switch {
+		case j > i+1:
+			out = append(out, in[i])
+			key = v.base
+		case aux == "is":
+			key = v.third
+			if plural(agent[len(agent)-1].key) {
+				key = v.base
+			}
+		}
+		out = append(out, token{key: key, orig: key})
+		out = append(out, in[:i]...)
+		out = append(out, in[j+1:by]...)
+		return append(out, in[end:]...)
+	}
+	return in
+}
+
+// nominal reports that toks can be a noun phrase.
+func nominal(toks []token) bool {
+	for _, t := range toks {
+		if barriers[t.key] && t.key != "." || t.kind == mood || qualifiers[t.key] && t.key != "all" && t.key != "more-than" && t.key != "less-than" && t.key != "at-least" && t.key != "at-most" {
+			return false
+		}
+	}
+	return len(toks) > 0
+}
+
+func plural(w string) bool {
+	return len(w) > 3 && strings.HasSuffix(w, "s") && !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") && !strings.HasSuffix(w, "is")
+}
+
+func singular(w string) string {
+	switch {
+	case len(w) > 4 && strings.HasSuffix(w, "ies"):
+		return w[:len(w)-3] + "y"
+	case plural(w):
+		return w[:len(w)-1]
+	}
+	return w
+}
+
+// possessives drops the 's after a common noun: the API's timeout is the API
+// timeout. After a name it stays.
+func possessives(toks []token) []token {
+	out := toks[:0:len(toks)]
+	for i, t := range toks {
+		if t.key == "'s" && i > 0 && i+1 < len(toks) && (letters(toks[i-1].orig) == 'l' && isASCII(toks[i-1].key) || caseless[toks[i-1].key]) {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// classify names the kind of a word, for the reasons.
+func classify(t *token) {
+	if t.kind != word {
+		return
+	}
+	switch {
+	case negations[t.key]:
+		t.kind = negation
+	case modals[t.key]:
+		t.kind = modal
+	case qualifiers[t.key]:
+		t.kind = qualifier
+	case t.key == "if":
+		t.kind = mood
+	case conjunctions[t.key]:
+		t.kind = conj
+	case prepositions[t.key]:
+		t.kind = prep
+	}
+}
+
+// relative reports a day or period counted from now.
+func relative(key string) bool {
+	switch key {
+	case "today", "tomorrow", "yesterday", "tonight":
+		return true
+	}
+	head, _, ok := strings.Cut(key, " ")
+	return ok && (head == "last" || head == "next" || head == "this")
+}
