@@ -215,7 +215,8 @@ func rewrite(in []token) []token {
 	out := make([]token, 0, len(in)+6)
 	for i := 0; i < len(in); {
 		n, repl := rewriteTrie.longest(in[i:])
-		if n == 0 {
+		// "Max is 10" may be about a Max.
+		if t := in[i]; n == 0 || n == 1 && ambiguous[t.key] && t.initial && t.article == 0 && letters(t.orig) != 'l' {
 			out = append(out, in[i])
 			i++
 			continue
