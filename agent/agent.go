@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/admission"
+	"github.com/hearsay-go/hearsay/memory/recall"
+)
+
+// Errors of this package. A denial is a [*gate.DeniedError] of package gate.
+var (
+	// ErrNotBuilt: the agent is a zero Agent; it can do nothing. Use New.
+	ErrNotBuilt = errors.New("agent: not built with New")
+	// ErrNotTyped: the words are not a verbatim span of what the principal typed
+	// in this run (I-13).
+	ErrNotTyped = errors.New("agent: not in the principal's typed words")
+	// ErrTool: the tool ran and failed, or its output could not be recorded.
+	ErrTool = errors.New("agent: tool failed")
+)
+
+// Store is what an agent needs of a store; [*memory.Store] is one. It has no
+// verb that raises trust.
+type Store interface {
+	recall.Store
+	admission.Store
+	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
+	Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error)
+	Now() time.Time
+	RecordOutcome(ctx context.Context, decision, outcome string) error
+}
+
+// Decider is the gate; [*gate.Gate] is one.
+type Decider interface {
+	Decide(ctx context.Context, req gate.Request) gate.Decision
+}
+
+// ReadObserver hears which rows were read, to heat them. It must not block.
+type ReadObserver interface {
+	ObserveReads(ids []memory.ID, weight float64)
+}
+
+// Model names the model behind an agent and its family: the training prior it
+// shares with others. Both are recorded with every row it asserts (SR-1.5).
+type Model struct {
+	ID     string // "claude-sonnet-4.6"
+	Family string // "claude"
+}
+
+// Options of an [Agent]. Every zero field has a usable default.
+type Options struct {
+	// Recall is the policy of Run.Recall; the zero policy gives fit rows only.
+	Recall recall.Policy
+	// Reads hears of every row read; nil = nobody.
+	Reads ReadObserver
+	// Down says whether the verifier of a claim is down right now, so that the
+	// claim is written unavailable_at_write_time (SR-2.2). nil = never.
+	Down func(memory.Content) bool
+	// Logger gets denials and faults, without claim text or arguments; nil = none.
+	Logger *slog.Logger
+}
+
+// Agent is the base type to embed. It is immutable and safe for concurrent use.
+// The zero Agent has no tools and refuses everything.
+type Agent struct {
+	name  string
+	model Model
+	store Store
+	gate  Decider
+	write *admission.Writer
+	tools map[string]*Tool
+	order []string
+	opts  Options
+}
+
+// New builds an agent. It refuses a model without id and family, a tool that is
+// not properly declared, and two tools whose names differ by nothing but case.
+func New(name string, model Model, store Store, decider Decider, tools []Tool, o *Options) (*Agent, error) {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return nil, errors.New("agent: New: name is empty")
+	case strings.TrimSpace(model.ID) == "" || strings.TrimSpace(model.Family) == "":
+		return nil, errors.New("agent: New: a model needs an id and a family")
+	case store == nil:
+		return nil, errors.New("agent: New: no store")
+	case decider == nil:
+		return nil, errors.New("agent: New: no gate")
+	}
+	a := &Agent{name: name, model: model, store: store, gate: decider, write: admission.New(store), tools: map[string]*Tool{}}
+	if o != nil {
+		a.opts = *o
+	}
+	if a.opts.Logger == nil {
+		a.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	folded := map[string]string{}
+	for _, t := range tools {
+		if err := t.seal(); err != nil {
+			return nil, err
+		}
+		if other, taken := folded[strings.ToLower(t.name)]; taken {
+			return nil, fmt.Errorf("agent: New: tools %q and %q have one name", other, t.name)
+		}
+		folded[strings.ToLower(t.name)] = t.name
+		t.contract.Sinks, t.contract.Output = slices.Clone(t.contract.Sinks), slices.Clone(t.contract.Output)
+		a.tools[t.name] = &t
+		a.order = append(a.order, t.name)
+	}
+	return a, nil
+}
+
+// Name is the agent's name.
+func (a *Agent) Name() string { return a.name }
+
+// Tools lists what the agent's tools are, in the order they were given, for a
+// model to choose from. It cannot call them.
+func (a *Agent) Tools() []Declaration {
+	out := make([]Declaration, 0, len(a.order))
+	for _, n := range a.order {
+		out = append(out, a.tools[n].declaration())
+	}
+	return out
+}
+
+// Start begins a run for a principal: the person the agent acts for. Its ledger
+// is empty and known to be.
+func (a *Agent) Start(principal string) *Run {
+	return &Run{agent: a, id: "run_" + strings.ToLower(rand.Text()), principal: principal, ledger: newLedger()}
+}

@@ -1,0 +1,16 @@
+// Package agent is the only place where a tool is called.
+//
+// [Agent] is the base type to embed. An agent's tools live in an unexported
+// field and are reachable only through [Run.Call], which asks the gate first, so
+// an agent built on the base type is gated without another line (SR-6.5).
+//
+// A [Run] is one conversation or task. It keeps the ledger: the rows whose text
+// reached its context, what other agents handed over, and whether any of that is
+// of unknown lineage. Run.Recall adds what is rendered, Run.Remember derives
+// what the model writes from all of it, and Run.Call lets a state-changing tool
+// fire only if every row in it is fit at that moment. The ledger never shrinks: a
+// clean boundary is a new Run.
+//
+// Nothing that security depends on travels in a context.Context; a value lost
+// there would fail open.
+package agent

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Tool is a sealed handle: the function inside is reachable only through
+// [Run.Call]. Make one with [Func] or [Raw].
+type Tool struct {
+	name, description string
+	contract          gate.Contract
+	schema            *jsonschema.Schema
+	resolved          *jsonschema.Resolved
+	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
+	err               error // of its declaration; New reports it
+}
+
+// Option declares something about a tool. What is not declared is assumed to be
+// the worst: an undeclared effect is irreversible, an undeclared output field is
+// third-party text (design D-23).
+type Option func(*Tool)
+
+// Effect declares what the tool does to the world.
+func Effect(e gate.Effect) Option { return func(t *Tool) { t.contract.Effect = e } }
+
+// ReadOnly declares that the tool changes nothing. It may be called with pending
+// rows, up to its sensitivity ceiling.
+func ReadOnly() Option { return Effect(gate.ReadOnly) }
+
+// StateChanging declares that the tool changes something that can be put back.
+func StateChanging() Option { return Effect(gate.StateChanging) }
+
+// Irreversible declares that what the tool does cannot be undone. It is also
+// what an undeclared tool counts as.
+func Irreversible() Option { return Effect(gate.Irreversible) }
+
+// Sinks declares, as JSON pointers into the arguments, where the harm of a call
+// is decided: recipient, account, amount, path. Undeclared, every scalar
+// argument is a sink.
+func Sinks(pointers ...string) Option {
+	return func(t *Tool) { t.contract.Sinks = append(t.contract.Sinks, pointers...) }
+}
+
+// Ceiling declares how sensitive the inputs of a call may be; undeclared, internal.
+func Ceiling(s memory.Sensitivity) Option { return func(t *Tool) { t.contract.Ceiling = s } }
+
+// MaxAge declares how long ago, at most, the rows that feed a call were verified.
+func MaxAge(d time.Duration) Option { return func(t *Tool) { t.contract.MaxAge = d } }
+
+// Authoritative declares that the output field at a JSON pointer is the system of
+// record for a predicate. The subject is the argument at subjectPointer. The
+// field is written as a verified row of rank tool; the rest of the output stays
+// third-party text.
+func Authoritative(field, predicate, subjectPointer string) Option {
+	return func(t *Tool) {
+		t.contract.Output = append(t.contract.Output, gate.OutputField{Pointer: field, Trust: gate.Authoritative,
+			Predicate: predicate, SubjectPointer: subjectPointer, Cardinality: memory.CardinalityFunctional})
+	}
+}
+
+// Identifier declares that the output field at a JSON pointer is an id the system
+// assigned. It taints nothing and vouches for nothing: that an id is genuine does
+// not say that it is the right one to act on.
+func Identifier(field string) Option {
+	return func(t *Tool) {
+		t.contract.Output = append(t.contract.Output, gate.OutputField{Pointer: field, Trust: gate.Identifier})
+	}
+}
+
+// Func makes a tool from a Go function. The argument schema is taken from In,
+// which must be a struct; arguments are validated against it before the gate is
+// asked, and decoded into the function's own copy.
+func Func[In, Out any](name, description string, fn func(ctx context.Context, in In) (Out, error), opts ...Option) Tool {
+	schema, err := jsonschema.For[In](nil)
+	t := newTool(name, description, schema, opts)
+	if err != nil {
+		t.err = fmt.Errorf("agent: tool %q: %w", name, err)
+	}
+	t.call = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, fmt.Errorf("agent: tool %q: arguments do not decode", name)
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+	return t
+}
+
+// Raw makes a tool from a function over JSON, with the JSON Schema of its
+// arguments. Adapters to other people's tools use it.
+func Raw(name, description string, schema *jsonschema.Schema, fn func(ctx context.Context, args json.RawMessage) (json.RawMessage, error), opts ...Option) Tool {
+	t := newTool(name, description, schema, opts)
+	t.call = fn
+	if fn == nil {
+		t.err = fmt.Errorf("agent: tool %q has no function", name)
+	}
+	return t
+}
+
+func newTool(name, description string, schema *jsonschema.Schema, opts []Option) Tool {
+	t := Tool{name: name, description: description, schema: schema}
+	t.contract.Tool = name
+	for _, o := range opts {
+		o(&t)
+	}
+	if strings.TrimSpace(name) == "" {
+		t.err = errors.New("agent: a tool without a name")
+	}
+	return t
+}
+
+// seal checks the declaration and pins the schema.
+func (t *Tool) seal() error {
+	if t.err != nil {
+		return t.err
+	}
+	if t.call == nil {
+		return fmt.Errorf("agent: tool %q is a zero Tool; make one with Func or Raw", t.name)
+	}
+	if t.schema == nil {
+		return fmt.Errorf("agent: tool %q has no argument schema", t.name)
+	}
+	resolved, err := t.schema.Resolve(nil)
+	if err != nil {
+		return fmt.Errorf("agent: tool %q: argument schema: %w", t.name, err)
+	}
+	text, err := json.Marshal(t.schema)
+	if err != nil {
+		return fmt.Errorf("agent: tool %q: argument schema: %w", t.name, err)
+	}
+	t.resolved, t.contract.Schema = resolved, sha256.Sum256(text)
+	for _, p := range t.contract.Sinks {
+		if p != "" && p[0] != '/' {
+			return fmt.Errorf("agent: tool %q: sink %q is not a JSON pointer", t.name, p)
+		}
+	}
+	for _, f := range t.contract.Output {
+		if f.Pointer != "" && f.Pointer[0] != '/' {
+			return fmt.Errorf("agent: tool %q: output field %q is not a JSON pointer", t.name, f.Pointer)
+		}
+		if f.Trust == gate.Authoritative && (f.Predicate == "" || f.Subject == "" && f.SubjectPointer == "") {
+			return fmt.Errorf("agent: tool %q: authoritative field %q names no predicate or no subject", t.name, f.Pointer)
+		}
+	}
+	return nil
+}
+
+// Declaration is what may be told about a tool: enough to offer it to a model,
+// nothing to call it with.
+type Declaration struct {
+	Name        string
+	Description string
+	Effect      gate.Effect
+	Schema      json.RawMessage // JSON Schema of the arguments
+}
+
+func (t *Tool) declaration() Declaration {
+	schema, err := json.Marshal(t.schema)
+	if err != nil { // seal has marshalled it before
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	return Declaration{Name: t.name, Description: t.description, Effect: t.contract.Effect, Schema: schema}
+}
