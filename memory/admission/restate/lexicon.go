@@ -338,7 +338,7 @@ var confirming = []string{"confirm", "verif", "validat", "prove", "proof", "corr
 var barriers = union(modals, negations, conjunctions, set(`is was be been being has have had does do did prefers prefer preferred likes lives works uses requires named , : = ; -- ( ) ? . " used-to while`))
 
 // structural are the words that rules take for grammar.
-var structural = union(prepositions, conjunctions, set("is was are were be been has have had does do did of named best most every each last next this once twice today tomorrow yesterday tonight noon midday midnight half quarter dozen per it what there user"))
+var structural = union(prepositions, conjunctions, set("is was are were be been has have had does do did of named best most every each last next this once twice today tomorrow yesterday tonight noon midday midnight half quarter dozen per it what there"))
 
 // speech are verbs after which a phrase may belong to the inner clause.
 var speech = set("said says say told tells thinks thought believes believed claims claimed reports reported states stated asked asks knows knew hopes hoped heard announced wrote about regarding that who which when if and or but not only because planned plans wants")
