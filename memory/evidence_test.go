@@ -236,6 +236,8 @@ func TestARejectionAttachesToTheClaim(t *testing.T) {
 		}
 	})
 	t.Run("no tool or primary source verifies it again", func(t *testing.T) {
+		_, err := b.move(id, memory.TruthSupported, memory.AuthorityProbe)
+		wantErr(t, err, memory.ErrRejected)
 		for _, rank := range []memory.Rank{memory.RankTool, memory.RankPrimarySource} {
 			_, err := b.move(id, memory.TruthSupported, memory.AuthorityProbe, supports(rank, "doc:1"))
 			wantErr(t, err, memory.ErrRejected)
@@ -310,9 +312,32 @@ func TestSR44RivalsSettleByRank(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a newcomer that does not stand demotes nobody", func(t *testing.T) {
+	t.Run("a newcomer that beats one rival and not the other demotes neither", func(t *testing.T) {
 		b := newBench(t)
-		b.Store = memory.New(b.driver, &memory.Options{Clock: b.clock})
+		open := func(object string) memory.Content {
+			return memory.Content{Subject: "ana", Predicate: "city", Object: object, Cardinality: memory.CardinalityUnknown}
+		}
+		low, high := b.put(toolDraft(open("Berlin"), "crm")).ID, b.put(userDraft("ana", open("Rome"))).ID
+		mid := b.put(modelDraft(says("ana", "city", "Munich"))).ID
+		_, err := b.move(mid, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1"))
+		wantErr(t, err, memory.ErrContested)
+		if b.head(low).State() != memory.StateVerified || b.head(high).State() != memory.StateVerified || b.head(mid).State() == memory.StateVerified {
+			t.Fatal(b.head(low).State(), b.head(high).State(), b.head(mid).State())
+		}
+	})
+	t.Run("a rival verified between the reading and the writing is seen", func(t *testing.T) {
+		b := newBench(t)
+		one, two := b.put(modelDraft(berlin)).ID, b.put(modelDraft(says("ana", "city", "Munich"))).ID
+		b.driver.race = func() {
+			b.mustMove(two, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:erp"))
+		}
+		b.mustMove(one, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+		if !b.head(one).Has(memory.FlagContested) || !b.head(two).Has(memory.FlagContested) {
+			t.Fatal("two verified rivals stand uncontested")
+		}
+	})
+	t.Run("a user's row that a lower source disputes stands contested", func(t *testing.T) {
+		b := newBench(t)
 		low, err := verify(b, "Berlin", memory.RankTool, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -434,6 +459,14 @@ func TestDemotionTakesAHigherWord(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a user's word does not end because a source fell silent", func(t *testing.T) {
+		b := newBench(t)
+		id := b.put(userDraft("ana", berlin)).ID
+		for _, who := range []memory.Authority{memory.AuthorityProbe, memory.AuthorityPolicy, memory.AuthoritySystem} {
+			_, err := b.move(id, memory.TruthUnverified, who)
+			wantErr(t, err, memory.ErrOutranked)
+		}
+	})
 	t.Run("evidence that contests, is taken back and comes again, contests again", func(t *testing.T) {
 		b := newBench(t)
 		id := b.put(userDraft("ana", berlin)).ID

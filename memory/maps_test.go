@@ -26,6 +26,7 @@ type mapDriver struct {
 	live          map[string]uint64 // revision by tenant and key; tombstones have none
 	before, after func(memory.Batch) error
 	history       func() error
+	race          func() // runs once, between what the next Apply read and its commit
 }
 
 func newMapDriver() *mapDriver {
@@ -33,6 +34,10 @@ func newMapDriver() *mapDriver {
 }
 
 func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	if race := d.race; race != nil {
+		d.race = nil
+		race()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.before != nil {

@@ -458,6 +458,18 @@ func TestMP33TheSeedExampleRunsLiterally(t *testing.T) {
 	}
 }
 
+func TestMP14RecallFindsTheClaimAtWhateverAnchorItWasSeen(t *testing.T) {
+	b := newBench(t)
+	id := b.put(toolDraft(berlin, "crm")).ID // at the anchor "tool:crm"
+	for _, origin := range []memory.Origin{memory.OriginRecallReentry, memory.OriginModelDerived} {
+		d := modelDraft(says("Ana", "city", "berlin"))
+		d.Origin = origin
+		if r := b.put(d); r.ID != id || r.Disposition != memory.Collapsed {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
 func TestUD7AUserWhoSaysItTwiceHasOneRow(t *testing.T) {
 	b := newBench(t)
 	a := b.put(userDraft("ana", berlin))
