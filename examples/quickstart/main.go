@@ -1,0 +1,95 @@
+// The quickstart: an agent remembers what its model made up, recalls it the next
+// day, and is not allowed to act on it; what the register says, it acts on.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
+	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+)
+
+type customer struct {
+	Name string `json:"name"`
+}
+
+type contact struct {
+	Email string `json:"email"`
+}
+
+type mail struct {
+	To string `json:"to"`
+}
+
+func lookUp(context.Context, customer) (contact, error) {
+	return contact{Email: "pay@acme.example"}, nil
+}
+
+func send(_ context.Context, m mail) (struct{}, error) {
+	fmt.Println("sent to", m.To)
+	return struct{}{}, nil
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "hearsay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	driver, err := sqlitestore.Open(ctx, filepath.Join(dir, "agent.db"), nil)
+	if err != nil {
+		return err
+	}
+	store := memory.New(driver, nil)
+	defer store.Close()
+	policy, err := gate.New(store, gate.Policy{Name: "billing", Version: "1", Declared: true}, nil)
+	if err != nil {
+		return err
+	}
+	billing, err := agent.New("billing", agent.Model{ID: "sonnet-4.6", Family: "claude"}, store, policy, []agent.Tool{
+		agent.Func("crm_contact", "looks up a customer", lookUp, agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")),
+		agent.Func("send_email", "sends an e-mail", send, agent.Irreversible(), agent.Sinks("/to")),
+	}, &agent.Options{Recall: recall.Policy{Channels: recall.All}})
+	if err != nil {
+		return err
+	}
+
+	// Monday: the model makes something up, and the agent remembers it.
+	monday := billing.Start("ana")
+	_, err = monday.Remember(ctx, agent.Note{Content: memory.Content{Subject: "acme", Predicate: "billing.email", Object: "ops@acme.example"}})
+	if err != nil {
+		return err
+	}
+
+	// Tuesday: it reads that back, tagged, and wants to act on it.
+	tuesday := billing.Start("ana")
+	recalled, err := tuesday.Recall(ctx, recall.Query{Subject: "acme", Predicate: "billing.email"})
+	if err != nil {
+		return err
+	}
+	fmt.Println(recalled.Text)
+	_, err = tuesday.Call(ctx, "send_email", json.RawMessage(`{"to": "ops@acme.example"}`))
+	fmt.Println("blocked:", err)
+
+	// Wednesday: it asks the system of record, and may act on the answer.
+	wednesday := billing.Start("ana")
+	if _, err = wednesday.Call(ctx, "crm_contact", json.RawMessage(`{"name": "acme"}`)); err != nil {
+		return err
+	}
+	_, err = wednesday.Call(ctx, "send_email", json.RawMessage(`{"to": "pay@acme.example"}`))
+	return err
+}
