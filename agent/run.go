@@ -236,7 +236,7 @@ func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.Raw
 	now := r.ledger.snapshot()
 	d := r.agent.gate.Decide(ctx, gate.Request{
 		Contract: t.contract, Args: slices.Clone(canonical), CallID: callID,
-		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: r.sinks(t.contract, canonical),
+		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: r.sinks(t, canonical),
 	})
 	if err := d.Err(); err != nil {
 		return Result{Decision: d}, err

@@ -2,11 +2,14 @@ package agent
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/hearsay-go/hearsay/gate"
 )
@@ -20,16 +23,21 @@ const smallInteger = 1000
 
 // sinks says where each sink argument came from, as far as the runtime itself
 // can show it. The model is not asked.
-func (r *Run) sinks(c gate.Contract, args json.RawMessage) []gate.Sink {
+func (r *Run) sinks(t *Tool, args json.RawMessage) []gate.Sink {
 	v := decode(args)
 	var out []gate.Sink
-	if c.Sinks == nil {
-		walk("", v, func(p string, leaf any) { out = append(out, r.sink(p, leaf)) })
+	visit := func(p string, leaf any) { out = append(out, r.sink(p, leaf)) }
+	if t.contract.Sinks == nil {
+		walk("", v, t.schema, visit)
 		return out
 	}
-	for _, p := range c.Sinks {
+	for _, p := range t.contract.Sinks {
 		if sub, found := lookup(v, p); found {
-			walk(p, sub, func(p string, leaf any) { out = append(out, r.sink(p, leaf)) })
+			schema := t.schema
+			for _, step := range pointer(p) {
+				schema = below(schema, step)
+			}
+			walk(p, sub, schema, visit)
 		}
 	}
 	return out
@@ -65,24 +73,36 @@ func vouchesNothing(leaf any, value string) bool {
 }
 
 // walk visits the scalar leaves of a JSON value in a fixed order, with their
-// pointers. Keys of objects are leaves too where a tool takes free-form objects;
-// a schema without additional properties has none that the model chose.
-func walk(at string, v any, visit func(pointer string, leaf any)) {
+// pointers. A name in an object is a leaf too, unless the schema declares it:
+// the model chose it.
+func walk(at string, v any, schema *jsonschema.Schema, visit func(pointer string, leaf any)) {
 	switch node := v.(type) {
 	case map[string]any:
-		keys := make([]string, 0, len(node))
-		for k := range node {
-			keys = append(keys, k)
-		}
-		sort.Strings(keys)
-		for _, k := range keys {
-			walk(at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(k), node[k], visit)
+		for _, k := range slices.Sorted(maps.Keys(node)) {
+			p := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
+			if schema == nil || schema.Properties[k] == nil {
+				visit(p, k)
+			}
+			walk(p, node[k], below(schema, k), visit)
 		}
 	case []any:
 		for i, child := range node {
-			walk(at+"/"+strconv.Itoa(i), child, visit)
+			walk(at+"/"+strconv.Itoa(i), child, below(schema, ""), visit)
 		}
 	default:
 		visit(at, v)
 	}
+}
+
+// below is the schema of a member or an element; nil = nothing is known of it.
+func below(schema *jsonschema.Schema, name string) *jsonschema.Schema {
+	switch {
+	case schema == nil:
+		return nil
+	case schema.Properties[name] != nil:
+		return schema.Properties[name]
+	case schema.Items != nil:
+		return schema.Items
+	}
+	return schema.AdditionalProperties
 }

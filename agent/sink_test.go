@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/agent"
@@ -94,32 +95,63 @@ func TestSinksAreFoundInEveryShape(t *testing.T) {
 	type shape struct {
 		To     []string          `json:"to"`
 		Fields map[string]string `json:"fields,omitempty"`
-		Amount float64           `json:"amount,omitempty"`
-		Urgent bool              `json:"urgent,omitempty"`
-		Code   string            `json:"code,omitempty"`
+		Copy   map[string]bool   `json:"copy,omitempty"`
+		Lines  []struct {
+			Account string `json:"account"`
+		} `json:"lines,omitempty"`
+		Amount float64 `json:"amount,omitempty"`
+		Urgent bool    `json:"urgent,omitempty"`
+		Code   string  `json:"code,omitempty"`
 	}
 	w := newWorld(t)
 	var seen map[string]gate.Source
 	a := w.agentWith(t, "a", deciderFunc(func(ctx context.Context, r gate.Request) gate.Decision {
 		seen = map[string]gate.Source{}
 		for _, s := range r.Sinks {
-			seen[s.Pointer] = s.Source
+			seen[s.Pointer+" "+s.Value] = s.Source
 		}
 		return w.gate.Decide(ctx, r)
-	}), []agent.Tool{agent.Func("pay", "", func(context.Context, shape) (nothing, error) { return nothing{}, nil }, agent.Irreversible())}, nil)
+	}), []agent.Tool{
+		agent.Func("pay", "", func(context.Context, shape) (nothing, error) { return nothing{}, nil }, agent.Irreversible()),
+		agent.Func("pay_copy", "", func(context.Context, shape) (nothing, error) { return nothing{}, nil }, agent.Irreversible(), agent.Sinks("/copy", "/lines/1/account", "/code")),
+	}, nil)
 	run := a.Start("ana")
-	typed(t, run, "pay 4200.5 to ops@acme.example, code AB, and bob")
-	mustBlock(t, run, "pay", shape{To: []string{"ops@acme.example", "evil@x.example"}, Fields: map[string]string{"a/b~c": "bob", "d": "alice"},
-		Amount: 4200.5, Urgent: true, Code: "AB"}, gate.ErrFromNowhere)
-	for p, want := range map[string]gate.Source{
-		"/to/0": gate.SourcePrincipal, "/to/1": gate.SourceNowhere, "/fields/a~1b~0c": gate.SourcePrincipal, "/fields/d": gate.SourceNowhere,
-		"/amount": gate.SourcePrincipal, "/urgent": gate.SourceShort, "/code": gate.SourceShort,
+	typed(t, run, "pay 4200.5 to ops@acme.example, code AB, and bob, account 12345")
+	in := shape{To: []string{"ops@acme.example", "evil@x.example"}, Fields: map[string]string{"a/b~c": "bob", "bob": "alice"}, Amount: 4200.5, Urgent: true, Code: "AB",
+		Copy: map[string]bool{"evil@x.example": true}}
+	in.Lines = append(in.Lines, struct {
+		Account string `json:"account"`
+	}{"12345"}, struct {
+		Account string `json:"account"`
+	}{"54321"})
+	for tool, want := range map[string]map[string]gate.Source{
+		"pay": {
+			"/to/0 ops@acme.example": gate.SourcePrincipal, "/to/1 evil@x.example": gate.SourceNowhere,
+			"/fields/a~1b~0c a/b~c": gate.SourceNowhere, "/fields/a~1b~0c bob": gate.SourcePrincipal,
+			"/fields/bob bob": gate.SourcePrincipal, "/fields/bob alice": gate.SourceNowhere,
+			"/copy/evil@x.example evil@x.example": gate.SourceNowhere, "/copy/evil@x.example true": gate.SourceShort,
+			"/lines/0/account 12345": gate.SourcePrincipal, "/lines/1/account 54321": gate.SourceNowhere,
+			"/amount 4200.5": gate.SourcePrincipal, "/urgent true": gate.SourceShort, "/code AB": gate.SourceShort,
+		},
+		"pay_copy": {
+			"/copy/evil@x.example evil@x.example": gate.SourceNowhere, "/copy/evil@x.example true": gate.SourceShort,
+			"/lines/1/account 54321": gate.SourceNowhere, "/code AB": gate.SourceShort,
+		},
 	} {
-		if got, ok := seen[p]; !ok || got != want {
-			t.Errorf("%s: source %v, want %v", p, got, want)
+		mustBlock(t, run, tool, in, gate.ErrFromNowhere)
+		if !maps.Equal(seen, want) {
+			t.Errorf("%s: sinks %v\nwant %v", tool, seen, want)
 		}
 	}
-	if len(seen) != 7 {
-		t.Errorf("%d sinks: %v", len(seen), seen)
+}
+
+func TestANameThatTheModelChoseIsASinkToo(t *testing.T) {
+	w := newWorld(t)
+	type in struct {
+		Recipients map[string]bool `json:"recipients"`
 	}
+	run := w.agent(t, agent.Func("mail_all", "", func(context.Context, in) (nothing, error) { w.fire("mail_all"); return nothing{}, nil })).Start("ana")
+	typed(t, run, "write to ops@acme.example")
+	mustBlock(t, run, "mail_all", in{map[string]bool{"evil@x.example": true}}, gate.ErrFromNowhere)
+	mustFire(t, run, "mail_all", in{map[string]bool{"ops@acme.example": true}})
 }

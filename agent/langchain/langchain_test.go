@@ -310,10 +310,7 @@ func TestAVerifiedFactLetsTheCallRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := model(t, scripted.Turns(act("register", "acme"), act("send_email", "ops@acme.example"), finish("Sent.")))
-	e, err := agents.Initialize(m, only, agents.ZeroShotReactDescription)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := agents.NewExecutor(agents.NewOneShotAgent(m, only))
 	got, err := langchain.Ask(t.Context(), run, e, agent.Typed("Send Acme its bill."))
 	if err != nil || got != "Sent." || !slices.Equal(w.fired, []string{"register", "send_email"}) {
 		t.Errorf("%q, %v, ran %v", got, err, w.fired)

@@ -72,6 +72,7 @@ func NewChat(run *agent.Run, client Client, model string, o *Options) (*Chat, er
 	c := &Chat{run: run, client: client, turns: DefaultMaxTurns, timeout: DefaultTimeout}
 	if o != nil {
 		r := o.Request
+		//lint:ignore SA1019 the old way to offer tools is refused
 		if r.Model != "" || r.Messages != nil || r.Tools != nil || r.Functions != nil || r.FunctionCall != nil || r.Stream || r.N > 1 {
 			return nil, fmt.Errorf("%w: model, messages, tools, functions, stream and n are set by the chat", ErrRequest)
 		}
