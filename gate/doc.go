@@ -1,17 +1,17 @@
-// Package gate decides whether a tool call may run.
+// Package gate decides whether a tool call may fire.
 //
-// [Policy.Evaluate] is the decision: a pure function of a request, which names
-// rows, and of the current state of those rows. [Gate.Decide] stands around it:
-// it reads the states in one round trip, evaluates, and records the decision in
-// the atom that consumes the permit. Any fault on the way blocks.
+// The question is asked at the only place where it can be answered for good: the
+// call itself (SR-6.3). A [Request] names the tool, its arguments and the ids of
+// the rows that reached the caller, never their states. [Gate.Decide] reads the
+// current states in one trip, lets the pure [Policy.Evaluate] judge them, and
+// records the decision. For a permit, recording is consuming: the same atom
+// checks that every row is still what it was when it was judged (I-7).
 //
-// A block is data: which rows stand against the call, by which chain, and what
-// would help. It has four forms, all of one [Decision].
+// Whatever goes wrong on the way denies (I-5), and so does every zero value (I-1):
+// a zero Decision denies, a zero Lineage is unknown, a zero Effect is
+// irreversible, a zero Policy names no tool.
 //
-// # Soundness and its limits
-//
-// The default feeds every call with everything the run has been shown, so no row
-// can slip past by being paraphrased, summarised or copied. What is not covered:
-// which tool the model chooses and what it leaves out, and harm that lies in the
-// combination of verified rows.
+// A [Decision] is one value with four forms, so that what a model, a person, a
+// log and a program are told cannot differ: [Decision.ToolText], the error of
+// [Decision.Err], [Decision.LogValue] and [Decision.MarshalJSON].
 package gate

@@ -6,13 +6,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Store is what the gate reads and records in; [*memory.Store] is one.
+// Store is what a gate needs of a store; [*memory.Store] is one. It must be safe
+// for concurrent use. Record must consume a permit in one atom: check that every
+// cited row is at the cited fitness version, or give an error that is
+// [memory.ErrConflict] and write nothing (I-7).
 type Store interface {
 	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
 	Record(ctx context.Context, r memory.DecisionRecord) error
@@ -20,42 +25,61 @@ type Store interface {
 	NewDecisionID() string
 }
 
-// Mode says whether the gate enforces. The zero value does.
-type Mode uint8
-
-// The modes.
+// Defaults of [Options].
 const (
-	Enforce Mode = iota
-	// Observe decides and records as Enforce does, and lets a blocked call fire
-	// all the same, except an irreversible one. It is how a team starts.
-	Observe
+	DefaultHoldFor = time.Hour
+	DefaultTimeout = 5 * time.Second
 )
 
-// Options of a [Gate].
+// Options of a [Gate]. Every zero field has a usable default.
 type Options struct {
-	Mode Mode
-	// OnBlock hears of the rows that blocked a call, to have them checked first.
-	// It must not block. nil = nobody.
-	OnBlock func(rows []memory.ID)
-	// Logger gets one line a blocked call, without claim text; nil = none.
+	Mode Mode // Enforce by default
+	// OnBlock hears of the rows that a call fell over, so that they are checked
+	// soon: a blocked call is the hottest read there is. It must not block.
+	OnBlock func(ids []memory.ID)
+	// HoldFor is how long a hold may be released; 0 = one hour.
+	HoldFor time.Duration
+	// Timeout bounds one decision; past it the call is denied. 0 = 5 s.
+	Timeout time.Duration
+	// Logger gets one line a decision, without content of rows or arguments: a
+	// permit at DEBUG, a block at INFO, policy_never and lineage_unknown at WARN,
+	// undecided at ERROR. nil = none.
 	Logger *slog.Logger
 }
 
-// Gate decides, records and consumes. It is safe for concurrent use.
+// Gate decides about tool calls. It is immutable and safe for concurrent use. The
+// zero Gate denies everything.
 type Gate struct {
 	store  Store
 	policy Policy
+	label  string
 	opts   Options
 }
 
-// New returns a gate over a store and a policy.
+// New returns a gate over a store, with a copy of the policy. It refuses a policy
+// that contradicts itself and a mode that is none.
 func New(store Store, policy Policy, o *Options) (*Gate, error) {
 	if store == nil {
 		return nil, errors.New("gate: New: no store")
 	}
-	g := &Gate{store: store, policy: policy}
+	if err := policy.check(); err != nil {
+		return nil, err
+	}
+	g := &Gate{store: store, policy: policy.clone(), label: policy.String()}
 	if o != nil {
 		g.opts = *o
+	}
+	if g.opts.Mode > Observe {
+		return nil, fmt.Errorf("gate: New: mode %d is none", uint8(g.opts.Mode))
+	}
+	if g.opts.HoldFor < 0 || g.opts.Timeout < 0 {
+		return nil, errors.New("gate: New: a negative duration")
+	}
+	if g.opts.HoldFor == 0 {
+		g.opts.HoldFor = DefaultHoldFor
+	}
+	if g.opts.Timeout == 0 {
+		g.opts.Timeout = DefaultTimeout
 	}
 	if g.opts.Logger == nil {
 		g.opts.Logger = slog.New(slog.DiscardHandler)
@@ -63,212 +87,253 @@ func New(store Store, policy Policy, o *Options) (*Gate, error) {
 	return g, nil
 }
 
-// Mode is the gate's mode.
+// Mode is what the gate does with its decisions, for a readiness page.
 func (g *Gate) Mode() Mode { return g.opts.Mode }
 
-// redecisions bounds how often a row may move between the reading and the
-// recording before the call is denied.
-const redecisions = 4
+// attempts bounds how often a permit whose rows moved before it was consumed is
+// decided anew.
+const attempts = 4
 
-// Decide reads the current state of every row that fed the call, evaluates the
-// policy, and records the decision. A permit is consumed by that record: the same
-// atom checks that no row moved since it was read (I-7). If one did, Decide
-// starts again, and after four times denies. Every fault denies (I-5): store
-// down, row missing, deadline, decision not recordable.
+// Decide judges a call by the states its rows have now, and records the decision.
+// A permit that it returns has been consumed: every row was still at the fitness
+// version it was judged on in the atom that recorded the fire intent (I-7). If a
+// row moved in between, the call is judged anew, a few times; then it is denied.
+//
+// It returns no error: whatever goes wrong, a deadline and a record that could
+// not be written included, is a denial with Fault set (I-5). A decision that
+// blocks says which rows it fell over, how they got there and what would help.
 func (g *Gate) Decide(ctx context.Context, req Request) Decision {
-	ids := slices.Concat(req.Lineage.direct, req.Lineage.ancestors)
-	hash := sha256.Sum256(req.Args)
-	for range redecisions {
-		d, err := g.decide(ctx, &req, ids, hex.EncodeToString(hash[:]))
-		if errors.Is(err, memory.ErrConflict) {
-			continue
-		}
-		if err != nil {
-			d = g.fault(&req, hex.EncodeToString(hash[:]), err)
-		}
-		g.tell(ctx, &d)
+	if g == nil || g.store == nil {
+		d := Decision{Tool: req.Contract.Tool, Effect: req.Contract.Effect.floor(), Retry: RetryLater}
+		d.fail(errors.New("gate: not built with New"))
 		return d
 	}
-	d := g.fault(&req, hex.EncodeToString(hash[:]), errors.New("the rows kept moving"))
-	g.tell(ctx, &d)
+	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
+	defer cancel()
+	d, f := g.decide(ctx, &req)
+	if d.Blocked() {
+		g.explain(ctx, &d, &req, f)
+		if ids := rowIDs(d.Reasons); g.opts.OnBlock != nil && len(ids) > 0 {
+			g.opts.OnBlock(ids)
+		}
+	}
+	g.log(ctx, &d)
 	return d
 }
 
-func (g *Gate) decide(ctx context.Context, req *Request, ids []memory.ID, hash string) (Decision, error) {
-	if len(ids) > memory.MaxClosure-1 {
-		// More than one batch can check. It is denied without being read.
-		d := g.policy.Evaluate(&Request{Contract: req.Contract, CallID: req.CallID, Agent: req.Agent, Run: req.Run, Principal: req.Principal,
-			Lineage: Unknown("more rows than can be checked")}, memory.Fitness{})
-		d.add(Reason{Code: ClosureTooLarge})
-		d.Outcome, d.ID, d.ArgsSHA256 = Deny, g.store.NewDecisionID(), hash
-		return d, g.record(ctx, &d, memory.Fitness{})
-	}
-	f, err := g.store.Fitness(ctx, ids)
-	if err != nil {
-		return Decision{}, err
-	}
-	d := g.policy.Evaluate(req, f)
-	d.ID, d.ArgsSHA256 = g.store.NewDecisionID(), hash
-	if d.Outcome != Permit {
-		if g.opts.Mode == Observe && d.Effect != Irreversible && !d.Fault {
-			d.Observed = true
-		}
-		if err := g.explain(ctx, &d); err != nil {
-			return Decision{}, err
-		}
-		if d.Observed {
-			d.Outcome = Permit
-		}
-	}
-	return d, g.record(ctx, &d, f)
-}
-
-func (g *Gate) record(ctx context.Context, d *Decision, f memory.Fitness) error {
-	data, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	r := memory.DecisionRecord{ID: d.ID, Tool: d.Tool, Run: d.Run, Fired: d.Outcome == Permit, Epoch: f.Epoch, Data: data}
-	r.Rows = make([]memory.Cited, 0, len(f.Heads))
-	for i := range f.Heads {
-		if f.Heads[i].Revision > 0 {
-			r.Rows = append(r.Rows, memory.Cited{Row: f.Heads[i].ID, Revision: f.Heads[i].Revision})
-		}
-	}
-	return g.store.Record(ctx, r)
-}
-
-// fault is the decision when none could be made or recorded.
-func (g *Gate) fault(req *Request, hash string, err error) Decision {
-	detail := "the store failed"
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		detail = "the deadline passed"
-	case errors.Is(err, context.Canceled):
-		detail = "cancelled"
-	case errors.Is(err, memory.ErrClosed):
-		detail = "the store is closed"
-	}
-	effect := g.policy.terms(&req.Contract, g.policy.Tools[req.Contract.Tool]).effect
-	return Decision{ID: g.store.NewDecisionID(), Fault: true, Reasons: []Reason{{Code: Undecided, Detail: detail}}, Tool: req.Contract.Tool,
-		Effect: effect, CallID: req.CallID, ArgsSHA256: hash, Policy: g.policy.Name + "@" + g.policy.Version,
-		Agent: req.Agent, Run: req.Run, Principal: req.Principal}
-}
-
-// tell logs a blocked call and heats its rows.
-func (g *Gate) tell(ctx context.Context, d *Decision) {
-	if d.Outcome == Permit && !d.Observed {
-		return
-	}
-	level, msg := slog.LevelInfo, "tool call blocked"
+func (g *Gate) log(ctx context.Context, d *Decision) {
+	msg := "tool call permitted"
 	switch {
 	case d.Fault:
-		level = slog.LevelError
-	case d.Final(), slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Code == LineageUnknown }):
-		level = slog.LevelWarn
+		msg = "tool call not decided, so denied"
+	case d.Outcome == Hold:
+		msg = "tool call held"
+	case d.Blocked():
+		msg = "tool call denied"
+	case d.Observed:
+		msg = "tool call would be blocked; the gate only observes"
 	}
-	if d.Observed {
-		msg = "tool call would be blocked"
-	}
-	g.opts.Logger.LogAttrs(ctx, level, msg, slog.Any("decision", *d))
-	if g.opts.OnBlock != nil && len(d.Rows) > 0 {
-		ids := make([]memory.ID, 0, len(d.Rows))
-		for i := range d.Rows {
-			ids = append(ids, d.Rows[i].ID)
-		}
-		g.opts.OnBlock(ids)
+	if level := d.level(); g.opts.Logger.Enabled(ctx, level) {
+		g.opts.Logger.LogAttrs(ctx, level, msg, d.LogValue().Group()...)
 	}
 }
 
-// maxExplained bounds the rows a block describes.
-const maxExplained = 8
-
-// explain reads the rows that stand against a call and the chains behind them.
-// It runs only for calls that are blocked.
-func (g *Gate) explain(ctx context.Context, d *Decision) error {
-	var ids []memory.ID
-	for _, r := range d.Reasons {
-		if r.Row != "" && r.Code != RowMissing && !slices.Contains(ids, r.Row) && len(ids) < maxExplained {
-			ids = append(ids, r.Row)
+// decide reads, judges and records until a decision stands.
+func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.Fitness) {
+	invalid := prepare(req)
+	id := g.store.NewDecisionID()
+	for range attempts {
+		var err error
+		if f, err = g.fitness(ctx, req); err != nil {
+			f = memory.Fitness{}
+			d = g.judge(req, f, id, invalid)
+			d.fail(err)
+			return d, f
+		}
+		d = g.judge(req, f, id, invalid)
+		if err = g.record(ctx, &d, req, f); err == nil {
+			return d, f
+		}
+		if !errors.Is(err, memory.ErrConflict) || d.Blocked() {
+			d.fail(fmt.Errorf("gate: the decision could not be recorded: %w", err))
+			return d, f
 		}
 	}
-	rows, err := g.store.Get(ctx, ids...)
+	d.fail(errMoving)
+	return d, f
+}
+
+// prepare makes the request the gate's own: nobody changes it while it is judged.
+func prepare(req *Request) (invalid error) {
+	canonical, err := Canonical(req.Args)
+	if err == nil && len(req.Args) > 0 && string(canonical) != string(req.Args) {
+		err = &ArgumentError{Rule: "malformed", Text: "not in the canonical form"}
+	}
 	if err != nil {
 		return err
 	}
-	for i := range rows {
-		chain, err := g.chain(ctx, &rows[i])
-		if err != nil {
-			return err
-		}
-		d.Rows = append(d.Rows, atFault(&rows[i], chain))
-	}
-	d.Remedies = g.remedies(d, rows)
+	req.Args = canonical
+	req.Sinks = slices.Concat(req.Sinks, unspoken(&req.Contract, canonical, req.Sinks))
 	return nil
 }
 
-func atFault(r *memory.Row, chain []memory.ID) RowAtFault {
-	f := RowAtFault{ID: r.ID, Revision: r.Revision, State: r.State(), Claim: r.Content.String(), At: r.CreatedAt,
-		Independent: r.Independent(), Echoes: r.Echoes.Count, Chain: chain}
+// fitness reads the rows in one trip.
+func (g *Gate) fitness(ctx context.Context, req *Request) (memory.Fitness, error) {
+	if err := ctx.Err(); err != nil {
+		return memory.Fitness{}, err
+	}
+	if req.Lineage.len() > MaxLineage {
+		return memory.Fitness{}, nil // Evaluate denies it unseen
+	}
+	return g.store.Fitness(ctx, req.Lineage.ids())
+}
+
+// judge evaluates and says what the gate adds: names, the mode, how to go on.
+func (g *Gate) judge(req *Request, f memory.Fitness, id string, invalid error) Decision {
+	d := g.policy.Evaluate(req, f)
+	hash := sha256.Sum256(req.Args)
+	d.ID, d.Policy, d.ArgsSHA256 = id, g.label, hex.EncodeToString(hash[:])
+	if invalid != nil {
+		r := Reason{Code: ArgumentsInvalid}
+		var a *ArgumentError
+		if errors.As(invalid, &a) {
+			r.Argument, r.Detail = a.Pointer, a.Rule
+		}
+		d.add(r)
+		order(d.Reasons)
+	}
+	if d.Blocked() && g.opts.Mode == Observe && d.observable() {
+		d.Outcome, d.Observed = Permit, true
+	}
 	switch {
-	case r.Asserter.Model != "":
-		f.SaidBy, f.Kind = r.Asserter.Model, "model"
-	case r.Asserter.Tool != "":
-		f.SaidBy, f.Kind = r.Asserter.Tool, "tool"
+	case !d.Blocked():
+		d.Consumed, d.Epoch = cited(req.Lineage, f), f.Epoch
+	case d.Fault:
+		d.Retry = RetryLater
+	case d.primary().Code == PolicyNever:
+		d.Retry = RetryNever
 	default:
-		f.SaidBy, f.Kind = r.Asserter.Principal, "user"
+		d.Retry = RetryNeverAsIs
 	}
-	return f
+	if d.Outcome == Hold && !d.Fault {
+		d.ExpiresAt = d.At.Add(g.opts.HoldFor)
+	}
+	return d
 }
 
-// maxChain bounds how far back a block shows where a row came from.
-const maxChain = 32
-
-// chain follows the deepest parents from a row to what it was first made from.
-func (g *Gate) chain(ctx context.Context, row *memory.Row) ([]memory.ID, error) {
-	chain := []memory.ID{row.ID}
-	for at := row; len(at.DerivedFrom) > 0 && len(chain) < maxChain; {
-		parents, err := g.store.Get(ctx, at.DerivedFrom[:min(len(at.DerivedFrom), maxExplained)]...)
-		if err != nil {
-			return nil, err
-		}
-		worst := &parents[0]
-		for i := range parents {
-			p := &parents[i]
-			unfit, worse := p.State() != memory.StateVerified, worst.State() != memory.StateVerified
-			if unfit && !worse || unfit == worse && p.Depth > worst.Depth {
-				worst = p
-			}
-		}
-		chain = append(chain, worst.ID)
-		at = worst
-	}
-	return chain, nil
-}
-
-func (g *Gate) remedies(d *Decision, rows []memory.Row) (out []Remedy) {
-	if d.Final() {
-		return nil
-	}
-	for i := range rows {
-		r := &rows[i]
-		if r.State() == memory.StateVerified {
-			continue
-		}
-		if tool := g.policy.Verifies[r.Content.Predicate]; tool != "" && r.Content.Typed() && tool != d.Tool {
-			out = append(out, Remedy{Kind: "call_tool", Tool: tool, Row: r.ID})
-		} else if r.State() == memory.StateUnavailableAtWriteTime {
-			out = append(out, Remedy{Kind: "wait", Row: r.ID})
-		}
-		out = append(out, Remedy{Kind: "ask_user", Row: r.ID, Question: "Is it right that " + safeText(r.Content.String(), 160) + "?"},
-			Remedy{Kind: "confirm_row", Row: r.ID, By: "person"})
-		break // one row at a time; the others follow when this one is mended
+// observable reports whether the gate, observing, lets fire what it would have
+// blocked: only the state of rows spoke against it, and it can be put back.
+func (d *Decision) observable() bool {
+	if d.Fault || d.Effect == Irreversible {
+		return false
 	}
 	for _, r := range d.Reasons {
-		if r.Code == FromNowhere {
-			out = append(out, Remedy{Kind: "ask_user", Question: "What should " + safeText(r.Argument, 60) + " be?"})
-			break
+		switch r.Code {
+		case Undecided, PolicyNever, ToolNotNamed, ArgumentsInvalid, ClosureTooLarge, RowMissing:
+			return false
 		}
 	}
-	return append(out, Remedy{Kind: "go_on_without"})
+	return true
+}
+
+// cited are the rows at the fitness versions they were judged on.
+func cited(l Lineage, f memory.Fitness) []memory.Cited {
+	var out []memory.Cited
+	for i, id := range l.ids() {
+		c := memory.Cited{Row: id}
+		if i < len(f.Heads) {
+			c.Revision = f.Heads[i].Revision
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// record writes the decision with the rows it cites (LS-22), and consumes it if
+// it fires.
+func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.Fitness) error {
+	r := memory.DecisionRecord{ID: d.ID, Tool: clip(d.Tool), Run: clip(d.Run), Fired: !d.Blocked(), Epoch: f.Epoch}
+	for _, c := range cited(req.Lineage, f) {
+		if c.Row.Valid() && len(r.Rows) < MaxLineage { // what is no id names no row
+			r.Rows = append(r.Rows, c)
+		}
+	}
+	// The rows are cited already, and their content is not explained yet: the
+	// record holds none (a record outlives an erasure).
+	skeleton := *d
+	skeleton.Consumed = nil
+	data, err := json.Marshal(skeleton)
+	if err != nil {
+		return err
+	}
+	r.Data = data
+	if !r.Fired || d.until.IsZero() {
+		return g.store.Record(ctx, r)
+	}
+	// A row that the clock makes unfit between judging and consuming moves no
+	// revision: the permit ends with it.
+	left := d.until.Sub(f.Now)
+	start := time.Now()
+	limited, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	if err := g.store.Record(limited, r); err != nil {
+		return err
+	}
+	if time.Since(start) >= left {
+		return errExpired
+	}
+	return nil
+}
+
+// clip keeps a name storable.
+func clip(s string) string {
+	if len(s) > memory.MaxField {
+		s = s[:memory.MaxField]
+	}
+	return s
+}
+
+// fail makes a decision a denial by fault. What it would have consumed it does
+// not.
+func (d *Decision) fail(cause error) {
+	d.Outcome, d.Fault, d.Observed, d.cause = Deny, true, false, cause
+	d.Consumed, d.Epoch, d.ExpiresAt, d.Retry = nil, 0, time.Time{}, RetryLater
+	d.Reasons = slices.DeleteFunc(d.Reasons, func(r Reason) bool { return r.Code == Undecided })
+	d.Reasons = append(d.Reasons, Reason{Code: Undecided, Detail: fault(cause)})
+	order(d.Reasons)
+}
+
+// fault says a fault in words that hold nothing of the store's own text.
+func fault(cause error) string {
+	switch {
+	case errors.Is(cause, context.DeadlineExceeded):
+		return "the deadline passed"
+	case errors.Is(cause, context.Canceled):
+		return "cancelled"
+	case errors.Is(cause, errMoving):
+		return "its rows kept changing"
+	case errors.Is(cause, errExpired):
+		return "a row expired while it was recorded"
+	case errors.Is(cause, memory.ErrClosed):
+		return "the store is closed"
+	}
+	return "the store failed"
+}
+
+var (
+	errMoving  = errors.New("gate: the rows kept changing while they were judged")
+	errExpired = errors.New("gate: a row expired while the permit was consumed")
+)
+
+// rowIDs are the rows that reasons are about and that block, each once, in order.
+func rowIDs(reasons []Reason) []memory.ID {
+	var out []memory.ID
+	seen := map[memory.ID]bool{}
+	for _, r := range reasons {
+		if r.Row != "" && r.Outcome != Permit && !seen[r.Row] {
+			seen[r.Row] = true
+			out = append(out, r.Row)
+		}
+	}
+	return out
 }

@@ -1,166 +1,318 @@
 package gate
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Policy is the operator's rules. The zero Policy denies every tool.
+// Rule is what a policy says of one tool. It may tighten what the tool declares,
+// never loosen it (UP-L12).
+type Rule struct {
+	// Never refuses the tool, whatever its inputs; Why says it to people.
+	Never bool
+	Why   string
+	// Effect treats the tool as graver than it declares; nil = as it declares.
+	Effect *Effect
+	// MaxAge is how long ago, at most, the inputs were verified; 0 = as declared.
+	MaxAge time.Duration
+	// Ceiling is how sensitive the inputs may be; unset = as declared.
+	Ceiling memory.Sensitivity
+	// FromNowhere holds a call with a sink argument from nowhere also if the tool
+	// is not irreversible.
+	FromNowhere bool
+}
+
+// Policy is what may fire at all. The zero Policy denies everything: it names no
+// tool (I-1). It is plain data; [New] takes a copy.
 type Policy struct {
 	Name, Version string
-	// Tools are rules by tool name. A rule tightens the tool's own contract and
-	// never lifts it.
+	// Tools are the rules by exact tool name.
 	Tools map[string]Rule
-	// Declared lets a tool without a rule run by its contract alone.
+	// Declared lets a tool that Tools does not name run by its own contract.
 	Declared bool
-	// Verifies names, by predicate, the tool that can check a row with it: the
-	// remedy a block offers. Name only tools that ask a source, not our memory.
+	// Verifies names, by predicate, the tool that reads the system of record for
+	// it. It is offered as a remedy, and nothing else follows from it.
 	Verifies map[string]string
 }
 
-// Rule tightens the contract of one tool.
-type Rule struct {
-	Never       bool               // not with any arguments, and no approval changes that
-	Why         string             // of Never, for people
-	Effect      *Effect            // a heavier effect; a lighter one is ignored
-	MaxAge      time.Duration      // a shorter age; 0 = the contract's
-	Ceiling     memory.Sensitivity // a lower ceiling; unset = the contract's
-	FromNowhere bool               // hold invented sink arguments, as for irreversible tools
+// String is "name@version", for records and logs.
+func (p *Policy) String() string {
+	name := p.Name
+	if name == "" {
+		name = "unnamed"
+	}
+	if p.Version == "" {
+		return name
+	}
+	return name + "@" + p.Version
 }
 
-// terms are a contract and a rule together.
+// check refuses half a configuration.
+func (p *Policy) check() error {
+	for tool, r := range p.Tools {
+		switch {
+		case tool == "":
+			return errors.New("gate: policy: a rule for a tool without a name")
+		case r.Effect != nil && *r.Effect > ReadOnly:
+			return fmt.Errorf("gate: policy: rule %q: effect %d is none", tool, uint8(*r.Effect))
+		case r.MaxAge < 0:
+			return fmt.Errorf("gate: policy: rule %q: max_age is negative", tool)
+		case r.Ceiling > memory.SensitivitySecret:
+			return fmt.Errorf("gate: policy: rule %q: ceiling %d is none", tool, uint8(r.Ceiling))
+		}
+	}
+	for predicate, tool := range p.Verifies {
+		if predicate == "" || tool == "" {
+			return errors.New("gate: policy: verifies: a predicate or a tool without a name")
+		}
+	}
+	return nil
+}
+
+func (p *Policy) clone() Policy {
+	c := *p
+	c.Tools, c.Verifies = maps.Clone(p.Tools), maps.Clone(p.Verifies)
+	for tool, r := range c.Tools {
+		if r.Effect != nil {
+			e := *r.Effect
+			r.Effect = &e
+			c.Tools[tool] = r
+		}
+	}
+	return c
+}
+
+// terms are what rule and contract together ask of each row.
 type terms struct {
-	effect      Effect
-	ceiling     memory.Sensitivity
-	maxAge      time.Duration
-	fromNowhere bool
+	effect     Effect
+	ceiling    memory.Sensitivity
+	maxAge     time.Duration
+	privileged bool
+	now        time.Time
 }
 
-func (p *Policy) terms(c *Contract, r Rule) terms {
-	t := terms{effect: c.Effect, ceiling: c.Ceiling, maxAge: c.MaxAge, fromNowhere: r.FromNowhere}
-	if r.Effect != nil && *r.Effect < t.effect {
-		t.effect = *r.Effect
-	}
-	if t.effect > ReadOnly {
-		t.effect = Irreversible
-	}
-	if t.ceiling == 0 {
-		t.ceiling = memory.SensitivityInternal
-	}
-	if r.Ceiling != 0 && r.Ceiling < t.ceiling {
-		t.ceiling = r.Ceiling
-	}
-	if r.MaxAge > 0 && (t.maxAge == 0 || r.MaxAge < t.maxAge) {
-		t.maxAge = r.MaxAge
-	}
-	t.fromNowhere = t.fromNowhere || t.effect == Irreversible
-	return t
-}
-
-// Evaluate decides. It is pure: no I/O, no clock but f.Now, and the same answer
-// for the same input. f.Heads are the rows of req.Lineage, direct ones first,
-// then the ancestors; anything else is a fault, and denies. All reasons are
-// collected, not only the first.
+// Evaluate judges a request by the current states of its rows. f.Heads are those
+// of Lineage.Direct() and then Lineage.Ancestors(), in that order, as
+// [memory.Store.Fitness] gives them; anything else is a fault and denies (I-5).
 //
-// A state-changing call needs every row that reached the run to be fit:
-// verified, retrievable, clean, fresh, within the tool's age. Above a verified
-// row the walk for integrity is cut; only secrecy and security holds are looked
-// for there (design section 4). A read-only call may use pending rows, up to its
-// sensitivity ceiling.
+// It is pure: no clock but f.Now, no I/O, the same answer for the same input. All
+// reasons are collected. A request that is permitted without a note costs no
+// allocation. Fields that name the decision (ID, ArgsSHA256, Policy and the like)
+// are left to [Gate.Decide].
 func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
-	d := Decision{Tool: req.Contract.Tool, CallID: req.CallID, Agent: req.Agent, Run: req.Run, Principal: req.Principal,
-		Policy: p.Name + "@" + p.Version, At: f.Now}
-	rule, named := p.Tools[req.Contract.Tool]
-	t := p.terms(&req.Contract, rule)
+	if req == nil {
+		req = &Request{}
+	}
+	c, l := &req.Contract, &req.Lineage
+	d := Decision{Outcome: Permit, Tool: c.Tool, CallID: req.CallID, Agent: req.Agent, Run: req.Run, Principal: req.Principal, At: f.Now}
+	rule, named := Rule{}, false
+	if p != nil {
+		rule, named = p.Tools[c.Tool]
+		named = named || p.Declared
+	}
+	t := tighten(c, rule, f.Now)
 	d.Effect = t.effect
+
 	switch {
-	case req.Contract.Unknown, !named && !p.Declared:
+	case c.Tool == "" || c.Unknown || !named:
 		d.add(Reason{Code: ToolNotNamed})
 	case rule.Never:
 		d.add(Reason{Code: PolicyNever, Detail: rule.Why})
 	}
-	changes := t.effect != ReadOnly
-	if !req.Lineage.known && changes {
-		d.add(Reason{Code: LineageUnknown, Detail: req.Lineage.why})
+	if c.Undeclared {
+		d.note(Reason{Code: EffectNotDeclared})
 	}
-	direct := len(req.Lineage.direct)
-	if len(f.Heads) != direct+len(req.Lineage.ancestors) {
-		d.Fault = true
-		d.add(Reason{Code: Undecided, Detail: "the rows read are not the rows asked for"})
-		return d
+	switch {
+	case l.known:
+	case t.effect == ReadOnly:
+		d.note(Reason{Code: LineageUnknown, Detail: l.why})
+	default:
+		d.add(Reason{Code: LineageUnknown, Detail: l.why})
 	}
-	for i := range f.Heads {
-		h := &f.Heads[i]
-		switch {
-		case h.Revision == 0:
-			d.add(Reason{Code: RowMissing, Row: h.ID})
-			continue
-		case h.Sensitivity == 0 || h.Sensitivity > t.ceiling:
-			d.add(Reason{Code: SensitivityExceeded, Row: h.ID})
-		}
-		if !changes {
-			continue
-		}
-		if h.Security != memory.SecurityClean || h.Has(memory.FlagTainted) {
-			d.add(Reason{Code: QuarantinedInput, Row: h.ID})
-		}
-		if i < direct {
-			d.integrity(h, &t, f.Now)
-		}
-	}
-	if t.fromNowhere {
+	if t.effect == Irreversible || rule.FromNowhere && t.effect != ReadOnly {
 		for i := range req.Sinks {
-			if req.Sinks[i].Source == SourceNowhere {
-				d.add(Reason{Code: FromNowhere, Argument: req.Sinks[i].Pointer})
+			if s := &req.Sinks[i]; fromNowhere(s, l.direct) {
+				d.add(Reason{Code: FromNowhere, Argument: s.Pointer})
 			}
 		}
 	}
-	d.conclude()
+	d.judge(&t, l, &f)
+	order(d.Reasons)
 	return d
 }
 
-// integrity checks one row that reached the run.
-func (d *Decision) integrity(h *memory.Head, t *terms, now time.Time) {
-	if h.Truth != memory.TruthSupported {
-		code := UnverifiedInput
-		switch {
-		case h.Truth == memory.TruthContradicted || h.Truth == memory.TruthSuperseded:
-			code = ContradictedInput
-		case h.Outage == memory.OutageRecorded:
-			code = VerifierWasDown
+// tighten joins contract and rule: of each pair of limits the stricter.
+func tighten(c *Contract, rule Rule, now time.Time) terms {
+	t := terms{effect: c.Effect.floor(), ceiling: c.Ceiling, maxAge: c.MaxAge, privileged: c.Privileged, now: now}
+	if c.Undeclared {
+		t.effect = Irreversible
+	}
+	if rule.Effect != nil {
+		t.effect = min(t.effect, rule.Effect.floor())
+	}
+	if t.ceiling == 0 || t.ceiling > memory.SensitivitySecret {
+		t.ceiling = memory.SensitivityInternal
+	}
+	if rule.Ceiling != 0 {
+		t.ceiling = min(t.ceiling, rule.Ceiling)
+	}
+	if rule.MaxAge > 0 && (t.maxAge <= 0 || rule.MaxAge < t.maxAge) {
+		t.maxAge = rule.MaxAge
+	}
+	return t
+}
+
+// fromNowhere reports whether nothing vouches for a sink. A row does only if the
+// call rests on it, so that it is judged.
+func fromNowhere(s *Sink, direct []memory.ID) bool {
+	switch s.Source {
+	case SourcePrincipal, SourceShort:
+		return false
+	case SourceRow, SourceField, SourceHandle:
+		for _, id := range direct {
+			if id == s.Row {
+				return false
+			}
 		}
-		d.add(Reason{Code: code, Row: h.ID})
+	}
+	return true
+}
+
+// judge looks at every row.
+func (d *Decision) judge(t *terms, l *Lineage, f *memory.Fitness) {
+	if l.len() > MaxLineage {
+		d.add(Reason{Code: ClosureTooLarge})
 		return
 	}
-	if h.Retrieval != memory.RetrievalNormal {
-		d.add(Reason{Code: NotRetrievable, Row: h.ID})
+	if f.Now.IsZero() || len(f.Heads) != l.len() {
+		d.Fault = true
+		d.add(Reason{Code: Undecided, Detail: "the store did not give the rows that were asked for"})
+		return
 	}
-	if h.FreshnessAt(now) == memory.FreshnessExpired || t.maxAge > 0 && now.Sub(h.VerifiedAt) > t.maxAge {
-		d.add(Reason{Code: StaleInput, Row: h.ID})
+	for i, id := range l.direct {
+		d.direct(t, &f.Heads[i], id)
 	}
-	if t.effect == Irreversible && h.Rank < memory.RankTool {
-		d.add(Reason{Code: RankTooLow, Row: h.ID})
-	}
-	if h.Has(memory.FlagContested) {
-		d.add(Reason{Code: ContestedInput, Row: h.ID, Warning: t.effect != Irreversible})
+	for i, id := range l.ancestors {
+		d.ancestor(t, &f.Heads[len(l.direct)+i], id)
 	}
 }
 
-// conclude turns the reasons into an outcome.
-func (d *Decision) conclude() {
-	d.Outcome = Permit
-	for i := range d.Reasons {
-		r := &d.Reasons[i]
-		switch {
-		case r.Warning:
-		case r.Code.final():
-			d.Outcome = Deny
-			return
-		case r.Code.holds() && d.Outcome == Permit:
-			d.Outcome = Hold
-		case !r.Code.holds():
-			d.Outcome = Deny
+// here reports whether the head is that of the row, and says so if not.
+func (d *Decision) here(h *memory.Head, id memory.ID, ancestor bool) bool {
+	switch {
+	case h.ID != id:
+		d.Fault = true
+		d.add(Reason{Code: Undecided, Row: id, Ancestor: ancestor, Detail: "the store gave another row than was asked for"})
+	case h.Revision == 0:
+		d.add(Reason{Code: RowMissing, Row: id, Ancestor: ancestor})
+	default:
+		return true
+	}
+	return false
+}
+
+// direct judges a row whose content reached the caller: it must itself be fit.
+func (d *Decision) direct(t *terms, h *memory.Head, id memory.ID) {
+	if !d.here(h, id, false) {
+		return
+	}
+	d.secrecy(t, h, false)
+	if t.effect == ReadOnly {
+		return // pending rows may be read with (SR-6.2)
+	}
+	if h.Security != memory.SecurityClean || h.Flags&memory.FlagTainted != 0 {
+		d.add(Reason{Code: QuarantinedInput, Row: id})
+	}
+	if h.Retrieval != memory.RetrievalNormal && (h.Retrieval != memory.RetrievalPrivilegedOnly || !t.privileged) {
+		d.add(Reason{Code: NotRetrievable, Row: id})
+	}
+	verified := h.Truth == memory.TruthSupported
+	if !verified {
+		d.add(Reason{Code: unverified(h), Row: id})
+		if h.Flags&memory.FlagLineageUnknown != 0 {
+			d.add(Reason{Code: LineageUnknown, Row: id})
 		}
 	}
+	tooOld := verified && t.maxAge > 0 && t.now.Sub(h.VerifiedAt) > t.maxAge
+	if f := h.FreshnessAt(t.now); tooOld || f != memory.FreshnessFresh && f != memory.FreshnessStale {
+		d.add(Reason{Code: StaleInput, Row: id})
+	}
+	if verified && t.effect == Irreversible && h.Rank < memory.RankTool {
+		d.add(Reason{Code: RankTooLow, Row: id})
+	}
+	if h.Flags&memory.FlagContested != 0 {
+		if r := (Reason{Code: ContestedInput, Row: id}); t.effect == Irreversible {
+			d.add(r)
+		} else {
+			d.note(r)
+		}
+	}
+	if verified {
+		d.lasts(t, h)
+	}
+}
+
+// ancestor judges a row above a direct one. Whether the direct row may be acted
+// on was settled by its own evidence; what remains is secrecy and security
+// (design section 4).
+func (d *Decision) ancestor(t *terms, h *memory.Head, id memory.ID) {
+	if !d.here(h, id, true) {
+		return
+	}
+	d.secrecy(t, h, true)
+	if t.effect == ReadOnly {
+		return
+	}
+	held := h.Security != memory.SecurityClean && h.Security != memory.SecuritySuspicious
+	if held || h.Flags&memory.FlagTainted != 0 {
+		d.add(Reason{Code: QuarantinedInput, Row: id, Ancestor: true})
+	}
+}
+
+func (d *Decision) secrecy(t *terms, h *memory.Head, ancestor bool) {
+	if h.Sensitivity == 0 || h.Sensitivity > t.ceiling { // unset is secret
+		d.add(Reason{Code: SensitivityExceeded, Row: h.ID, Ancestor: ancestor})
+	}
+}
+
+func unverified(h *memory.Head) Code {
+	switch {
+	case h.Truth == memory.TruthContradicted || h.Truth == memory.TruthSuperseded:
+		return ContradictedInput
+	case h.Outage == memory.OutageRecorded:
+		return VerifierWasDown
+	}
+	return UnverifiedInput
+}
+
+// lasts notes the first moment at which the clock alone would make a row unfit.
+func (d *Decision) lasts(t *terms, h *memory.Head) {
+	d.before(h.ExpiresAt)
+	d.before(h.ValidUntil)
+	if t.maxAge > 0 {
+		d.before(h.VerifiedAt.Add(t.maxAge))
+	}
+}
+
+func (d *Decision) before(end time.Time) {
+	if !end.IsZero() && (d.until.IsZero() || end.Before(d.until)) {
+		d.until = end
+	}
+}
+
+// add keeps a reason that blocks, and lets it lower the outcome.
+func (d *Decision) add(r Reason) {
+	r.Outcome = r.Code.outcome()
+	d.Reasons = append(d.Reasons, r)
+	d.Outcome = min(d.Outcome, r.Outcome)
+}
+
+// note keeps a reason that blocks nothing.
+func (d *Decision) note(r Reason) {
+	r.Outcome = Permit
+	d.Reasons = append(d.Reasons, r)
 }

@@ -1,164 +1,180 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Outcome is what a decision came to. The zero value denies.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Deny   Outcome = iota // blocked
-	Hold                  // blocked, and the remedies say what would release it
-	Permit                // may fire, now, once
-)
-
-// String returns denied, held or permitted.
-func (o Outcome) String() string {
-	switch o {
-	case Permit:
-		return "permitted"
-	case Hold:
-		return "held"
-	}
-	return "denied"
-}
-
-// MarshalText returns the same.
-func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// Code is the stable name of a reason.
+// Code names a reason. Codes are stable: programs may switch on them.
 type Code string
 
-// The codes. Their meaning does not change; new ones may be added.
+// The codes, and what each says.
 const (
-	UnverifiedInput     Code = "unverified_input"     // a row nobody has verified
-	VerifierWasDown     Code = "verifier_was_down"    // a row written while its verifier was down
-	ContradictedInput   Code = "contradicted_input"   // a row that a better source contradicts
-	QuarantinedInput    Code = "quarantined_input"    // a row that is, or was, quarantined
-	NotRetrievable      Code = "not_retrievable"      // a row that may not be retrieved in normal use
-	StaleInput          Code = "stale_input"          // a row verified too long ago
-	RankTooLow          Code = "rank_too_low"         // verified by less than a tool, for an irreversible call
-	ContestedInput      Code = "contested_input"      // an open contradiction of rank tool or higher
-	SensitivityExceeded Code = "sensitivity_exceeded" // more secret than the tool may carry
-	RowMissing          Code = "row_missing"          // a row of the lineage does not exist
-	LineageUnknown      Code = "lineage_unknown"      // part of what fed the call is not known
-	ClosureTooLarge     Code = "closure_too_large"    // more rows than can be checked
-	FromNowhere         Code = "from_nowhere"         // a sink argument that nobody gave
-	ToolNotNamed        Code = "tool_not_named"       // no such tool, or none the policy names
-	PolicyNever         Code = "policy_never"         // the policy never allows it
-	Undecided           Code = "undecided"            // a fault while deciding; the call is blocked
+	UnverifiedInput     Code = "unverified_input"     // a row that fed the call is not verified
+	VerifierWasDown     Code = "verifier_was_down"    // it is not, since the verifier was down when it was written
+	ContradictedInput   Code = "contradicted_input"   // a row was contradicted or superseded
+	QuarantinedInput    Code = "quarantined_input"    // a row, or an ancestor, is or was under quarantine
+	NotRetrievable      Code = "not_retrievable"      // a row may not be acted on by its retrieval axis
+	StaleInput          Code = "stale_input"          // a row expired, or was verified too long ago for this tool
+	SensitivityExceeded Code = "sensitivity_exceeded" // a row, or an ancestor, is more secret than the tool may be given
+	RankTooLow          Code = "rank_too_low"         // an irreversible tool wants evidence of rank tool or higher
+	ContestedInput      Code = "contested_input"      // a contradiction of rank tool or higher is open; holds an irreversible tool
+	LineageUnknown      Code = "lineage_unknown"      // part of what the call, or a row, was made from is not known
+	ClosureTooLarge     Code = "closure_too_large"    // more than MaxLineage rows
+	RowMissing          Code = "row_missing"          // a row of the lineage is not in the store
+	FromNowhere         Code = "from_nowhere"         // a sink argument came from no word, row or handle; holds
+	ToolNotNamed        Code = "tool_not_named"       // the policy, or the caller, knows no tool of this name
+	EffectNotDeclared   Code = "effect_not_declared"  // nobody declared the effect, so it counts as irreversible; a note
+	PolicyNever         Code = "policy_never"         // a rule never allows the tool
+	ArgumentsInvalid    Code = "arguments_invalid"    // the arguments are not in canonical form
+	Undecided           Code = "undecided"            // a fault: no verdict, so no call
 )
 
-// Sentinels that errors.Is matches on a [*DeniedError].
+// Errors of a block, for errors.Is on what [Decision.Err] returns. All of them
+// are also [ErrDenied]; there is one for each [Code], and ErrHeld for a hold.
 var (
-	ErrDenied          = errors.New("gate: denied")
-	ErrHeld            = errors.New("gate: held")
-	ErrUndecided       = errors.New("gate: could not decide")
-	ErrUnverified      = errors.New("gate: rests on an unverified row")
-	ErrVerifierDown    = errors.New("gate: rests on a row whose verifier was down")
-	ErrContradicted    = errors.New("gate: rests on a contradicted row")
-	ErrQuarantined     = errors.New("gate: rests on a quarantined row")
-	ErrNotRetrievable  = errors.New("gate: rests on a row that may not be retrieved")
-	ErrStale           = errors.New("gate: rests on a row verified too long ago")
-	ErrRankTooLow      = errors.New("gate: rests on a row verified by too low a rank")
-	ErrContested       = errors.New("gate: rests on a contested row")
-	ErrSensitivity     = errors.New("gate: carries more than the tool may")
-	ErrRowMissing      = errors.New("gate: rests on a row that does not exist")
-	ErrLineageUnknown  = errors.New("gate: lineage unknown")
-	ErrClosureTooLarge = errors.New("gate: lineage too large")
-	ErrFromNowhere     = errors.New("gate: an argument from nowhere")
-	ErrToolNotNamed    = errors.New("gate: tool not named")
-	ErrNever           = errors.New("gate: never allowed")
+	ErrDenied = errors.New("gate: denied")
+
+	ErrHeld              = denial("gate: held until a person releases it")
+	ErrUnverified        = denial("gate: unverified input")
+	ErrVerifierDown      = denial("gate: the verifier was down when an input was written")
+	ErrContradicted      = denial("gate: contradicted input")
+	ErrQuarantined       = denial("gate: quarantined input")
+	ErrNotRetrievable    = denial("gate: an input that may not be retrieved")
+	ErrStale             = denial("gate: stale input")
+	ErrSensitivity       = denial("gate: an input is too sensitive for the tool")
+	ErrRankTooLow        = denial("gate: the evidence for an input is of too low a rank")
+	ErrContested         = denial("gate: contested input")
+	ErrLineageUnknown    = denial("gate: lineage unknown")
+	ErrClosureTooLarge   = denial("gate: lineage too large")
+	ErrRowMissing        = denial("gate: a row of the lineage is missing")
+	ErrFromNowhere       = denial("gate: an argument came from nowhere")
+	ErrToolNotNamed      = denial("gate: tool not named")
+	ErrEffectNotDeclared = denial("gate: effect not declared")
+	ErrNever             = denial("gate: never allowed")
+	ErrArgumentsInvalid  = denial("gate: arguments not canonical")
+	ErrUndecided         = denial("gate: undecided")
 )
 
-// codes orders the reasons, gravest first, and says what each comes to.
+// denied is a sentinel that is ErrDenied too.
+type denied struct{ text string }
+
+func denial(text string) error { return &denied{text} }
+
+func (e *denied) Error() string { return e.text }
+func (e *denied) Unwrap() error { return ErrDenied }
+
+// codes are all codes, the one that a reader must hear of first at the front,
+// with what each comes to alone: what a person's word or new evidence would
+// release holds, anything else denies.
 var codes = []struct {
-	code  Code
-	err   error
-	holds bool // a remedy can release it
-	final bool // nothing can
+	code     Code
+	sentinel error
+	outcome  Outcome
+	text     string
 }{
-	{Undecided, ErrUndecided, false, false},
-	{PolicyNever, ErrNever, false, true},
-	{ToolNotNamed, ErrToolNotNamed, false, true},
-	{LineageUnknown, ErrLineageUnknown, false, false},
-	{ClosureTooLarge, ErrClosureTooLarge, false, false},
-	{RowMissing, ErrRowMissing, false, false},
-	{QuarantinedInput, ErrQuarantined, false, false},
-	{SensitivityExceeded, ErrSensitivity, false, false},
-	{ContradictedInput, ErrContradicted, false, false},
-	{NotRetrievable, ErrNotRetrievable, false, false},
-	{UnverifiedInput, ErrUnverified, true, false},
-	{VerifierWasDown, ErrVerifierDown, true, false},
-	{StaleInput, ErrStale, true, false},
-	{RankTooLow, ErrRankTooLow, true, false},
-	{ContestedInput, ErrContested, true, false},
-	{FromNowhere, ErrFromNowhere, true, false},
+	{Undecided, ErrUndecided, Deny, "it could not be decided"},
+	{PolicyNever, ErrNever, Deny, "the policy never allows it"},
+	{ToolNotNamed, ErrToolNotNamed, Deny, "no rule and no declaration names this tool"},
+	{ArgumentsInvalid, ErrArgumentsInvalid, Deny, "the arguments are not in canonical form"},
+	{LineageUnknown, ErrLineageUnknown, Deny, "where part of its inputs came from is not known"},
+	{ClosureTooLarge, ErrClosureTooLarge, Deny, "it rests on more rows than can be judged"},
+	{RowMissing, ErrRowMissing, Deny, "a row it rests on is not in the store"},
+	{QuarantinedInput, ErrQuarantined, Deny, "a row it rests on is or was under quarantine"},
+	{ContradictedInput, ErrContradicted, Deny, "a row it rests on was contradicted"},
+	{NotRetrievable, ErrNotRetrievable, Deny, "a row it rests on may not be used"},
+	{SensitivityExceeded, ErrSensitivity, Deny, "a row it rests on is more secret than the tool may be given"},
+	{UnverifiedInput, ErrUnverified, Hold, "it rests on a row that nobody has verified"},
+	{VerifierWasDown, ErrVerifierDown, Hold, "it rests on a row that was stored while the verifier was down"},
+	{StaleInput, ErrStale, Hold, "a row it rests on was verified too long ago"},
+	{RankTooLow, ErrRankTooLow, Hold, "the evidence for a row it rests on is too weak for a call that cannot be undone"},
+	{ContestedInput, ErrContested, Hold, "a source of high rank contradicts a row it rests on"},
+	{FromNowhere, ErrFromNowhere, Hold, "an argument comes from no typed word and from no row"},
+	{EffectNotDeclared, ErrEffectNotDeclared, Permit, "nobody declared its effect, so it counts as irreversible"},
 }
 
-func (c Code) index() int {
+var weights = func() map[Code]int {
+	m := make(map[Code]int, len(codes))
 	for i := range codes {
-		if codes[i].code == c {
-			return i
-		}
+		m[codes[i].code] = i
 	}
-	return 0 // an unknown code is a fault
+	return m
+}()
+
+func (c Code) weight() int {
+	if i, ok := weights[c]; ok {
+		return i
+	}
+	return len(codes)
 }
 
-func (c Code) holds() bool { return codes[c.index()].holds }
-func (c Code) final() bool { return codes[c.index()].final }
+// outcome is what the code comes to alone; one that is none denies.
+func (c Code) outcome() Outcome {
+	if i := c.weight(); i < len(codes) {
+		return codes[i].outcome
+	}
+	return Deny
+}
 
-// Reason is one thing that stands against a call.
+// Err is the sentinel of the code, nil if it is none.
+func (c Code) Err() error {
+	if i := c.weight(); i < len(codes) {
+		return codes[i].sentinel
+	}
+	return nil
+}
+
+// Reason is one thing that spoke for a decision.
 type Reason struct {
-	Code     Code      `json:"code"`
-	Row      memory.ID `json:"row,omitempty"`
-	Argument string    `json:"argument,omitempty"` // JSON pointer
-	Detail   string    `json:"detail,omitempty"`
-	Warning  bool      `json:"warning,omitempty"` // said, and blocks nothing
+	Code Code
+	// Outcome is what this reason alone comes to; the zero value denies. Permit is a
+	// note, which blocks nothing.
+	Outcome  Outcome
+	Row      memory.ID // the row it is about, if it is about one
+	Ancestor bool      // the row is an ancestor, not a direct input
+	Argument string    // RFC 6901 pointer of the argument it is about
+	Detail   string    // what only this case can say; never content of a row
 }
 
-// maxReasons bounds what one decision lists; the worst come first anyway.
-const maxReasons = 64
-
-func (d *Decision) add(r Reason) {
-	if len(d.Reasons) < maxReasons {
-		d.Reasons = append(d.Reasons, r)
-		return
+// Text says the reason in plain words, without content of rows or arguments.
+func (r Reason) Text() string {
+	text := "denied"
+	if i := r.Code.weight(); i < len(codes) {
+		text = codes[i].text
 	}
-	// Past the bound a blocking reason still has to block.
-	last := &d.Reasons[maxReasons-1]
-	if !r.Warning && (last.Warning || r.Code.index() < last.Code.index()) {
-		*last = r
+	if r.Detail != "" {
+		text += ": " + neutral(r.Detail, 120)
 	}
+	return text
 }
 
-var texts = map[Code]string{
-	UnverifiedInput:     "rests on a stored statement that nobody has verified",
-	VerifierWasDown:     "rests on a statement that was stored while its checker was down",
-	ContradictedInput:   "rests on a statement that a better source contradicts",
-	QuarantinedInput:    "rests on a statement that is quarantined",
-	NotRetrievable:      "rests on a statement that may not be used here",
-	StaleInput:          "rests on a statement that was verified too long ago",
-	RankTooLow:          "rests on a statement that only models have verified, and this cannot be undone",
-	ContestedInput:      "rests on a statement that another source disputes",
-	SensitivityExceeded: "would carry more than this tool may be told",
-	RowMissing:          "rests on a statement that is not in the store",
-	LineageUnknown:      "nothing is known of where part of its input came from",
-	ClosureTooLarge:     "rests on more statements than can be checked",
-	FromNowhere:         "has an argument that neither the user nor a verified statement gave",
-	ToolNotNamed:        "this tool is not allowed here",
-	PolicyNever:         "this tool is never allowed here, with any arguments",
-	Undecided:           "it could not be decided, so it was not run",
+// order brings what a reader must hear of first to the front: what denies before
+// what holds before notes, faults of the call before faults of its rows, and
+// direct inputs before ancestors. It is stable and so keeps the order of rows.
+func order(reasons []Reason) {
+	slices.SortStableFunc(reasons, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.place(), b.place()), compareBool(a.Ancestor, b.Ancestor))
+	})
 }
 
-func (c Code) text() string {
-	if t, ok := texts[c]; ok {
-		return t
+// place is the weight of the code; a row of unknown lineage is first of all an
+// unverified row, since evidence mends it.
+func (r Reason) place() int {
+	if r.Code == LineageUnknown && r.Row != "" {
+		return len(codes)
 	}
-	return fmt.Sprintf("reason %s", string(c))
+	return r.Code.weight()
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

@@ -1,150 +1,141 @@
 package gate
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
-	"math/big"
-
-	"github.com/gowebpki/jcs"
+	"slices"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Lineage is the set of rows that fed a call. The zero Lineage is unknown, which
-// is not empty: an empty one must be said with Known(nil, nil).
+// OutputField declares how far one field of a tool's output may be relied on.
+// What no field names is third-party text.
+type OutputField struct {
+	Pointer string // RFC 6901, into the tool's JSON output
+	Trust   Trust
+	// Of an authoritative field: the subject, literally or as an RFC 6901 pointer
+	// into the arguments, the predicate, and how many objects it may have.
+	Subject        string
+	SubjectPointer string
+	Predicate      string
+	Cardinality    memory.Cardinality
+}
+
+// Contract is what is declared about a tool. What is not declared is assumed to
+// be the worst. A [Rule] of the policy may tighten a contract and never lift it.
+type Contract struct {
+	Tool   string
+	Effect Effect
+	// Sinks are RFC 6901 pointers to the arguments where the harm of a call is
+	// decided: recipient, account, amount. nil = every scalar argument.
+	Sinks  []string
+	Output []OutputField
+	// Ceiling is how sensitive the inputs of a call may be, since arguments leave
+	// with it. Unset = internal.
+	Ceiling memory.Sensitivity
+	// MaxAge is how long ago, at most, the inputs were verified. 0 = their own
+	// freshness decides.
+	MaxAge time.Duration
+	// Privileged clears the tool for rows whose retrieval is privileged_only.
+	Privileged bool
+	// Undeclared says that nobody declared the effect. The tool then counts as
+	// irreversible, whatever Effect holds, and the decision notes it.
+	Undeclared bool
+	// Unknown says that the caller has no tool of this name. It is denied.
+	Unknown bool
+	// Schema is the SHA-256 of the argument schema, which pins the declaration.
+	Schema [32]byte
+}
+
+// Sink is one sink argument and where it came from.
+type Sink struct {
+	Pointer string // RFC 6901, into the arguments
+	Value   string // its exact text; it enters no log
+	Source  Source
+	Row     memory.ID // of SourceRow, SourceField and SourceHandle; must be of the direct lineage
+}
+
+// Lineage is what a call was made from: the rows that reached the caller, and
+// their ancestors. The zero value is unknown, and unknown blocks whatever changes
+// something (I-1, I-8). It is immutable and safe for concurrent use.
 type Lineage struct {
-	known     bool
-	why       string
-	direct    []memory.ID
-	ancestors []memory.ID
+	known             bool
+	why               string
+	direct, ancestors []memory.ID
 }
 
-// Known is a lineage of which every row is named: those whose text reached the
-// run, and the strict ancestors of these. The slices are kept, not copied.
+// Known is a lineage of which all is known. direct are the rows whose content
+// reached the caller; ancestors are the strict ancestors of them together, as
+// [memory.Store.Closure] gives them. That there are none must be said:
+// Known(nil, nil). Repeated ids count once, an ancestor that is direct as direct.
 func Known(direct, ancestors []memory.ID) Lineage {
-	return Lineage{known: true, direct: direct, ancestors: ancestors}
+	l := Partial("", direct, ancestors)
+	l.known = true
+	return l
 }
 
-// Unknown is a lineage of which part is lost, and why. It blocks.
+// Unknown is a lineage of which nothing is known, and why.
 func Unknown(why string) Lineage { return Lineage{why: why} }
 
-// IsKnown reports whether every row is named.
+// Partial is a lineage of which only a part is known, and why. It blocks like an
+// unknown one; the known part is judged and cited all the same, so that a call
+// that changes nothing still keeps to its sensitivity ceiling.
+func Partial(why string, direct, ancestors []memory.ID) Lineage {
+	l := Lineage{why: why}
+	if len(direct)+len(ancestors) < 2 { // nothing to tell apart
+		l.direct, l.ancestors = slices.Clone(direct), slices.Clone(ancestors)
+		return l
+	}
+	seen := make(map[memory.ID]bool, len(direct)+len(ancestors))
+	fresh := func(ids []memory.ID) []memory.ID {
+		out := make([]memory.ID, 0, len(ids))
+		for _, id := range ids {
+			if !seen[id] {
+				seen[id] = true
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	l.direct = fresh(direct)
+	l.ancestors = fresh(ancestors)
+	return l
+}
+
+// IsKnown reports whether all of the lineage is known.
 func (l Lineage) IsKnown() bool { return l.known }
 
-// Why says what was lost; "" if nothing was, or nobody said.
+// Why says what is not known, for people; "" if all is known.
 func (l Lineage) Why() string { return l.why }
 
-// Direct are the rows whose text reached the run.
-func (l Lineage) Direct() []memory.ID { return l.direct }
+// Direct returns a copy of the rows whose content reached the caller, in order.
+func (l Lineage) Direct() []memory.ID { return slices.Clone(l.direct) }
 
-// Ancestors are the rows that the direct ones were made from.
-func (l Lineage) Ancestors() []memory.ID { return l.ancestors }
+// Ancestors returns a copy of their strict ancestors, in order.
+func (l Lineage) Ancestors() []memory.ID { return slices.Clone(l.ancestors) }
 
-// Source says where a sink argument came from, as far as the runtime can show.
-type Source uint8
+// ids are all rows, in the order Evaluate expects their heads.
+func (l Lineage) ids() []memory.ID { return slices.Concat(l.direct, l.ancestors) }
 
-// The sources. The zero value is the worst: the model made it up.
-const (
-	SourceNowhere   Source = iota
-	SourcePrincipal        // verbatim in the principal's typed words
-	SourceRow              // verbatim the typed object of a row of the lineage
-	SourceField            // verbatim an authoritative field
-	SourceHandle           // bound through a handle
-	SourceShort            // too short to show anything; the whole run answers for it
-)
+func (l Lineage) len() int { return len(l.direct) + len(l.ancestors) }
 
-// Sink is one argument where harm is decided.
-type Sink struct {
-	Pointer string
-	Value   string
-	Source  Source
-	Row     memory.ID // of SourceRow and SourceField
-}
+// MaxLineage is the most rows one decision is made on: a permit checks each of
+// them in the atom that consumes it, and an atom has a largest size. A larger
+// lineage is denied as [ClosureTooLarge].
+const MaxLineage = memory.MaxBatchOps - 2 // beside the rows: the epoch and the record
 
-// Request asks whether a call may run. It names rows and never their states.
+// Request asks whether a call may fire. It carries ids, never states: those are
+// read when the question is asked. The zero Request is denied.
 type Request struct {
-	Contract  Contract
-	Args      json.RawMessage // canonical, see Canonical
-	CallID    string          // the id the model gave the call
-	Agent     string
-	Run       string
-	Principal string
-	Lineage   Lineage
-	Sinks     []Sink
-}
-
-// MaxArguments is the most bytes of arguments a call may have.
-const MaxArguments = 1 << 20
-
-// ErrArguments is the sentinel of [*ArgumentError].
-var ErrArguments = errors.New("gate: invalid arguments")
-
-// ArgumentError says which argument broke which rule. The call was not decided
-// and did not run. errors.Is(err, ErrArguments) holds.
-type ArgumentError struct {
-	Pointer string // JSON pointer; "" = the arguments as a whole
-	Rule    string // malformed, duplicate_key, number_too_large, too_large, not_an_object, schema
-	Text    string
-}
-
-func (e *ArgumentError) Error() string {
-	return fmt.Sprintf("gate: arguments %q: %s (%s)", e.Pointer, e.Text, e.Rule)
-}
-
-// Is reports whether target is [ErrArguments].
-func (e *ArgumentError) Is(target error) bool { return target == ErrArguments }
-
-var maxExact = new(big.Int).Lsh(big.NewInt(1), 53)
-
-// Canonical returns the RFC 8785 form of a call's arguments. Empty arguments are
-// {}. Refused are: what is no JSON object, a key twice, an integer beyond 2^53
-// (two of them would become one), and more than MaxArguments bytes.
-func Canonical(args []byte) ([]byte, error) {
-	if len(args) > MaxArguments {
-		return nil, &ArgumentError{Rule: "too_large", Text: fmt.Sprintf("%d bytes, at most %d", len(args), MaxArguments)}
-	}
-	trimmed := bytes.TrimSpace(args)
-	if len(trimmed) == 0 {
-		return []byte("{}"), nil
-	}
-	if trimmed[0] != '{' {
-		return nil, &ArgumentError{Rule: "not_an_object", Text: "arguments are a JSON object"}
-	}
-	if !json.Valid(trimmed) {
-		return nil, &ArgumentError{Rule: "malformed", Text: "not JSON"}
-	}
-	if err := exactNumbers(trimmed); err != nil {
-		return nil, err
-	}
-	out, err := jcs.Transform(trimmed)
-	if err != nil {
-		return nil, &ArgumentError{Rule: "malformed", Text: "no canonical form: a key twice, or a number or text that JSON cannot carry"}
-	}
-	return out, nil
-}
-
-func exactNumbers(b []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			return nil // the end; b was valid
-		}
-		n, ok := t.(json.Number)
-		if !ok {
-			continue
-		}
-		if len(n) > 400 {
-			return &ArgumentError{Rule: "number_too_large", Text: "a number of more than 400 characters"}
-		}
-		i, isInt := new(big.Int).SetString(n.String(), 10)
-		f, rangeErr := n.Float64()
-		if isInt && i.CmpAbs(maxExact) > 0 || !isInt && (rangeErr != nil || math.Abs(f) > 1<<53) {
-			return &ArgumentError{Rule: "number_too_large", Text: "an integer beyond 2^53; send it as a string"}
-		}
-	}
+	Contract Contract
+	// Args are the arguments exactly as the tool will get them, in the form of
+	// [Canonical]; nil = {}. Any other form is denied.
+	Args json.RawMessage
+	// CallID is the id the model gave the call, Agent the caller, Run its
+	// conversation, Principal the person it acts for.
+	CallID, Agent, Run, Principal string
+	Lineage                       Lineage
+	// Sinks says where each sink argument came from. A sink argument that it does
+	// not speak of came from nowhere.
+	Sinks []Sink
 }

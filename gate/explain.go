@@ -1,0 +1,220 @@
+package gate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Limits of an explanation. It is for readers, so it may be cut short; the
+// decision is not.
+const (
+	maxRowsExplained = 8
+	maxRowsRead      = 512
+	maxChain         = 64
+)
+
+// explain fills in which rows a block fell over, how they reached the call, and
+// what would help. A store that cannot tell takes nothing from the decision.
+func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.Fitness) {
+	heads := make(map[memory.ID]*memory.Head, len(f.Heads))
+	for i := range f.Heads {
+		heads[f.Heads[i].ID] = &f.Heads[i]
+	}
+	at := map[memory.ID]int{}
+	for _, r := range d.Reasons {
+		if r.Row == "" || r.Outcome == Permit {
+			continue
+		}
+		i, have := at[r.Row]
+		if !have {
+			i = len(at)
+			at[r.Row] = i
+			if i < maxRowsExplained {
+				row := RowAtFault{ID: r.Row, Ancestor: r.Ancestor}
+				if h := heads[r.Row]; h != nil {
+					row.Revision, row.State = h.Revision, h.State()
+				}
+				d.Rows = append(d.Rows, row)
+			}
+		}
+		if i < maxRowsExplained && !slices.Contains(d.Rows[i].Codes, r.Code) {
+			d.Rows[i].Codes = append(d.Rows[i].Codes, r.Code)
+		}
+	}
+	d.RowsAtFault = len(at)
+	if len(d.Rows) > 0 && d.cause == nil {
+		rows := g.climb(ctx, d.Rows, req.Lineage.direct, heads)
+		for i := range d.Rows {
+			d.Rows[i].describeFrom(rows, req.Lineage.direct)
+		}
+	}
+	d.Remedies = g.remedies(d)
+}
+
+// climb reads the rows at fault and what they were made from, level by level.
+// For an ancestor at fault the way starts at the direct inputs.
+func (g *Gate) climb(ctx context.Context, at []RowAtFault, direct []memory.ID, heads map[memory.ID]*memory.Head) map[memory.ID]*memory.Row {
+	var level []memory.ID
+	asked := map[memory.ID]bool{}
+	want := func(id memory.ID) {
+		if h := heads[id]; asked[id] || h != nil && h.Revision == 0 || !id.Valid() || len(asked) >= maxRowsRead {
+			return
+		}
+		asked[id] = true
+		level = append(level, id)
+	}
+	ancestor := false
+	for _, r := range at {
+		ancestor = ancestor || r.Ancestor
+		if !r.Ancestor {
+			want(r.ID)
+		}
+	}
+	if ancestor {
+		for _, id := range direct {
+			want(id)
+		}
+	}
+	rows := map[memory.ID]*memory.Row{}
+	for range maxChain {
+		if len(level) == 0 {
+			break
+		}
+		got, err := g.store.Get(ctx, level...)
+		if err != nil || len(got) != len(level) {
+			break
+		}
+		level = nil
+		for i := range got {
+			rows[got[i].ID] = &got[i]
+			for _, p := range got[i].DerivedFrom {
+				want(p)
+			}
+		}
+	}
+	return rows
+}
+
+// describeFrom fills a row at fault from what was read.
+func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memory.ID) {
+	if r.Ancestor {
+		for _, from := range direct {
+			if r.Chain = chain(rows, from, func(id memory.ID) bool { return id == r.ID }); r.Chain != nil {
+				break
+			}
+		}
+	} else {
+		// Where it came from is best told by a root that nobody verified.
+		root := func(id memory.ID) bool { return rows[id] != nil && len(rows[id].DerivedFrom) == 0 }
+		r.Chain = chain(rows, r.ID, func(id memory.ID) bool { return root(id) && rows[id].Truth != memory.TruthSupported })
+		if r.Chain == nil {
+			r.Chain = chain(rows, r.ID, root)
+		}
+	}
+	row := rows[r.ID]
+	if row == nil {
+		return
+	}
+	r.SaidBy, r.At = speaker(row.Asserter), row.CreatedAt
+	r.Independent, r.Echoes = row.Independent(), row.Echoes.Count
+	shown := row.Retrieval == memory.RetrievalNormal || row.Retrieval == memory.RetrievalRestricted || row.Retrieval == memory.RetrievalPrivilegedOnly
+	if !r.Ancestor && shown && row.Security == memory.SecurityClean {
+		r.Claim = row.Content.String()
+		r.Subject, r.Predicate, r.Object = row.Content.Subject, row.Content.Predicate, row.Content.Object
+	}
+}
+
+// chain is the shortest way up from a row to one that is wanted, both included;
+// nil if there is none in what was read.
+func chain(rows map[memory.ID]*memory.Row, from memory.ID, wanted func(memory.ID) bool) []memory.ID {
+	below := map[memory.ID]memory.ID{from: ""}
+	for queue := []memory.ID{from}; len(queue) > 0; queue = queue[1:] {
+		id := queue[0]
+		if wanted(id) {
+			var up []memory.ID
+			for ; id != ""; id = below[id] {
+				up = append(up, id)
+			}
+			slices.Reverse(up)
+			return up
+		}
+		if rows[id] == nil {
+			continue
+		}
+		for _, p := range rows[id].DerivedFrom {
+			if _, seen := below[p]; !seen {
+				below[p] = id
+				queue = append(queue, p)
+			}
+		}
+	}
+	return nil
+}
+
+func speaker(a memory.Asserter) Speaker {
+	switch {
+	case a.Model != "":
+		return Speaker{"model", a.Model}
+	case a.Tool != "":
+		return Speaker{"tool", a.Tool}
+	}
+	return Speaker{"user", a.Principal}
+}
+
+// remedies are the ways out that exist: an invented one is worse than none.
+func (g *Gate) remedies(d *Decision) []Remedy {
+	if d.Final() {
+		return nil
+	}
+	var call, ask, confirm []Remedy
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		if d.Fault || !r.confirmable() {
+			continue
+		}
+		tool := g.policy.Verifies[r.Predicate]
+		if r.Predicate != "" && tool != "" && tool != d.Tool && !g.policy.Tools[tool].Never && g.knows(tool) &&
+			!slices.Contains(r.Codes, VerifierWasDown) && !slices.ContainsFunc(call, func(c Remedy) bool { return c.Tool == tool && c.Subject == r.Subject }) {
+			call = append(call, Remedy{Kind: RemedyCallTool, Tool: tool, Subject: r.Subject, Row: r.ID})
+		}
+		if r.Claim != "" {
+			ask = append(ask, Remedy{Kind: RemedyAskUser, Row: r.ID, Question: "Is this right: " + quoted(r.Claim, MaxClaim) + "?"})
+		}
+		confirm = append(confirm, Remedy{Kind: RemedyConfirmRow, Row: r.ID, By: "person"})
+	}
+	for _, r := range d.Reasons {
+		if r.Code == FromNowhere && !d.Fault {
+			ask = append(ask, Remedy{Kind: RemedyAskUser, Question: "Which value should " + quoted(r.Argument, 60) + " of " + toolName(d.Tool) + " have?"})
+		}
+	}
+	var out []Remedy
+	for _, kind := range [][]Remedy{call, ask, confirm} {
+		out = append(out, kind[:min(len(kind), maxRemediesPerKind)]...)
+	}
+	return append(out, Remedy{Kind: RemedyGoOnWithout})
+}
+
+// knows reports whether a tool may run at all by this policy.
+func (g *Gate) knows(tool string) bool {
+	_, named := g.policy.Tools[tool]
+	return named || g.policy.Declared
+}
+
+// confirmable reports whether a person's word on the claim would mend the row.
+func (r *RowAtFault) confirmable() bool {
+	if r.Ancestor || r.Revision == 0 {
+		return false
+	}
+	mends := false
+	for _, c := range r.Codes {
+		switch c {
+		case UnverifiedInput, VerifierWasDown, StaleInput, RankTooLow, ContestedInput, ContradictedInput:
+			mends = true
+		case QuarantinedInput, NotRetrievable, SensitivityExceeded, Undecided:
+			return false
+		}
+	}
+	return mends
+}
