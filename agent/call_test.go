@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,15 @@ func TestToolOutputBecomesRows(t *testing.T) {
 			t.Errorf("row %+v", r)
 		}
 		mustBlock(t, run, "send_email", mailIn{To: "ops@acme.example"}, gate.ErrUnverified)
+	})
+	t.Run("what was read before is an ancestor of what a stranger wrote", func(t *testing.T) {
+		w := newWorld(t)
+		pending := w.pending(t, fact("acme", "alias", "acme-inc"))
+		run := w.agent(t).Start("ana")
+		read(t, run, "acme", "alias")
+		if r := w.row(t, mustFire(t, run, "search", searchIn{"acme-inc"}).Rows[0]); !slices.Equal(r.DerivedFrom, []memory.ID{pending}) {
+			t.Errorf("derived from %v", r.DerivedFrom)
+		}
 	})
 	t.Run("an authoritative field is verified and fit to act on", func(t *testing.T) {
 		w := newWorld(t)
@@ -298,6 +308,9 @@ func TestAnUnknownToolIsDeniedAndRecorded(t *testing.T) {
 		a := w.agentWith(t, "a", deciderFunc(func(context.Context, gate.Request) gate.Decision { return gate.Decision{Outcome: gate.Permit} }), w.tools(), nil)
 		if _, err := a.Start("ana").Call(t.Context(), "SEND_EMAIL", args(mailIn{To: "x"})); !errors.Is(err, agent.ErrTool) {
 			t.Errorf("error %v", err)
+		}
+		if rows := w.rows(t); len(rows) != 0 {
+			t.Errorf("a call that was not made left %d rows", len(rows))
 		}
 		if len(w.fired) != 0 {
 			t.Errorf("ran: %v", w.fired)
