@@ -1,0 +1,172 @@
+package sqlitestore_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+)
+
+const (
+	killTenant  = "tenant"
+	killStreams = 3
+	killParts   = 5
+)
+
+func part(stream int, batch, n uint64) string { return fmt.Sprintf("%d/%d/%d", stream, batch, n) }
+
+// killBatch is one batch of a stream: it moves a counter and writes parts of its
+// own, large enough for checkpoints to happen often.
+func killBatch(stream int, batch uint64) memory.Batch {
+	b := memory.Batch{Puts: []memory.Put{{
+		Key: fmt.Sprintf("counter/%d", stream), From: batch, Data: fmt.Append(nil, batch), Entry: fmt.Append(nil, batch),
+		Add: []memory.Term{{Name: "counter", Sort: batch}},
+	}}}
+	for n := range uint64(killParts) {
+		b.Puts = append(b.Puts, memory.Put{
+			Key: part(stream, batch, n), Data: bytes.Repeat([]byte{byte(batch)}, 20_000), Entry: []byte("x"),
+			Add: []memory.Term{{Name: fmt.Sprintf("batch/%d/%d", stream, batch), Sort: n}},
+		})
+	}
+	return b
+}
+
+// writeUntilKilled is the child: it goes on with every stream where it stands and
+// prints each batch once it is acknowledged.
+func writeUntilKilled(path string) int {
+	ctx := context.Background()
+	d, err := sqlitestore.Open(ctx, path, nil)
+	if err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	var print sync.Mutex
+	var streams sync.WaitGroup
+	for stream := range killStreams {
+		streams.Go(func() {
+			objects, err := d.Get(ctx, killTenant, []string{fmt.Sprintf("counter/%d", stream)})
+			for batch := uint64(0); err == nil; batch++ {
+				if batch < objects[0].Revision {
+					continue
+				}
+				err = d.Apply(ctx, killTenant, killBatch(stream, batch))
+				print.Lock()
+				if err == nil {
+					fmt.Println("acknowledged", stream, batch)
+				} else {
+					fmt.Println("error", err)
+				}
+				print.Unlock()
+			}
+		})
+	}
+	streams.Wait()
+	return 1
+}
+
+func TestAKilledProcessLosesNothingAcknowledgedAndLeavesNoHalfBatch(t *testing.T) {
+	t.Parallel()
+	const rounds = 8
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	path := fresh(t)
+	open(t, path, nil).Close()
+	var acknowledged [killStreams]uint64 // how many batches of each stream
+	total := 0
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childPath+"="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wait, spin := 1+random.IntN(60), random.IntN(20_000)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var stream int
+			var batch uint64
+			if _, err := fmt.Sscanf(lines.Text(), "acknowledged %d %d", &stream, &batch); err != nil {
+				t.Fatalf("the child says %q", lines.Text())
+			}
+			acknowledged[stream] = max(acknowledged[stream], batch+1)
+			total++
+			if wait--; wait == 0 {
+				for range spin {
+					runtime.Gosched()
+				}
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = cmd.Wait() // killed
+		checkStreams(t, round, path, acknowledged)
+	}
+	if total < rounds {
+		t.Fatalf("only %d batches were acknowledged", total)
+	}
+	t.Logf("%d rounds, %d batches acknowledged", rounds, total)
+}
+
+func checkStreams(t *testing.T, round int, path string, acknowledged [killStreams]uint64) {
+	t.Helper()
+	d := open(t, path, nil)
+	defer d.Close()
+	if err := d.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for stream, acknowledged := range acknowledged {
+		counter := fmt.Sprintf("counter/%d", stream)
+		objects, err := d.Get(t.Context(), killTenant, []string{counter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := objects[0].Revision
+		if written < acknowledged || written > acknowledged+uint64(round+1) {
+			t.Fatalf("round %d: %d batches of stream %d are there, %d were acknowledged", round, written, stream, acknowledged)
+		}
+		log, err := d.History(t.Context(), killTenant, counter, 0, memory.MaxQueryLimit)
+		if err != nil || uint64(len(log)) != written {
+			t.Fatalf("round %d: the log of stream %d has %d entries of %d (%v)", round, stream, len(log), written, err)
+		}
+		for batch := range written + 2 {
+			var keys []string
+			for n := range uint64(killParts) {
+				keys = append(keys, part(stream, batch, n))
+			}
+			objects, err := d.Get(t.Context(), killTenant, keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hits, _, err := d.Query(t.Context(), killTenant, memory.Query{Term: fmt.Sprintf("batch/%d/%d", stream, batch), Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			there := 0
+			for _, o := range objects {
+				if o.Revision == 1 && bytes.Equal(o.Data, bytes.Repeat([]byte{byte(batch)}, 20_000)) {
+					there++
+				}
+			}
+			want := 0
+			if batch < written {
+				want = killParts
+			}
+			if there != want || len(hits) != want {
+				t.Fatalf("round %d: batch %d of stream %d (of %d) has %d parts and %d terms", round, batch, stream, written, there, len(hits))
+			}
+		}
+	}
+}

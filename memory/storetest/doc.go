@@ -1,0 +1,27 @@
+// Package storetest is the specification of a [memory.Driver]: every "must" of
+// its contract is asked here, of every driver alike. There is no list of things
+// that a driver may leave out.
+//
+// A driver's test file is a few lines:
+//
+//	func TestDriver(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) memory.Driver {
+//			d, err := mystore.Open(t.Context(), …) // a fresh, empty store
+//			if err != nil {
+//				t.Fatal(err)
+//			}
+//			return d // storetest closes it
+//		})
+//	}
+//
+// [Run] asks the contract, [RunDurable] asks what must outlive a handle,
+// [Compare] runs random operations against the reference driver of [NewMap], and
+// [Benchmark] measures the calls the rest of the program is made of.
+//
+// Where the contract leaves a choice, this package makes it, so that all drivers
+// choose alike: Get and History of the empty key find nothing; a term that one
+// put both removes and adds is added; the last of two additions of one term
+// wins; a tombstone keeps its terms until a put removes them; data and entries of
+// no bytes are not nil; a list that ends with its last carrier has no cursor; a
+// cursor that no query gave is an invalid query; a second Close gives ErrClosed.
+package storetest

@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// NewMap returns a driver that keeps everything in maps under one mutex. It is
+// the reference that [Compare] holds other drivers against, short enough to be
+// read in one go, and good for tests of what stands on a driver. Its content ends
+// with the process.
+func NewMap() memory.Driver { return &mapDriver{tenants: map[string]*mapTenant{}} }
+
+type mapDriver struct {
+	mu      sync.Mutex
+	closed  bool
+	tenants map[string]*mapTenant
+}
+
+type mapTenant struct {
+	objects map[string]memory.Object
+	logs    map[string][]memory.LogEntry
+	terms   map[string]map[string]uint64 // name, key, sort
+}
+
+// enter locks the driver, or says why it may not be used.
+func (d *mapDriver) enter(ctx context.Context) error {
+	d.mu.Lock()
+	err := ctx.Err()
+	if d.closed {
+		err = memory.ErrClosed
+	}
+	if err != nil {
+		d.mu.Unlock()
+	}
+	return err
+}
+
+func (d *mapDriver) tenant(name string) *mapTenant {
+	t := d.tenants[name]
+	if t == nil {
+		t = &mapTenant{objects: map[string]memory.Object{}, logs: map[string][]memory.LogEntry{}, terms: map[string]map[string]uint64{}}
+		d.tenants[name] = t
+	}
+	return t
+}
+
+func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if err := b.Check(); err != nil {
+		return err
+	}
+	t := d.tenant(tenant)
+	for _, c := range b.Checks {
+		if t.objects[c.Key].Revision != c.Revision {
+			return &memory.ConflictError{Key: c.Key}
+		}
+	}
+	for _, p := range b.Puts {
+		if t.objects[p.Key].Revision != p.From {
+			return &memory.ConflictError{Key: p.Key}
+		}
+	}
+	for _, p := range b.Puts {
+		t.objects[p.Key] = memory.Object{Key: p.Key, Revision: p.From + 1, Data: bytes.Clone(p.Data)}
+		if p.Entry != nil {
+			t.logs[p.Key] = append(t.logs[p.Key], memory.LogEntry{Revision: p.From + 1, Data: bytes.Clone(p.Entry)})
+		}
+		for _, name := range p.Remove {
+			delete(t.terms[name], p.Key)
+		}
+		for _, term := range p.Add {
+			if t.terms[term.Name] == nil {
+				t.terms[term.Name] = map[string]uint64{}
+			}
+			t.terms[term.Name][p.Key] = term.Sort
+		}
+	}
+	return nil
+}
+
+func (d *mapDriver) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	t := d.tenant(tenant)
+	objects := make([]memory.Object, len(keys))
+	for i, k := range keys {
+		o := t.objects[k]
+		objects[i] = memory.Object{Key: k, Revision: o.Revision, Data: bytes.Clone(o.Data)}
+	}
+	return objects, nil
+}
+
+func (d *mapDriver) Query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer d.mu.Unlock()
+	if err := q.Check(); err != nil {
+		return nil, "", err
+	}
+	after := memory.Hit{Sort: q.From} // keys are not empty, so this comes before every carrier at From
+	if q.After != "" {
+		b, err := base64.RawURLEncoding.DecodeString(q.After)
+		if err != nil || len(b) <= 8 {
+			return nil, "", fmt.Errorf("%w: the cursor is not one of this store", memory.ErrInvalidBatch)
+		}
+		if h := (memory.Hit{Sort: binary.BigEndian.Uint64(b), Key: string(b[8:])}); compareHits(h, after) > 0 {
+			after = h
+		}
+	}
+	to := q.To
+	if to == 0 {
+		to = math.MaxUint64
+	}
+	hits := []memory.Hit{}
+	for key, sort := range d.tenant(tenant).terms[q.Term] {
+		if h := (memory.Hit{Key: key, Sort: sort}); compareHits(h, after) > 0 && sort <= to {
+			hits = append(hits, h)
+		}
+	}
+	slices.SortFunc(hits, compareHits)
+	if len(hits) <= q.Limit {
+		return hits, "", nil
+	}
+	last := hits[q.Limit-1]
+	return hits[:q.Limit:q.Limit], base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, last.Sort), last.Key...)), nil
+}
+
+func compareHits(a, b memory.Hit) int {
+	return cmp.Or(cmp.Compare(a.Sort, b.Sort), cmp.Compare(a.Key, b.Key))
+}
+
+func (d *mapDriver) History(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if limit < 1 || limit > memory.MaxQueryLimit {
+		return nil, fmt.Errorf("%w: limit %d", memory.ErrInvalidBatch, limit)
+	}
+	var entries []memory.LogEntry
+	for _, e := range d.tenant(tenant).logs[key] {
+		if e.Revision > after && len(entries) < limit {
+			entries = append(entries, memory.LogEntry{Revision: e.Revision, Data: bytes.Clone(e.Data)})
+		}
+	}
+	return entries, nil
+}
+
+func (d *mapDriver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return memory.ErrClosed
+	}
+	d.closed = true
+	return nil
+}
