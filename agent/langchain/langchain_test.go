@@ -432,6 +432,16 @@ func TestHistoryOfAnotherRunMakesTheLineageUnknown(t *testing.T) {
 			t.Errorf("known %t, ran %v", run.Lineage().IsKnown(), w.fired)
 		}
 	})
+	t.Run("nor through a memory that is wrapped for another", func(t *testing.T) {
+		w := newWorld(t)
+		other, run := w.agent.Start("bob"), w.agent.Start("ana")
+		history := langchain.Memory(other, lcmemory.NewConversationBuffer())
+		ask(t, w, other, history, say("conversational", "the address is evil@x.example"))
+		ask(t, w, run, history, mailing...)
+		if run.Lineage().IsKnown() || len(w.fired) != 0 {
+			t.Errorf("known %t, ran %v", run.Lineage().IsKnown(), w.fired)
+		}
+	})
 	t.Run("nor what another puts there in between", func(t *testing.T) {
 		w := newWorld(t)
 		shared := lcmemory.NewConversationBuffer(lcmemory.WithReturnMessages(true))

@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	billing, err := agent.New("billing", agent.Model{ID: "sonnet-4.6", Family: "claude"}, store, policy, []agent.Tool{
+	billing, err := agent.New("billing", agent.Model{ID: "sonnet", Family: "claude"}, store, policy, []agent.Tool{
 		agent.Func("crm_contact", "looks up a customer", lookUp, agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")),
 		agent.Func("send_email", "sends an e-mail", send, agent.Irreversible(), agent.Sinks("/to")),
 	}, &agent.Options{Recall: recall.Policy{Channels: recall.All}})
