@@ -440,14 +440,16 @@ func askGetSizes(a *asker) {
 }
 
 func askSnapshot(a *asker) {
-	const objects, batches, writers = 8, 60, 3
+	const objects, writers, moves = 8, 3, 20
 	var keys []string
 	for i := range objects {
 		keys = append(keys, fmt.Sprintf("k%d", i))
 	}
-	step := func() error {
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	step := func() error { // all objects move together, or none does
 		for {
-			now, err := a.d.Get(a.ctx, a.tenant, keys)
+			now, err := a.d.Get(ctx, a.tenant, keys)
 			if err != nil {
 				return err
 			}
@@ -455,57 +457,67 @@ func askSnapshot(a *asker) {
 			for _, o := range now {
 				b.Puts = append(b.Puts, memory.Put{Key: o.Key, From: o.Revision, Data: data("%d", o.Revision+1)})
 			}
-			if err := a.d.Apply(a.ctx, a.tenant, b); !errors.Is(err, memory.ErrConflict) {
+			if err := a.d.Apply(ctx, a.tenant, b); !errors.Is(err, memory.ErrConflict) {
 				return err
 			}
 		}
 	}
 	a.ok(step())
-	many := slices.Repeat(keys, 400) // more than a driver reads in one piece
 	var writing, reading sync.WaitGroup
+	var written atomic.Uint64
 	done := make(chan struct{})
 	errs := make(chan error, writers+2)
+	fail := func(err error) {
+		errs <- err
+		cancel() // the others have nothing to wait for
+	}
 	for range writers {
 		writing.Go(func() {
-			for range batches / writers {
-				if err := step(); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	for _, list := range [][]string{keys, many} {
-		reading.Go(func() {
 			for {
-				got, err := a.d.Get(a.ctx, a.tenant, list)
-				if err != nil {
-					errs <- err
-					return
-				}
-				for _, o := range got {
-					if o.Revision != got[0].Revision || string(o.Data) != fmt.Sprint(o.Revision) {
-						errs <- fmt.Errorf("half a batch: %s is at %d with %q, %s at %d", o.Key, o.Revision, o.Data, got[0].Key, got[0].Revision)
-						return
-					}
-				}
-				a.checks.Add(1)
 				select {
 				case <-done:
 					return
 				default:
 				}
+				if err := step(); err != nil {
+					fail(err)
+					return
+				}
+				written.Add(1)
 			}
 		})
 	}
-	writing.Wait()
-	close(done)
+	// The long list is more than a driver reads in one piece. Reading goes on until
+	// the objects were seen to move a number of times.
+	for _, list := range [][]string{keys, slices.Repeat(keys, 400)} {
+		reading.Go(func() {
+			for moved, last := 0, uint64(0); moved < moves; {
+				got, err := a.d.Get(ctx, a.tenant, list)
+				if err != nil {
+					fail(err)
+					return
+				}
+				for _, o := range got {
+					if o.Revision != got[0].Revision || string(o.Data) != fmt.Sprint(o.Revision) {
+						fail(fmt.Errorf("half a batch: %s is at %d with %q, %s at %d", o.Key, o.Revision, o.Data, got[0].Key, got[0].Revision))
+						return
+					}
+				}
+				a.checks.Add(1)
+				if got[0].Revision != last {
+					moved, last = moved+1, got[0].Revision
+				}
+			}
+		})
+	}
 	reading.Wait()
+	close(done)
+	writing.Wait()
 	close(errs)
 	for err := range errs {
 		a.ok(err)
 	}
-	a.at("k0", batches+1, data("%d", batches+1))
+	a.at("k0", 1+written.Load(), data("%d", 1+written.Load()))
 }
 
 func askTombstone(a *asker) {
