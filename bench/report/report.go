@@ -80,14 +80,21 @@ func Missed(figures []Figure) bool {
 
 // Pair times two operations in turn, A B A B, after a warm-up, and returns their
 // median durations in microseconds. Interleaving and medians keep a noisy
-// machine from favouring either.
-func Pair(n int, a, b func()) (medianA, medianB float64) {
+// machine from favouring either. between, if any, runs untimed before each round.
+func Pair(n int, a, b func(), between ...func()) (medianA, medianB float64) {
+	prepare := func() {
+		for _, f := range between {
+			f()
+		}
+	}
 	for range max(n/10, 3) {
+		prepare()
 		a()
 		b()
 	}
 	as, bs := make([]time.Duration, n), make([]time.Duration, n)
 	for i := range n {
+		prepare()
 		start := time.Now()
 		a()
 		mid := time.Now()
