@@ -27,6 +27,8 @@ var (
 	// ErrNoAuthority: this principal may not speak for this subject and
 	// predicate (I-13).
 	ErrNoAuthority = errors.New("memory: no authority over this subject")
+	// ErrExpired: a time limit of a permit passed before it was consumed.
+	ErrExpired = errors.New("memory: the permit expired")
 	// ErrClosureTooLarge: a lineage has more than [MaxClosure] rows.
 	ErrClosureTooLarge = errors.New("memory: closure too large")
 )

@@ -520,20 +520,24 @@ type Cited struct {
 
 // DecisionRecord is what the gate decided, to be kept with the rows it cites.
 type DecisionRecord struct {
-	ID    string          `json:"id"` // from NewDecisionID
-	Tool  string          `json:"tool"`
-	Run   string          `json:"run"`
-	Fired bool            `json:"fired"` // the record is the fire intent of a permitted call
-	Epoch uint64          `json:"epoch"`
-	Rows  []Cited         `json:"rows"`
-	Data  json.RawMessage `json:"data"` // the decision itself, as the gate writes it
-	At    time.Time       `json:"at"`
+	ID    string  `json:"id"` // from NewDecisionID
+	Tool  string  `json:"tool"`
+	Run   string  `json:"run"`
+	Fired bool    `json:"fired"` // the record is the fire intent of a permitted call
+	Epoch uint64  `json:"epoch"`
+	Rows  []Cited `json:"rows"`
+	// NotAfter is when the clock alone makes one of the rows unfit; zero = never. A
+	// call does not fire at or past it.
+	NotAfter time.Time       `json:"not_after,omitzero"`
+	Data     json.RawMessage `json:"data"` // the decision itself, as the gate writes it
+	At       time.Time       `json:"at"`
 }
 
 // Record writes a decision. If it fires a call, the same atom checks that every
 // row it cites is still at the cited fitness version and that the epoch has not
-// moved: this is where a permit is consumed (I-7). A row that moved since gives
-// a [*ConflictError], nothing is written, and the caller decides again.
+// moved, and NotAfter is held against the store's clock: this is where a permit is
+// consumed (I-7). A row that moved since gives a [*ConflictError], a limit that
+// passed gives [ErrExpired]; nothing is written, and the caller decides again.
 func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if !strings.HasPrefix(r.ID, "blk_") {
 		return invalid("id", "malformed", "not a decision id")
@@ -550,6 +554,9 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 		}
 	}
 	r.At = s.Now()
+	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
+		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
+	}
 	var b Batch
 	if r.Fired {
 		b.Checks = make([]Check, 0, len(r.Rows)+1)
