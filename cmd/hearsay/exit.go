@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// The exit codes; see the package comment.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitNo          = 4
+	exitUnreachable = 5
+	exitChanged     = 6
+)
+
+// exitError gives an error its exit code, and people the next step.
+type exitError struct {
+	code int
+	err  error
+	hint string
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func fail(code int, format string, args ...any) *exitError {
+	return &exitError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+func usage(format string, args ...any) *exitError { return fail(exitUsage, format, args...) }
+
+func (e *exitError) with(hint string) *exitError {
+	e.hint = hint
+	return e
+}
+
+// classify is the one place where an error becomes an exit code.
+func classify(err error) (code int, hint string) {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code, exit.hint
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return c.code, c.hint
+		}
+	}
+	return exitFailed, ""
+}
+
+const (
+	changedHint = "Look at it again (hearsay row show), then decide."
+	scopeHint   = "The operator gives a key more to speak for by a scope in the trusted-keys file."
+)
+
+var classes = []struct {
+	err  error
+	code int
+	hint string
+}{
+	{confirm.ErrStale, exitChanged, changedHint},
+	{confirm.ErrContent, exitChanged, changedHint},
+	{memory.ErrConflict, exitChanged, changedHint},
+	{confirm.ErrHalf, exitFailed, ""},
+	{confirm.ErrStatement, exitUsage, ""},
+	{confirm.ErrUnknownKey, exitNo, keyHint},
+	{confirm.ErrForged, exitNo, "The key is not the one that the trusted-keys file has for this principal."},
+	{confirm.ErrExpired, exitNo, ""},
+	{confirm.ErrTenant, exitNo, ""},
+	{confirm.ErrScope, exitNo, scopeHint},
+	{confirm.ErrKey, exitUsage, keyHint},
+	{memory.ErrNotFound, exitNotFound, ""},
+	{memory.ErrNoAuthority, exitNo, scopeHint},
+	{memory.ErrRejected, exitNo, ""},
+	{memory.ErrContested, exitNo, ""},
+	{memory.ErrOutranked, exitNo, ""},
+	{memory.ErrInsufficient, exitNo, ""},
+	{memory.ErrIllegalMove, exitNo, ""},
+	{memory.ErrForeign, exitFailed, ""},
+	{memory.ErrSchema, exitFailed, ""},
+	{memory.ErrStore, exitUnreachable, ""},
+	{memory.ErrClosed, exitUnreachable, ""},
+	{memory.ErrInvalid, exitUsage, ""},
+}

@@ -1,0 +1,198 @@
+// Command hearsay is the operator's tool: it shows what a memory holds, where it
+// came from and who checked it, and lets a person with a key confirm or reject a
+// row. Data goes to stdout, talk to stderr.
+//
+// Exit codes:
+//
+//	0  done
+//	1  failed
+//	2  usage: an unknown command or flag, a missing or malformed argument
+//	3  not found
+//	4  the answer is no: refused, no authority, not trusted
+//	5  the store cannot be reached
+//	6  the row changed meanwhile; look again
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := &app{out: os.Stdout, talk: os.Stderr, getenv: os.Getenv, now: time.Now}
+	a.color = isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// app is one invocation: where it writes, and the world it sees.
+type app struct {
+	out, talk io.Writer
+	getenv    func(string) string
+	now       func() time.Time
+	color     bool
+}
+
+// commands are the commands of the program, in the order of the help.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{a.rowCommand(), a.auditCommand(), a.keygenCommand(), a.versionCommand()}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hearsay",
+		Short: "See what a memory holds, where it came from and who checked it",
+		Long: `hearsay shows the rows of a memory, their origin and their state, and lets a
+person with a key confirm or reject them.
+
+  ✓ verified               independent evidence of sufficient rank supports it
+  ? unverified             nobody has checked it
+  ~ recalled               memory coming back; it supports nothing
+  ✗ contradicted           a better source, or a person, says otherwise
+  ⌛ verifier was down      written while nobody could check it
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,
+5 the store cannot be reached, 6 the row changed meanwhile.
+
+Long flags may be written with one dash or two. A flag wins over the environment
+(HEARSAY_STORE, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,
+		Example: "  hearsay row list -store sqlite:agent.db --state unverified\n" +
+			"  hearsay row tree -store sqlite:agent.db k3f9a2b1",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          subcommandWanted,
+		Args:          cobra.ArbitraryArgs,
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.talk)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%s: %w", cmd.CommandPath(), err) })
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// run executes one command line and returns its exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(oneDash(root, args))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	code, hint := classify(err)
+	text := oneLine(err.Error(), maxMessage)
+	if !strings.HasPrefix(text, "hearsay") { // a usage error begins with the command
+		text = "hearsay: " + text
+	}
+	fmt.Fprintln(a.talk, text)
+	if hint != "" {
+		fmt.Fprintln(a.talk, hint)
+	}
+	return code
+}
+
+// subcommandWanted is what a command that only has subcommands does itself.
+func subcommandWanted(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s: no such command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	cmd.SetOut(cmd.ErrOrStderr())
+	_ = cmd.Help() // talk; what failed to be printed there cannot be said there
+	return usage("%s: which command?", cmd.CommandPath())
+}
+
+// args checks the number of arguments, as a usage error.
+func args(want ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, got []string) error {
+		if len(got) == len(want) {
+			return nil
+		}
+		if len(want) == 0 {
+			return usage("%s: takes no argument, not %q", cmd.CommandPath(), got[0])
+		}
+		return usage("%s: want %s, got %d arguments; see %s --help", cmd.CommandPath(), strings.Join(want, " "), len(got), cmd.CommandPath())
+	}
+}
+
+// oneDash lets long flags be written with one dash, as Go programs have them:
+// "-store x" becomes "--store x". The values of flags are left alone.
+func oneDash(root *cobra.Command, in []string) []string {
+	takes := map[string]bool{} // long flag: does it take a value
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		note := func(f *pflag.Flag) { takes[f.Name] = f.NoOptDefVal == "" }
+		c.PersistentFlags().VisitAll(note)
+		c.Flags().VisitAll(note)
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	takes["help"] = false
+
+	out := make([]string, 0, len(in))
+	value, rest := false, false
+	for _, arg := range in {
+		switch {
+		case value || rest:
+			value = false
+		case arg == "--":
+			rest = true
+		case strings.HasPrefix(arg, "-"):
+			name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if takesValue, long := takes[name]; long {
+				arg = "--" + strings.TrimLeft(arg, "-")
+				value = takesValue && !joined
+			} else {
+				value = arg == "-o"
+			}
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+// isTerminal reports whether a person looks at w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// output is the format of the data on stdout.
+type output string
+
+const (
+	asTable output = "table"
+	asJSON  output = "json"
+)
+
+func (o *output) String() string { return string(*o) }
+
+func (o *output) Type() string { return "table|json" }
+
+func (o *output) Set(s string) error {
+	switch v := output(s); v {
+	case asTable, asJSON:
+		*o = v
+		return nil
+	}
+	return errors.New("want table or json")
+}
+
+func outputFlag(cmd *cobra.Command) *output {
+	o := asTable
+	cmd.Flags().VarP(&o, "output", "o", "what to print")
+	return &o
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/text/width"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+const (
+	maxClaim   = 160 // characters of a claim on one line
+	maxName    = 40  // of a name in a table
+	maxMessage = 600 // of an error
+	maxMarks   = 2   // combining marks on one character
+)
+
+// oneLine makes a text from outside safe to show: one line of visible characters,
+// at most limit of them. White space becomes a space; what a terminal would obey
+// or nobody would see (control, escape, bidi, zero width) is shown as its code,
+// so that an operator sees that it is there.
+func oneLine(s string, limit int) string {
+	var b strings.Builder
+	n, marks, gap := 0, 0, false
+	for _, c := range s { // invalid UTF-8 arrives as U+FFFD
+		if unicode.IsSpace(c) {
+			gap = b.Len() > 0
+			continue
+		}
+		if unicode.IsMark(c) {
+			if marks++; marks > maxMarks || b.Len() == 0 {
+				continue
+			}
+		} else {
+			marks = 0
+		}
+		piece := string(c)
+		if invisible(c) {
+			piece = fmt.Sprintf("<U+%04X>", c)
+		}
+		if gap {
+			piece, gap = " "+piece, false
+		}
+		if n += len([]rune(piece)); n > limit {
+			return b.String() + "…"
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// invisible characters are those that a terminal obeys or does not draw.
+func invisible(c rune) bool {
+	return !unicode.IsGraphic(c) || unicode.In(c, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
+		c == '\u2800' // braille blank
+}
+
+// visibleJSON escapes in JSON text what a terminal obeys or does not draw. Such a
+// character stands inside a string only, so the value stays the same.
+func visibleJSON(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for _, c := range string(b) {
+		switch {
+		case c == '\n' || c < unicode.MaxASCII || !invisible(c):
+			out = append(out, string(c)...)
+		case c > 0xFFFF:
+			c -= 0x10000
+			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xD800+(c>>10), 0xDC00+(c&0x3FF))
+		default:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+	}
+	return out
+}
+
+// cells is how many cells of a terminal a text takes.
+func cells(s string) int {
+	n := 0
+	for _, c := range s {
+		switch k := width.LookupRune(c).Kind(); {
+		case unicode.IsMark(c):
+		case k == width.EastAsianWide || k == width.EastAsianFullwidth:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// mark is the glyph and the word of a row's state.
+type mark struct{ glyph, word, color string }
+
+const (
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	dim    = "\x1b[2m"
+	plain  = "\x1b[0m"
+)
+
+func markOf(r *memory.Row) mark {
+	switch {
+	case r.State() == memory.StateVerified:
+		return mark{"✓", "verified", green}
+	case r.Rejection != nil:
+		return mark{"✗", "rejected", red}
+	case r.Truth == memory.TruthContradicted:
+		return mark{"✗", "contradicted", red}
+	case r.Truth == memory.TruthSuperseded:
+		return mark{"✗", "superseded", red}
+	case r.State() == memory.StateUnavailableAtWriteTime:
+		return mark{"⌛", "verifier was down", yellow}
+	case r.Origin == memory.OriginRecallReentry:
+		return mark{"~", "recalled", dim}
+	default:
+		return mark{"?", "unverified", yellow}
+	}
+}
+
+func (a *app) paint(s, color string) string {
+	if !a.color || color == "" {
+		return s
+	}
+	return color + s + plain
+}
+
+// table prints columns of texts, the last one ragged.
+type table struct {
+	head []string
+	rows [][]string
+	tint []string // color of the first column, per row
+}
+
+func (t *table) add(color string, columns ...string) {
+	t.rows = append(t.rows, columns)
+	t.tint = append(t.tint, color)
+}
+
+func (a *app) print(t *table) error {
+	wide := make([]int, len(t.head))
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		for i, s := range row {
+			wide[i] = max(wide[i], cells(s))
+		}
+	}
+	var b strings.Builder
+	line := func(row []string, color string) {
+		for i, s := range row {
+			pad := strings.Repeat(" ", wide[i]-cells(s)+2)
+			if i == len(row)-1 {
+				pad = ""
+			}
+			if i == 0 {
+				s = a.paint(s, color)
+			}
+			b.WriteString(s + pad)
+		}
+		b.WriteByte('\n')
+	}
+	line(t.head, "")
+	for i, row := range t.rows {
+		line(row, t.tint[i])
+	}
+	return a.write(b.String())
+}
+
+func (a *app) write(s string) error {
+	_, err := io.WriteString(a.out, s)
+	return err
+}
+
+// short is the end of an id: the part that differs between rows of one moment.
+func short(id memory.ID) string {
+	const n = 10
+	if len(id) <= n {
+		return string(id)
+	}
+	return "…" + string(id[len(id)-n:])
+}
+
+func claimOf(r *memory.Row) string { return oneLine(r.Content.String(), maxClaim) }
+
+// saidBy names who made the claim, as one word or two.
+func saidBy(a memory.Asserter) string {
+	switch {
+	case a.Model != "":
+		return oneLine(a.Model, maxName)
+	case a.Tool != "":
+		return oneLine(a.Tool, maxName)
+	default:
+		return oneLine(a.Principal, maxName)
+	}
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// age says how long ago something was, in the largest unit that fits.
+func age(now, t time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+}
+
+// plural counts things: "1 row", "2 rows".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
