@@ -20,7 +20,13 @@ import (
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or, in a child process, the real program.
+func TestMain(m *testing.M) {
+	if os.Getenv("HEARSAY_TEST_AS_PROGRAM") != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
