@@ -40,7 +40,9 @@ func (a *app) auditListCommand(store *storeFlags) *cobra.Command {
 		Short: "List the moves of one row or of all, newest first",
 		Long: `list prints one line for each move: when, who, with which authority, which row,
 from what to what, and why. The histories of all rows are read, so on a large store
---row is faster. Re-entries of a claim move nothing and are left out without --echoes.`,
+--row is faster. Re-entries of a claim move nothing and are left out without --echoes.
+
+With -o json: {"schema": "hearsay.audit/1", "entries": […], "more": false}.`,
 		Example: "  hearsay audit list -store sqlite:agent.db --limit 20\n  hearsay audit list -store sqlite:agent.db --row k3f9a2b1 -o json",
 		Args:    args(),
 	}

@@ -46,7 +46,10 @@ func (a *app) listCommand(store *storeFlags) *cobra.Command {
 		Short: "List rows, newest first",
 		Long: `list prints one line for each row, newest first: its state, the end of its id
 (which every command takes for the id), how often it was read lately, how many
-independent sources support it, how often it came back, who said it, and the claim.`,
+independent sources support it, how often it came back, who said it, and the claim.
+
+With -o json: {"schema": "hearsay.rows/1", "rows": […], "more": false}. Here as
+everywhere, names are stable and are only ever added to.`,
 		Example: "  hearsay row list -store sqlite:agent.db --state unverified --limit 20\n" +
 			"  hearsay row list -store sqlite:agent.db --subject acme --predicate billing.email -o json",
 		Args: args(),
@@ -188,7 +191,11 @@ func (a *app) showCommand(store *storeFlags) *cobra.Command {
 		Short: "Show all that is known of one row",
 		Long: `show prints one row: who said it, its state and axes, the line as a model is
 shown it, what supports it (independent sources apart from echoes), which
-decisions cite it, and when it is checked next.`,
+decisions cite it, and when it is checked next.
+
+With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
+"independent", "not_counted", "against", "context", "echoes"}, "decisions", "due",
+"heat"}.`,
 		Example: "  hearsay row show -store sqlite:agent.db k3f9a2b1\n  hearsay row show -store sqlite:agent.db k3f9a2b1 -o json",
 		Args:    args("ID"),
 	}

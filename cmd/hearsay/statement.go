@@ -71,7 +71,10 @@ func (a *app) statementCommands(store *storeFlags) []*cobra.Command {
 
 The statement is signed with your key, bound to the content and the version of the
 row as it is now, and checked against the trusted keys. With --revision, the version
-that row show printed, it is refused (exit 6) if the row has changed since you looked.`,
+that row show printed, it is refused (exit 6) if the row has changed since you looked.
+
+With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after",
+"blocked", "dependent", "undo", …}.`,
 			Example: "  hearsay row " + name + " -store sqlite:agent.db k3f9a2b1 --key ana.key --as ana \\\n" +
 				"      -trusted-keys trusted-keys --reason \"asked Acme by phone\"" + object,
 			Args: args("ID"),

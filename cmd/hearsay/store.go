@@ -42,7 +42,7 @@ func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memo
 	scheme, path, ok := strings.Cut(url, ":")
 	switch {
 	case !ok || scheme != "sqlite":
-		return nil, usage("-store %q: want sqlite:PATH; no other store is supported", url)
+		return nil, usage("-store: want sqlite:PATH; no other store is supported") // url may hold a password
 	case path == "":
 		return nil, usage("-store sqlite: needs a path, as in sqlite:agent.db")
 	}

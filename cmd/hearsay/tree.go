@@ -42,7 +42,10 @@ func (a *app) treeCommand(store *storeFlags) *cobra.Command {
 		Short: "Show what a row was made from, up to where nobody knows more",
 		Long: `tree prints the lineage of a row upward: under each row the rows it was made
 from. A row that is met again is printed once more, in short, with "(above)". A cut
-by --depth is said. What came back from memory is counted and adds nothing.`,
+by --depth is said. What came back from memory is counted and adds nothing.
+
+With -o json: {"schema": "hearsay.tree/1", "root", "depth", "complete", "nodes":
+[{"id", "derived_from", "hops", "cut", …}]}, each row once.`,
 		Example: "  hearsay row tree -store sqlite:agent.db k3f9a2b1\n  hearsay row tree -store sqlite:agent.db k3f9a2b1 --depth 2",
 		Args:    args("ID"),
 	}
