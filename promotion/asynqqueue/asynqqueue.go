@@ -1,0 +1,346 @@
+// Package asynqqueue is the queue of package promotion on asynq and Redis.
+//
+// asynq cannot re-prioritise a task that is queued. So its tasks are anonymous
+// tokens that only wake a worker; which row is checked next is decided at that
+// moment, by a sorted set:
+//
+//	hearsay:{<tenant>}:waiting   sorted set   row id -> order (hottest first)
+//	hearsay:{<tenant>}:claimed   sorted set   row id -> end of its lease, ms
+//	hearsay:{<tenant>}:order     hash         row id -> order, while claimed
+//	asynq:{hearsay-<tenant>}:*                asynq's own keys
+//
+// A row that is claimed and not given back, because its worker died, returns when
+// its lease ends, within [Lease] and a pump. All of it can be wiped: the row store
+// says what is due, and a sweep fills it again.
+package asynqqueue
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+)
+
+// Defaults and fixed times.
+const (
+	DefaultConcurrency = 8
+	DefaultLease       = 8 * time.Second // of a claim; a check that takes longer overlaps, which is safe
+	pumpEvery          = 250 * time.Millisecond
+	tokenTimeout       = 2 * time.Minute
+	rowsPerToken       = 64
+	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
+)
+
+// Options of a [Queue]. Every zero field has a usable default.
+type Options struct {
+	Tenant      string        // "" = "default"
+	Concurrency int           // checks at a time in this process; 0 = 8
+	Lease       time.Duration // 0 = 8 s
+	// ShutdownTimeout is how long checks may take to end when Serve ends; 0 = 8 s.
+	ShutdownTimeout time.Duration
+	Logger          *slog.Logger // nil = none
+}
+
+// Checker checks one row; [*promotion.Worker] is one.
+type Checker interface {
+	Check(ctx context.Context, id memory.ID) (promotion.Result, error)
+}
+
+// Queue is a promotion.Queue. It is safe for concurrent use. It does not own the
+// Redis client.
+type Queue struct {
+	redis     redis.UniversalClient
+	tokens    *asynq.Client
+	inspector *asynq.Inspector
+	opts      Options
+	name      string // asynq's queue
+	kind      string // asynq's task type
+	waiting   string
+	claimed   string
+	order     string
+}
+
+// New returns a queue over a Redis client.
+func New(client redis.UniversalClient, o *Options) *Queue {
+	q := &Queue{redis: client, tokens: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
+	if o != nil {
+		q.opts = *o
+	}
+	if q.opts.Tenant == "" {
+		q.opts.Tenant = "default"
+	}
+	if q.opts.Concurrency <= 0 {
+		q.opts.Concurrency = DefaultConcurrency
+	}
+	if q.opts.Lease <= 0 {
+		q.opts.Lease = DefaultLease
+	}
+	if q.opts.ShutdownTimeout <= 0 {
+		q.opts.ShutdownTimeout = 8 * time.Second
+	}
+	if q.opts.Logger == nil {
+		q.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	// Hexadecimal, so that no tenant can name another's keys or break a hash tag.
+	tenant := hex.EncodeToString([]byte(q.opts.Tenant))
+	q.name, q.kind = "hearsay-"+tenant, "hearsay:check"
+	q.waiting, q.claimed, q.order = "hearsay:{"+tenant+"}:waiting", "hearsay:{"+tenant+"}:claimed", "hearsay:{"+tenant+"}:order"
+	return q
+}
+
+// Name is the name of asynq's queue.
+func (q *Queue) Name() string { return q.name }
+
+// place is the order of an offer: the lowest goes first. Heat decides, then
+// confidence; of equals the older id comes first, since a sorted set orders equal
+// scores by their members, and ids by age.
+func place(o promotion.Offer) float64 {
+	heat := math.Min(math.Max(o.Heat, 0), 1e9)
+	return -(math.Round(heat*100)*10 + 9*math.Min(math.Max(o.Confidence, 0), 1))
+}
+
+// A script is all or nothing on one hash tag. Arguments are checked before the
+// first write, since Redis does not roll back.
+var (
+	offerScript = redis.NewScript(`
+for i = 1, #ARGV, 2 do
+  if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
+    redis.call('ZADD', KEYS[1], ARGV[i+1], ARGV[i])
+  end
+end
+return redis.call('ZCARD', KEYS[1])`)
+
+	claimScript = redis.NewScript(`
+local top = redis.call('ZPOPMIN', KEYS[1])
+if #top == 0 then return false end
+redis.call('ZADD', KEYS[2], ARGV[1], top[1])
+redis.call('HSET', KEYS[3], top[1], top[2])
+return top[1]`)
+
+	// releaseScript gives a claim up if it is still the one made with this lease.
+	releaseScript = redis.NewScript(`
+local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[1])
+local order = redis.call('HGET', KEYS[3], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1])
+if ARGV[3] == 'back' then redis.call('ZADD', KEYS[1], order or '0', ARGV[1]) end
+return 1`)
+
+	reapScript = redis.NewScript(`
+local late = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'LIMIT', 0, 1000)
+for _, id in ipairs(late) do
+  redis.call('ZREM', KEYS[2], id)
+  redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
+  redis.call('HDEL', KEYS[3], id)
+end
+return #late`)
+)
+
+func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order} }
+
+// Offer puts rows into the waiting set, or moves them in it; rows that are being
+// checked stay with their worker. Then it wakes workers.
+func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
+	const chunk = 500
+	for len(rows) > 0 {
+		n := min(len(rows), chunk)
+		args := make([]any, 0, 2*n)
+		for _, o := range rows[:n] {
+			args = append(args, string(o.ID), strconv.FormatFloat(place(o), 'f', -1, 64))
+		}
+		if err := offerScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
+			return fmt.Errorf("asynqqueue: offer: %w", err)
+		}
+		rows = rows[n:]
+	}
+	return q.pump(ctx)
+}
+
+// claim takes the hottest row. The lease is also the fencing token of release.
+func (q *Queue) claim(ctx context.Context) (id memory.ID, lease string, ok bool, err error) {
+	lease = strconv.FormatInt(time.Now().Add(q.opts.Lease).UnixMilli(), 10)
+	v, err := claimScript.Run(ctx, q.redis, q.keys(), lease).Text()
+	if errors.Is(err, redis.Nil) {
+		return "", "", false, nil
+	}
+	if err != nil {
+		return "", "", false, fmt.Errorf("asynqqueue: claim: %w", err)
+	}
+	return memory.ID(v), lease, true, nil
+}
+
+func (q *Queue) release(ctx context.Context, id memory.ID, lease string, back bool) error {
+	what := "done"
+	if back {
+		what = "back"
+	}
+	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(id), lease, what).Err(); err != nil {
+		return fmt.Errorf("asynqqueue: release: %w", err)
+	}
+	return nil
+}
+
+// pump returns the claims of workers that died, and tops tokens up to what is
+// waiting, or to twice what this process can work on at a time.
+func (q *Queue) pump(ctx context.Context) error {
+	if err := reapScript.Run(ctx, q.redis, q.keys(), strconv.FormatInt(time.Now().UnixMilli(), 10)).Err(); err != nil {
+		return fmt.Errorf("asynqqueue: reap: %w", err)
+	}
+	waiting, err := q.redis.ZCard(ctx, q.waiting).Result()
+	if err != nil {
+		return fmt.Errorf("asynqqueue: pump: %w", err)
+	}
+	have := 0
+	info, err := q.inspector.GetQueueInfo(q.name)
+	switch {
+	case err == nil:
+		have = info.Pending + info.Retry + info.Scheduled
+	case !errors.Is(err, asynq.ErrQueueNotFound):
+		return fmt.Errorf("asynqqueue: pump: %w", err)
+	}
+	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
+		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
+		if _, err := q.tokens.EnqueueContext(ctx, task); err != nil {
+			return fmt.Errorf("asynqqueue: token: %w", err)
+		}
+	}
+	return nil
+}
+
+// downError sends a token back until a verifier may be up again. asynq does not
+// count it as a failure.
+type downError struct{ at time.Time }
+
+func (e *downError) Error() string {
+	return "asynqqueue: verifier down until " + e.at.Format(time.RFC3339)
+}
+
+func isFailure(err error) bool {
+	var down *downError
+	return !errors.As(err, &down) && !errors.Is(err, asynq.ErrLeaseExpired)
+}
+
+// retryDelay is the breaker's own delay, since asynq's count stays 0 for what is
+// no failure; a little jitter keeps tokens from coming back all at once.
+func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
+	var down *downError
+	if errors.As(err, &down) {
+		return max(time.Until(down.at), time.Second) + time.Duration(rand.Int64N(int64(500*time.Millisecond)))
+	}
+	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
+}
+
+// Serve works on the queue until ctx ends, then lets running checks end. It blocks.
+func (q *Queue) Serve(ctx context.Context, c Checker) error {
+	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
+		Concurrency: q.opts.Concurrency, Queues: map[string]int{q.name: 1}, IsFailure: isFailure, RetryDelayFunc: retryDelay,
+		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
+		ShutdownTimeout: q.opts.ShutdownTimeout, Logger: quiet{q.opts.Logger}, LogLevel: asynq.WarnLevel,
+	})
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		if t.Type() != q.kind { // ServeMux would match by prefix
+			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
+		}
+		return q.work(ctx, c)
+	})); err != nil {
+		return fmt.Errorf("asynqqueue: %w", err)
+	}
+	t := time.NewTicker(pumpEvery)
+	defer t.Stop()
+	for {
+		if err := q.pump(ctx); err != nil && ctx.Err() == nil {
+			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "queue is not reached", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			server.Shutdown()
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// work spends one token: it checks the hottest rows, one after the other, until
+// nothing waits, the token has done its share, or a verifier is down.
+func (q *Queue) work(ctx context.Context, c Checker) error {
+	for range rowsPerToken {
+		id, lease, ok, err := q.claim(ctx)
+		if err != nil || !ok {
+			return err
+		}
+		res, err := c.Check(ctx, id)
+		back := err != nil || res.Status == promotion.Down || res.Status == promotion.Deferred
+		giveBack := context.WithoutCancel(ctx)
+		if relErr := q.release(giveBack, id, lease, back); relErr != nil {
+			return errors.Join(err, relErr) // the lease ends by itself
+		}
+		if err != nil {
+			return err
+		}
+		if back {
+			return &downError{at: res.RetryAt}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Stats are the facts of the queue, from Redis and asynq's own inspector.
+type Stats struct {
+	Waiting  int64 // rows that want a check
+	Claimed  int64 // rows being checked
+	Pending  int   // tokens
+	Active   int
+	Retry    int // tokens that wait for a verifier
+	Archived int // tokens asynq gave up; no row is lost with them
+	Latency  time.Duration
+}
+
+// Stats reads the facts of the queue.
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	var err error
+	if s.Waiting, err = q.redis.ZCard(ctx, q.waiting).Result(); err != nil {
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	}
+	if s.Claimed, err = q.redis.ZCard(ctx, q.claimed).Result(); err != nil {
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	}
+	info, err := q.inspector.GetQueueInfo(q.name)
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound):
+	case err != nil:
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	default:
+		s.Pending, s.Active, s.Retry, s.Archived, s.Latency = info.Pending, info.Active, info.Retry, info.Archived, info.Latency
+	}
+	return s, nil
+}
+
+// quiet hands asynq's lines to slog, at debug: what matters is said by the worker.
+type quiet struct{ logger *slog.Logger }
+
+func (l quiet) line(args []any) {
+	l.logger.Debug("asynq", slog.String("line", fmt.Sprint(args...)))
+}
+
+// Debug, Info, Warn, Error and Fatal implement asynq.Logger.
+func (l quiet) Debug(args ...any) { l.line(args) }
+func (l quiet) Info(args ...any)  { l.line(args) }
+func (l quiet) Warn(args ...any)  { l.line(args) }
+func (l quiet) Error(args ...any) { l.line(args) }
+func (l quiet) Fatal(args ...any) { l.line(args) }

@@ -1,0 +1,102 @@
+package promotion
+
+import (
+	"slices"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/verifier"
+)
+
+// Action is what a verdict leads to. The zero value does nothing.
+type Action uint8
+
+// The actions.
+const (
+	Nothing Action = iota // the verdict says nothing about the claim
+	Keep                  // keep the evidence; no state moves by it
+	Promote               // ask the store to verify the row
+	Demote                // take the verified state away, or record a refutation
+)
+
+var actionNames = [...]string{"nothing", "keep", "promote", "demote"}
+
+// String returns nothing, keep, promote or demote.
+func (a Action) String() string {
+	if int(a) < len(actionNames) {
+		return actionNames[a]
+	}
+	return actionNames[Nothing]
+}
+
+// Move is what to do about a row.
+type Move struct {
+	Action Action
+	// Answered says that a verifier answered, whatever it said: an outage recorded
+	// at the write is over.
+	Answered bool
+	Reason   string
+}
+
+// Next is the rule. It is pure: the row as it stands, one verdict, one move. Rank
+// decides, confidence does not occur (SR-4.1, SR-4.4):
+//
+//   - support promotes, or reaffirms; the store judges whether it suffices (I-4);
+//   - a contradiction of higher rank than what verified the row demotes it, and so
+//     does the very source that verified it (SR-2.5);
+//   - a contradiction of equal rank contests, one of lower rank is kept;
+//   - after a user's word, either way, a verdict is only reported (SR-7.5).
+func Next(row memory.Row, v verifier.Verdict) Move {
+	if v.Check() != nil {
+		return Move{Reason: "the verdict is malformed"}
+	}
+	switch v.Outcome {
+	case verifier.Supported:
+		return support(row)
+	case verifier.Refuted:
+		return refute(row, v.Evidence)
+	case verifier.Unclear:
+		return Move{Answered: true, Reason: "the verifier could not tell"}
+	}
+	return Move{Reason: "no verdict"}
+}
+
+func support(row memory.Row) Move {
+	switch {
+	case row.Rejection != nil:
+		return Move{Keep, true, "a user rejected the claim; dissent is reported"}
+	case row.Truth == memory.TruthSuperseded:
+		return Move{Keep, true, "the row was superseded"}
+	case row.Truth == memory.TruthSupported && row.Rank == memory.RankUser:
+		return Move{Keep, true, "a user verified the row; agreement is reported"}
+	}
+	return Move{Promote, true, "an independent source agrees"}
+}
+
+func refute(row memory.Row, e memory.Evidence) Move {
+	switch {
+	case row.Rejection != nil, row.Truth == memory.TruthSuperseded:
+		return Move{Keep, true, "the row is not believed any more"}
+	case row.Truth == memory.TruthContradicted:
+		return Move{Keep, true, "contradicted once more"}
+	case row.Truth == memory.TruthUnverified && e.Rank >= memory.RankTool:
+		return Move{Demote, true, "a source says otherwise"}
+	case row.Truth == memory.TruthUnverified:
+		return Move{Keep, true, "a model disagrees"}
+	case row.Rank == memory.RankUser:
+		return Move{Keep, true, "a user verified the row; dissent is reported"}
+	case e.Rank > row.Rank:
+		return Move{Demote, true, "a source of higher rank says otherwise"}
+	case e.Rank == row.Rank && saidIt(row, e.Group):
+		return Move{Demote, true, "the source that verified it now says otherwise"}
+	case e.Rank == row.Rank:
+		return Move{Keep, true, "a source of the same rank says otherwise"}
+	}
+	return Move{Keep, true, "a source of lower rank says otherwise"}
+}
+
+// saidIt reports whether a group's support stands behind the row.
+func saidIt(row memory.Row, group string) bool {
+	return slices.ContainsFunc(row.Evidence, func(e memory.Evidence) bool {
+		return e.Relation == memory.RelationSupports && !e.Void && e.Group == group
+	})
+}

@@ -1,0 +1,222 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Offer is a row that wants a check, and its place in the order: heat first, then
+// confidence, then age.
+type Offer struct {
+	ID         memory.ID
+	Heat       float64
+	Confidence float64
+}
+
+// Queue takes offers. Offering a row that is waiting moves it; offering one that
+// is being worked on does nothing. It must be safe for concurrent use.
+type Queue interface {
+	Offer(ctx context.Context, rows []Offer) error
+}
+
+// sweepPage is how many due rows are read at a time.
+const sweepPage = 200
+
+// Sweeper offers every due row to the queue, on its own schedule (SR-7.2). Since
+// the row store alone says what is due, a sweep is also how a lost queue is
+// rebuilt.
+type Sweeper struct {
+	store    Store
+	queue    Queue
+	interval time.Duration
+	logger   *slog.Logger
+}
+
+// NewSweeper returns a sweeper. interval 0 = 30 s; a nil logger is none.
+func NewSweeper(store Store, queue Queue, interval time.Duration, logger *slog.Logger) *Sweeper {
+	if interval <= 0 {
+		interval = DefaultTick
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Sweeper{store: store, queue: queue, interval: interval, logger: logger}
+}
+
+// Sweep offers all rows that are due now, and says how many.
+func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
+	n, now := 0, s.store.Now()
+	for after := ""; ; {
+		rows, next, err := s.store.DueRows(ctx, now, after, sweepPage)
+		if err != nil {
+			return n, err
+		}
+		offers, err := offer(ctx, s.store, rows)
+		if err != nil {
+			return n, err
+		}
+		if len(offers) > 0 {
+			if err := s.queue.Offer(ctx, offers); err != nil {
+				return n, err
+			}
+		}
+		n += len(offers)
+		if after = next; after == "" {
+			return n, nil
+		}
+	}
+}
+
+// Serve sweeps at once and then at every interval, until ctx ends. A sweep that
+// fails is tried again at the next.
+func (s *Sweeper) Serve(ctx context.Context) error {
+	t := time.NewTicker(s.interval)
+	defer t.Stop()
+	for {
+		if n, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Int("offered", n), slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// offer completes due rows with their confidence. Rows that vanished are left out.
+func offer(ctx context.Context, store Store, rows []memory.Due) ([]Offer, error) {
+	out := make([]Offer, 0, len(rows))
+	for _, d := range rows {
+		r, err := store.Get(ctx, d.ID)
+		if errors.Is(err, memory.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Offer{ID: d.ID, Heat: d.Heat, Confidence: r[0].ValueConfidence})
+	}
+	return out, nil
+}
+
+// Limits of a [Heater].
+const (
+	heatFlush    = 100 * time.Millisecond
+	maxHeated    = 10_000 // rows noted between two flushes; more are dropped, and cost order only
+	unparkEvery  = 10 * time.Minute
+	blockedReads = 100 // a blocked call is the hottest read there is
+)
+
+// Heater notes reads and passes them on in batches, off the tool-call path: to
+// the store, which keeps the decayed count, and to the queue, if the row is due
+// (SR-7.3). It is safe for concurrent use.
+type Heater struct {
+	store  Store
+	queue  Queue
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	reads map[memory.ID]float64
+
+	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by Flush alone
+}
+
+// NewHeater returns a heater; it passes nothing on before Serve runs. A nil
+// logger is none.
+func NewHeater(store Store, queue Queue, logger *slog.Logger) *Heater {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Heater{store: store, queue: queue, logger: logger, reads: map[memory.ID]float64{}, unparked: map[memory.ID]time.Time{}}
+}
+
+// ObserveReads notes that rows were read. It never blocks on I/O and never fails.
+func (h *Heater) ObserveReads(ids []memory.ID, weight float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if _, have := h.reads[id]; have || len(h.reads) < maxHeated {
+			h.reads[id] += weight
+		}
+	}
+}
+
+// ObserveBlocked notes that a call was blocked over these rows.
+func (h *Heater) ObserveBlocked(ids []memory.ID) { h.ObserveReads(ids, blockedReads) }
+
+// Serve passes reads on every tenth of a second until ctx ends, and once more
+// then.
+func (h *Heater) Serve(ctx context.Context) error {
+	t := time.NewTicker(heatFlush)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			return h.Flush(last)
+		case <-t.C:
+			if err := h.Flush(ctx); err != nil && ctx.Err() == nil {
+				h.logger.LogAttrs(ctx, slog.LevelWarn, "reads not counted", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// unpark says whether a read may bring a parked row back now.
+func (h *Heater) unpark(id memory.ID) bool {
+	now := h.store.Now()
+	if now.Sub(h.unparked[id]) < unparkEvery {
+		return false
+	}
+	if len(h.unparked) >= maxHeated {
+		clear(h.unparked)
+	}
+	h.unparked[id] = now
+	return true
+}
+
+// Flush passes on what was noted so far. It is called by one goroutine at a time.
+func (h *Heater) Flush(ctx context.Context) error {
+	h.mu.Lock()
+	reads := h.reads
+	h.reads = map[memory.ID]float64{}
+	h.mu.Unlock()
+	if len(reads) == 0 {
+		return nil
+	}
+	if err := h.store.AddHeat(ctx, reads); err != nil {
+		return err
+	}
+	var due []memory.Due
+	for id := range reads {
+		mark, ok, err := h.store.DueMark(ctx, id)
+		if err != nil {
+			return err
+		}
+		if ok && mark.At.IsZero() {
+			// Parked: a read brings it back, once in a while.
+			if !h.unpark(id) {
+				continue
+			}
+			if err := h.store.Reschedule(ctx, id, h.store.Now(), mark.Tries, "read again"); err != nil {
+				return err
+			}
+			mark.At = h.store.Now()
+		}
+		if ok && !mark.At.After(h.store.Now()) {
+			due = append(due, mark)
+		}
+	}
+	offers, err := offer(ctx, h.store, due)
+	if err != nil || len(offers) == 0 {
+		return err
+	}
+	return h.queue.Offer(ctx, offers)
+}
