@@ -93,8 +93,9 @@ func checkValue(d *json.Decoder, at string, depth int) error {
 	}
 	switch t := t.(type) {
 	case json.Number:
+		// 2^53 + 1 reads as 2^53, so only its own digits are 2^53.
 		f, err := strconv.ParseFloat(t.String(), 64)
-		if err != nil || math.Abs(f) > maxInteger {
+		if err != nil || math.Abs(f) >= maxInteger && strings.TrimPrefix(t.String(), "-") != "9007199254740992" {
 			return &ArgumentError{Pointer: at, Rule: "integer_range", Text: "a number above 2^53; send it as a string"}
 		}
 	case json.Delim:

@@ -76,7 +76,7 @@ type RowAtFault struct {
 // Decision is what came of a request: one value with four forms. The zero
 // Decision denies (I-1).
 type Decision struct {
-	ID      string // "blk_…", also of a permit; "" if nothing was recorded
+	ID      string // "blk_…", also of a permit; of a fault it may name no record
 	Outcome Outcome
 	// Fault: no verdict was reached, or it could not be recorded. It is denied.
 	Fault bool
@@ -100,8 +100,8 @@ type Decision struct {
 	Consumed []memory.Cited
 	Epoch    uint64
 
-	// Rows are the rows at fault, the gravest first, at most eight of them; of a
-	// decision that fires they are empty. RowsAtFault counts all.
+	// Rows are the rows at fault, the gravest first, at most eight of them; a permit
+	// has none unless it is observed. RowsAtFault counts all.
 	Rows        []RowAtFault
 	RowsAtFault int
 	Remedies    []Remedy // the best first
@@ -168,7 +168,7 @@ func (e *DeniedError) Error() string {
 	}
 	b.WriteString(": ")
 	if r.Argument != "" {
-		b.WriteString("argument " + quoted(r.Argument, 40) + ": ")
+		b.WriteString("argument " + quoted(r.Argument, 40) + " ")
 	}
 	b.WriteString(r.Text())
 	if r.Row != "" {

@@ -171,7 +171,7 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 	var call, ask, confirm []Remedy
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		if d.Fault || !r.confirmable() {
+		if d.Fault || d.Has(ToolNotNamed) || !r.confirmable() {
 			continue
 		}
 		tool := g.policy.Verifies[r.Predicate]
@@ -185,7 +185,7 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 		confirm = append(confirm, Remedy{Kind: RemedyConfirmRow, Row: r.ID, By: "person"})
 	}
 	for _, r := range d.Reasons {
-		if r.Code == FromNowhere && !d.Fault {
+		if r.Code == FromNowhere && !d.Fault && !d.Has(ToolNotNamed) {
 			ask = append(ask, Remedy{Kind: RemedyAskUser, Question: "Which value should " + quoted(r.Argument, 60) + " of " + toolName(d.Tool) + " have?"})
 		}
 	}

@@ -111,7 +111,7 @@ func (g *Gate) Decide(ctx context.Context, req Request) Decision {
 	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
 	defer cancel()
 	d, f := g.decide(ctx, &req)
-	if d.Blocked() {
+	if d.Blocked() || d.Observed {
 		g.explain(ctx, &d, &req, f)
 		if ids := rowIDs(d.Reasons); g.opts.OnBlock != nil && len(ids) > 0 {
 			g.opts.OnBlock(ids)
@@ -142,24 +142,31 @@ func (g *Gate) log(ctx context.Context, d *Decision) {
 func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.Fitness) {
 	invalid := prepare(req)
 	id := g.store.NewDecisionID()
+	cause := errMoving
 	for range attempts {
 		var err error
 		if f, err = g.fitness(ctx, req); err != nil {
-			f = memory.Fitness{}
-			d = g.judge(req, f, id, invalid)
-			d.fail(err)
-			return d, f
+			cause = err
+			break
 		}
 		d = g.judge(req, f, id, invalid)
 		if err = g.record(ctx, &d, req, f); err == nil {
 			return d, f
 		}
-		if !errors.Is(err, memory.ErrConflict) || d.Blocked() {
-			d.fail(fmt.Errorf("gate: the decision could not be recorded: %w", err))
-			return d, f
+		if !errors.Is(err, memory.ErrConflict) {
+			cause = fmt.Errorf("gate: the decision could not be recorded: %w", err)
+			break
 		}
 	}
-	d.fail(errMoving)
+	// What was judged does not count any more. The denial is recorded if that can
+	// be done, by an id of its own: whether the first record was written may not be
+	// known.
+	f = memory.Fitness{}
+	d = g.judge(req, f, g.store.NewDecisionID(), invalid)
+	d.fail(cause)
+	if err := g.record(ctx, &d, req, f); err != nil && !errors.Is(cause, err) {
+		d.cause = errors.Join(cause, err)
+	}
 	return d, f
 }
 

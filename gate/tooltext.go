@@ -50,17 +50,13 @@ func (d *Decision) text(f form) string {
 		}
 	}
 	b.WriteByte('\n')
-	switch d.Retry {
-	case RetryNever:
+	if d.Retry == RetryNever {
 		b.WriteString("Do not look for a way around it. Tell the user.\n")
 		return b.String()
-	case RetryLater:
-		b.WriteString("This is a fault of the system and no verdict on the call. Calling it again at once will not help.\n")
-	default:
-		b.WriteString("Calling it again, in other words, or by another tool with the same effect, will be blocked again.\n")
 	}
+	b.WriteString(d.again() + "\n")
 	b.WriteString("\nWhat you can do now, best first:\n")
-	n, asked := 0, false
+	n, asked := 0, map[bool]bool{}
 	for _, r := range d.Remedies {
 		line := ""
 		switch {
@@ -69,10 +65,13 @@ func (d *Decision) text(f form) string {
 			if r.Subject != "" && f.claim > 0 {
 				line += ` about ` + quoted(r.Subject, 40)
 			}
-			line += ". If its answer agrees, the row becomes verified and the call may then run."
-		case r.Kind == RemedyAskUser && !asked:
-			asked = true
-			line = d.ask()
+			line += ". If its answer agrees, the row is verified in the background, and the call may run after that."
+		case r.Kind == RemedyAskUser && !asked[r.Row == ""]:
+			asked[r.Row == ""] = true
+			line = "Ask the user whether it is right. The answer counts when the user gives it to the system; your report of it does not."
+			if r.Row == "" {
+				line = "Ask the user for the value. It counts when the user types it; your report of it does not."
+			}
 		case r.Kind == RemedyGoOnWithout:
 			line = "Do the parts of the task that do not need it, and say plainly that it is waiting"
 			if d.ID != "" {
@@ -91,11 +90,17 @@ func (d *Decision) text(f form) string {
 	return b.String()
 }
 
-func (d *Decision) ask() string {
-	if d.primary().Code == FromNowhere {
-		return "Ask the user for the value. It counts when the user types it; your report of it does not."
+// again says what trying again would do.
+func (d *Decision) again() string {
+	switch {
+	case d.Retry == RetryLater:
+		return "This is a fault of the system and no verdict on the call. Calling it again at once will not help."
+	case d.primary().Code == ToolNotNamed:
+		return "Do not call it again. Use only the tools that you were offered."
+	case d.primary().Code == ArgumentsInvalid:
+		return "Correct them before you call it again."
 	}
-	return "Ask the user whether it is right. The answer counts when the user gives it to the system; your report of it does not."
+	return "Calling it again, in other words, or by another tool with the same effect, will be blocked again."
 }
 
 // why says the gravest reason in words for a model: no policy names, no paths of
