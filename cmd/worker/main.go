@@ -1,0 +1,159 @@
+// Command worker is the daemon that checks the rows of a memory: by schedule,
+// when they are read, and when somebody waits for them. It moves their state by
+// evidence and by nothing else; run it with --help for its flags.
+//
+// Exit codes: 0 after a clean drain, 1 failed, 2 wrong or half a configuration.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+)
+
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program: it works until ctx ends, and returns the exit code.
+func run(ctx context.Context, args []string, getenv func(string) string, out, talk io.Writer) int {
+	c, err := parse(args, getenv, talk)
+	var wrong *usageError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.Is(err, errVersion):
+		fmt.Fprintf(out, "worker %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return exitDone
+	case errors.As(err, &wrong):
+		for _, p := range wrong.problems {
+			fmt.Fprintf(talk, "worker: %s\n", p)
+		}
+		fmt.Fprintln(talk, "worker --help shows the flags")
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(talk, "worker: %v\n", err)
+		return exitFailed
+	}
+	log := logger(c, talk)
+	if err := work(ctx, c, log); err != nil {
+		log.Error("the worker stops", "err", err)
+		return exitFailed
+	}
+	log.Info("drained")
+	return exitDone
+}
+
+func logger(c *config, talk io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: c.logLevel}
+	if c.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(talk, o))
+	}
+	return slog.New(slog.NewTextHandler(talk, o))
+}
+
+// countEvery is the least time between two counts of the rows for /metrics.
+const countEvery = 15 * time.Second
+
+// work opens what the configuration names, and works until ctx ends or something
+// fails for good. It returns nil after a clean drain.
+func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
+	driver, err := sqlitestore.Open(ctx, c.path, nil)
+	if err != nil {
+		return err
+	}
+	store := memory.New(driver, &memory.Options{Tenant: c.tenant})
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	m := newMeters()
+	e, err := newEngine(ctx, c, store, m, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+
+	var listener net.Listener
+	if c.http != "" {
+		if listener, err = net.Listen("tcp", c.http); err != nil {
+			return err
+		}
+		if c.insecureBind {
+			log.Warn("others may reach the HTTP server, which asks for no login", "addr", listener.Addr().String())
+		}
+		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
+	}
+	log.Info("working", "store", c.path, "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	if len(e.verifiers) == 0 {
+		log.Warn("no verifier is configured: only people can verify rows")
+	}
+
+	// The HTTP server and the counter outlive the drain, so that it can be watched.
+	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	serving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var side sync.WaitGroup
+	defer side.Wait()
+	defer stopWatching()
+	side.Go(func() { m.count(watch, store, countEvery) })
+	if listener != nil {
+		side.Go(func() {
+			if err := serve(watch, listener, handler(m, func(ctx context.Context) []check { return ready(ctx, store, e) }), log); err != nil {
+				cancel(fmt.Errorf("the HTTP server ended: %w", err))
+			}
+		})
+	}
+	err = e.serve(serving)
+	if cause := context.Cause(serving); err == nil && ctx.Err() == nil && cause != nil {
+		err = cause
+	}
+	return err
+}
+
+// ready says whether the worker can do its work. A verifier that is down is
+// traffic and not a fault of the worker: it is shown and does not count.
+func ready(ctx context.Context, store *memory.Store, e *engine) []check {
+	reached := check{Name: "store", OK: true}
+	schema := check{Name: "schema", OK: true, Detail: "checked when the store was opened"}
+	if _, err := store.Fitness(ctx, nil); err != nil {
+		reached = check{Name: "store", Detail: err.Error()}
+		schema.OK = !errors.Is(err, memory.ErrSchema) && !errors.Is(err, memory.ErrForeign)
+	}
+	checks := []check{reached, schema, e.ready(ctx), {Name: "gate_observe", OK: true, Detail: "not applicable: the worker runs no gate"}}
+	for _, v := range e.verifiers {
+		checks = append(checks, check{Name: "verifier " + v.Name(), OK: true, Detail: "breaker " + v.State().String()})
+	}
+	return checks
+}
+
+// sourceClient asks systems of record. It follows no redirect: the question goes
+// where the operator said and nowhere else.
+func sourceClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 16
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}

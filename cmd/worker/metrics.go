@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/verifier"
+)
+
+// meters are the series of the worker, in a registry of their own. Labels come
+// from the configuration and from closed sets; none grows with rows or users.
+type meters struct {
+	registry *prometheus.Registry
+
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	checks  *prometheus.CounterVec
+
+	rows    *prometheus.GaugeVec
+	counted prometheus.Gauge
+}
+
+func newMeters() *meters {
+	m := &meters{
+		registry: prometheus.NewRegistry(),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_verifier_calls_total",
+			Help: "Questions to a verifier by how they ended: supported, refuted, unclear, unknown, unavailable, misconfigured, canceled."}, []string{"verifier", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hearsay_verifier_seconds",
+			Help: "How long a question to a verifier took, the wait for a place included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_promotion_checks_total",
+			Help: "Checks of rows by what came of them."}, []string{"result"}),
+		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_rows",
+			Help: "Rows by verification state, as of hearsay_rows_counted_timestamp_seconds."}, []string{"state"}),
+		counted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_rows_counted_timestamp_seconds",
+			Help: "When the rows were counted last; 0 = not yet."}),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_build_info", Help: "Always 1; the labels say which build this is."}, []string{"version", "go"})
+	build.WithLabelValues(version(), runtime.Version()).Set(1)
+	m.registry.MustRegister(m.calls, m.seconds, m.checks, m.rows, m.counted, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// watched is a guarded verifier whose calls are counted.
+type watched struct {
+	*verifier.Guarded
+	meters *meters
+}
+
+// watch guards a verifier and counts its calls; hearsay_verifier_up shows it from
+// the start.
+func (m *meters) watch(name string, v verifier.Verifier, o *verifier.BreakerOptions) watched {
+	w := watched{verifier.WithBreaker(name, v, o), m}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hearsay_verifier_up", Help: "1 if questions to the verifier pass, 0 if its breaker is open.",
+		ConstLabels: prometheus.Labels{"verifier": name}}, func() float64 {
+		if w.State() == verifier.StateOpen {
+			return 0
+		}
+		return 1
+	}))
+	for _, outcome := range []string{"supported", "refuted", "unclear", "unavailable", "misconfigured"} {
+		m.calls.WithLabelValues(name, outcome)
+	}
+	return w
+}
+
+// Verify asks, and counts what came of it.
+func (w watched) Verify(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
+	start := time.Now()
+	v, err := w.Guarded.Verify(ctx, row)
+	w.meters.seconds.WithLabelValues(w.Name()).Observe(time.Since(start).Seconds())
+	w.meters.calls.WithLabelValues(w.Name(), outcomeOf(v, err)).Inc()
+	return v, err
+}
+
+func outcomeOf(v verifier.Verdict, err error) string {
+	switch {
+	case err == nil:
+		return v.Outcome.String()
+	case errors.Is(err, verifier.ErrMisconfigured):
+		return "misconfigured"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	default:
+		return "unavailable"
+	}
+}
+
+// count counts the rows by state, again and again until ctx ends. The store has
+// no counter, so the rows are read: the pause between two counts is at least
+// twenty times what the last one took.
+func (m *meters) count(ctx context.Context, s *memory.Store, least time.Duration) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		start := time.Now()
+		m.countOnce(ctx, s)
+		timer.Reset(max(least, 20*time.Since(start)))
+	}
+}
+
+func (m *meters) countOnce(ctx context.Context, s *memory.Store) {
+	n := map[memory.State]int{memory.StateUnverified: 0, memory.StateUnavailableAtWriteTime: 0, memory.StateVerified: 0}
+	for r, err := range s.Rows(ctx, memory.Filter{}) {
+		if err != nil {
+			return // the last count stays, and its timestamp says how old it is
+		}
+		n[r.State()]++
+	}
+	for state, rows := range n {
+		m.rows.WithLabelValues(state.String()).Set(float64(rows))
+	}
+	m.counted.SetToCurrentTime()
+}
