@@ -22,6 +22,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
 // patience is how long a test waits for what must come.
@@ -408,6 +409,44 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%s, due %t, %v", r.State(), due, err)
 		}
 	})
+}
+
+func TestWorkerOnANamedRedis(t *testing.T) {
+	if _, kind := withRedis(t); kind != "child" {
+		t.Log("no redis-server on this machine: an in-process queue was tested elsewhere")
+		return
+	}
+	dir := shortDir(t)
+	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.Child, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	o := newOffice(t)
+	path := filepath.Join(t.TempDir(), "agent.db")
+	d := start(t, []string{"HEARSAY_REDIS=unix://" + filepath.Join(dir, "r.sock")}, "-store", "sqlite:"+path, "-budget", "0", "-sweep-every", "200ms",
+		"-verifier-http", "crm="+o.URL+",predicate=billing.email")
+	if line := d.wait("msg=working"); !strings.Contains(line, "queue=url") {
+		t.Errorf("the queue is of another kind: %s", line)
+	}
+	s := openStore(t, path)
+	id := put(t, s, "acme", right)
+	eventually(t, "the row is verified", func() bool { r := get(t, s, id); return r.State() == memory.StateVerified })
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a Redis that is gone makes the worker unready, and /metrics still answers", func() bool {
+		status, body := d.get("/readyz")
+		_, metrics := d.get("/metrics")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, `"name": "store",
+      "ok": true`) && strings.Contains(metrics, "hearsay_queue_up 0")
+	})
+	if status, _ := d.get("/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d", status)
+	}
+	if code := d.stop(); code != exitDone {
+		t.Errorf("exit %d\n%s", code, d.log())
+	}
 }
 
 func TestWorkerAsksASecondModel(t *testing.T) {
