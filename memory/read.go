@@ -322,7 +322,10 @@ func searchWords(c Content) []string {
 	var out []string
 	text := strings.ToLower(Canonical(c.Text + " " + c.Subject + " " + c.Predicate + " " + c.Object))
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }) {
-		if len(w) > 64 || commonWords[w] || seen[w] {
+		if len(w) > 64 || commonWords[w] {
+			continue
+		}
+		if w = stem(w); seen[w] {
 			continue
 		}
 		seen[w] = true
@@ -331,6 +334,27 @@ func searchWords(c Content) []string {
 		}
 	}
 	return out
+}
+
+// stem cuts the commonest English endings, so that a question finds the claim
+// that answers it: prefers, preferred and preferring are prefer. It serves search
+// only; no identity is judged by it.
+func stem(w string) string {
+	const shortest = 4 // of what is left
+	for _, ending := range [...]string{"ing", "ed", "es", "s"} {
+		cut, ok := strings.CutSuffix(w, ending)
+		if !ok || len(cut) < shortest-1 || ending == "s" && strings.HasSuffix(cut, "s") {
+			continue
+		}
+		if ending == "es" { // makes -> make, boxes -> boxe: the same for both spellings
+			return cut + "e"
+		}
+		if n := len(cut); ending != "s" && n > shortest && cut[n-1] == cut[n-2] {
+			cut = cut[:n-1]
+		}
+		return cut
+	}
+	return w
 }
 
 var commonWords = func() map[string]bool {

@@ -28,7 +28,7 @@ in earlier|previous|past conversations|sessions ,
 per my|our? memory|notes ,|:?
 memory|note|remember|reminder|recall|recalled|memo|fyi|memory-note :
 stored|saved|recalled|existing|previous memory|fact|note :
-for the? record ,|:
+for the? record|reference ,|:
 note|remember|recall that
 please remember|note that
 keep|bear in mind that
@@ -79,6 +79,7 @@ prefer using                                        = prefer
 favor|favour                                        = prefer
 favorite|favourite|go-to                            = preferred
 enjoys                                              = likes
+likes to use|using                                  = likes
 is fond of                                          = likes
 rather than                                         = over
 instead of                                          = instead-of
