@@ -48,7 +48,7 @@ type app struct {
 
 // commands are the commands of the program, in the order of the help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{a.rowCommand(), a.auditCommand(), a.keygenCommand(), a.versionCommand()}
+	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.auditCommand(), a.keygenCommand(), a.versionCommand()}
 }
 
 func (a *app) root() *cobra.Command {
