@@ -94,7 +94,8 @@ const usageText = `worker checks the rows of a memory and moves their state by e
 It is asked for no decision and calls no tool of an agent. Rows are checked hottest
 first; a verifier that is down leaves them as they are.
 
-Flags (each has a variable, HEARSAY_STORE and so on; a flag wins over it):
+Flags. Most have a variable, named like HEARSAY_STORE and HEARSAY_SWEEP_EVERY; a flag
+wins over it:
 `
 
 const usageTail = `

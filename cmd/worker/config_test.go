@@ -144,6 +144,17 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%+v %v", c, err)
 		}
 	})
+	t.Run("each variable is named after its flag", func(t *testing.T) {
+		for name, variable := range environment {
+			if want := "HEARSAY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")); variable != want {
+				t.Errorf("-%s has %s, want %s", name, variable, want)
+			}
+			_, err := parse(nil, env(variable, "\x00"), nil)
+			if err == nil || strings.Contains(err.Error(), "no such flag") {
+				t.Errorf("%s stands for no flag: %v", variable, err)
+			}
+		}
+	})
 	t.Run("loopback in any form is no risk", func(t *testing.T) {
 		for _, addr := range []string{"localhost:0", "[::1]:0", "127.0.0.53:0", "off"} {
 			if _, err := parse([]string{"-store", "sqlite:x", "-http", addr}, env(), nil); err != nil {

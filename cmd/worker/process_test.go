@@ -182,8 +182,11 @@ const (
 	wrong = "ops@acme.example"
 )
 
-func newOffice(t *testing.T) *office {
-	o := &office{}
+func newOffice(t *testing.T) *office { return newOfficeThat(t, nil) }
+
+// newOfficeThat waits with each answer until hold is closed.
+func newOfficeThat(t *testing.T, hold chan struct{}) *office {
+	o := &office{hold: hold, held: make(chan struct{}, 100)}
 	o.blind.Store(true)
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.asked.Add(1)
@@ -367,8 +370,7 @@ func TestWorkerKilledAndStartedAgainLosesNothing(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	begin := func(t *testing.T, drain string) (*office, *daemon, *memory.Store, memory.ID) {
-		o := newOffice(t)
-		o.hold, o.held = make(chan struct{}), make(chan struct{}, 100)
+		o := newOfficeThat(t, make(chan struct{}))
 		path := filepath.Join(t.TempDir(), "agent.db")
 		d := start(t, []string{"TMPDIR=" + shortDir(t)}, "-store", "sqlite:"+path, "-budget", "0", "-sweep-every", "200ms", "-drain", drain, "-concurrency", "1",
 			"-verifier-http", "crm="+o.URL+",predicate=billing.email")
