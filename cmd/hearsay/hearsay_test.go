@@ -466,7 +466,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"bogus"}, {"row"}, {"row", "bogus"}, {"row", "list", "extra"}, {"row", "list", "--bogus"}, {"row", "list", "--limit", "x"}, {"row", "list", "--limit", "-1"},
 		{"row", "list", "--state", "Verified"}, {"row", "list", "-o", "yaml"}, {"row", "show"}, {"row", "show", "a", "b"}, {"row", "tree", "abcd", "--depth", "-1"},
-		{"audit"}, {"audit", "list", "--limit", "-1"}, {"audit", "bogus"}, {"version", "x"}, {"row", "list", "--store"},
+		{"audit"}, {"audit", "list", "--limit", "-1"}, {"audit", "bogus"}, {"version", "x"}, {"row", "list", "--store"}, {"demo", "x"}, {"keygen", "x"},
 	} {
 		t.Run(fmt.Sprintf("%q is a usage error", args), func(t *testing.T) {
 			r := w.run(args...)

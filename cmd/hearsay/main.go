@@ -80,6 +80,16 @@ Long flags may be written with one dash or two. A flag wins over the environment
 	root.SetErr(a.talk)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%s: %w", cmd.CommandPath(), err) })
 	root.AddCommand(a.commands()...)
+	for _, cmd := range root.Commands() {
+		if check := cmd.Args; check != nil { // whoever wrote the check, it is about usage
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if err := check(cmd, args); err != nil {
+					return usage("%w", err)
+				}
+				return nil
+			}
+		}
+	}
 	return root
 }
 
