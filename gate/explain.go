@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -11,6 +13,7 @@ import (
 // decision is not.
 const (
 	maxRowsExplained = 8
+	maxRowsWeighed   = 64 // of them, those that explain best are shown
 	maxRowsRead      = 512
 	maxChain         = 64
 )
@@ -31,7 +34,7 @@ func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.
 		if !have {
 			i = len(at)
 			at[r.Row] = i
-			if i < maxRowsExplained {
+			if i < maxRowsWeighed {
 				row := RowAtFault{ID: r.Row, Ancestor: r.Ancestor}
 				if h := heads[r.Row]; h != nil {
 					row.Revision, row.State = h.Revision, h.State()
@@ -39,7 +42,7 @@ func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.
 				d.Rows = append(d.Rows, row)
 			}
 		}
-		if i < maxRowsExplained && !slices.Contains(d.Rows[i].Codes, r.Code) {
+		if i < maxRowsWeighed && !slices.Contains(d.Rows[i].Codes, r.Code) {
 			d.Rows[i].Codes = append(d.Rows[i].Codes, r.Code)
 		}
 	}
@@ -49,8 +52,28 @@ func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.
 		for i := range d.Rows {
 			d.Rows[i].describeFrom(rows, req.Lineage.direct)
 		}
+		d.lead(req.Sinks)
 	}
+	d.Rows = d.Rows[:min(len(d.Rows), maxRowsExplained)]
 	d.Remedies = g.remedies(d)
+}
+
+// lead puts the rows first that explain the block best: of those with the gravest
+// reason, the ones that say what an argument says, then the ones that came back
+// most often. The overlap explains and permits nothing (design section 6).
+func (d *Decision) lead(sinks []Sink) {
+	code := d.primary().Code
+	says := func(r *RowAtFault) bool {
+		return slices.ContainsFunc(sinks, func(s Sink) bool { return len(s.Value) > 2 && strings.Contains(r.Claim, s.Value) })
+	}
+	slices.SortStableFunc(d.Rows, func(a, b RowAtFault) int {
+		return cmp.Or(compareBool(!slices.Contains(a.Codes, code), !slices.Contains(b.Codes, code)),
+			compareBool(!says(&a), !says(&b)), cmp.Compare(b.Echoes, a.Echoes))
+	})
+	if at := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Row == d.Rows[0].ID && r.Code == code }); at > 0 {
+		first := d.Reasons[at]
+		d.Reasons = slices.Insert(slices.Delete(d.Reasons, at, at+1), 0, first)
+	}
 }
 
 // climb reads the rows at fault and what they were made from, level by level.

@@ -153,7 +153,7 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 		if err = g.record(ctx, &d, req, f); err == nil {
 			return d, f
 		}
-		if !errors.Is(err, memory.ErrConflict) {
+		if !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) {
 			cause = fmt.Errorf("gate: the decision could not be recorded: %w", err)
 			break
 		}
@@ -277,8 +277,10 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 	if !r.Fired || d.until.IsZero() {
 		return g.store.Record(ctx, r)
 	}
-	// A row that the clock makes unfit between judging and consuming moves no
-	// revision: the permit ends with it.
+	// A row that the clock makes unfit moves no revision: the permit ends with it.
+	// The store holds the limit against its clock when it begins to record, and a
+	// record that took too long consumes nothing.
+	r.NotAfter = d.until
 	left := d.until.Sub(f.Now)
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, left)
@@ -319,7 +321,7 @@ func fault(cause error) string {
 		return "cancelled"
 	case errors.Is(cause, errMoving):
 		return "its rows kept changing"
-	case errors.Is(cause, errExpired):
+	case errors.Is(cause, memory.ErrExpired), errors.Is(cause, errExpired):
 		return "a row expired while it was recorded"
 	case errors.Is(cause, memory.ErrClosed):
 		return "the store is closed"
