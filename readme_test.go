@@ -1,6 +1,7 @@
 package hearsay_test
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"regexp"
@@ -27,6 +28,19 @@ func block(t *testing.T, readme, name string) string {
 	return strings.TrimSuffix(body[first+1:], "```")
 }
 
+var update = flag.Bool("update", false, "rewrite the README's blocks from what they show")
+
+// replace puts a body between the markers of a name in the README.
+func replace(t *testing.T, readme, name, lang, body string) string {
+	t.Helper()
+	open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	from, to := strings.Index(readme, open), strings.Index(readme, end)
+	if from < 0 || to < from {
+		t.Fatalf("the README has no %s", open)
+	}
+	return readme[:from+len(open)] + "```" + lang + "\n" + strings.TrimRight(body, "\n") + "\n```\n" + readme[to:]
+}
+
 // ids and dates differ from run to run.
 var volatile = regexp.MustCompile(`(mem|blk)_[0-9a-v]{26}|\d{4}-\d{2}-\d{2}`)
 
@@ -43,16 +57,37 @@ func TestTheReadmeShowsTheQuickstartAsItIs(t *testing.T) {
 	if !ok {
 		t.Fatal("the quickstart has no func run")
 	}
-	if got, want := block(t, string(readme), "quickstart"), "func run("+run; got != want {
-		t.Errorf("the README's program is not examples/quickstart from func run on:\n%s", got)
-	}
 	out, err := exec.Command("go", "run", "./examples/quickstart").Output()
 	if err != nil {
 		t.Fatalf("the quickstart: %v", err)
 	}
-	got := strings.TrimSpace(volatile.ReplaceAllString(block(t, string(readme), "quickstart output"), "…"))
-	if want := strings.TrimSpace(volatile.ReplaceAllString(string(out), "…")); got != want {
-		t.Errorf("the README shows this output:\n%s\nthe quickstart prints:\n%s", got, want)
+	golden, err := os.ReadFile("gate/testdata/golden/unverified.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(golden), "-- text --\n")
+	if !ok {
+		t.Fatal("the gate's golden file has no text for the model")
+	}
+	text, _, _ = strings.Cut(text, "\n-- ")
+	shown := map[string]string{"quickstart": "func run(" + run, "quickstart output": string(out), "block": text}
+	if *update {
+		for name, body := range shown {
+			lang := ""
+			if name == "quickstart" {
+				lang = "go"
+			}
+			readme = []byte(replace(t, string(readme), name, lang, body))
+		}
+		if err := os.WriteFile("README.md", readme, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range shown {
+		got := volatile.ReplaceAllString(strings.TrimSpace(block(t, string(readme), name)), "…")
+		if want := volatile.ReplaceAllString(strings.TrimSpace(want), "…"); got != want {
+			t.Errorf("the README shows under %q:\n%s\nit is:\n%s", name, got, want)
+		}
 	}
 }
 
