@@ -475,6 +475,14 @@ func TestObserve(t *testing.T) {
 			t.Error("the mode is not shown")
 		}
 	})
+	t.Run("a row that has expired is observed too", func(t *testing.T) {
+		h := verified("a")
+		h.ExpiresAt = clock0.Add(-time.Hour)
+		f, req := change(gate.StateChanging, nil, h)
+		if d := newGate(t, f, declared(), observe).Decide(t.Context(), req); d.Err() != nil || !d.Observed || !d.Has(gate.StaleInput) {
+			t.Errorf("%v, %+v", d.Err(), d)
+		}
+	})
 	t.Run("what is permitted is no observation", func(t *testing.T) {
 		f, req := change(gate.StateChanging, nil, verified("a"))
 		if d := newGate(t, f, declared(), observe).Decide(t.Context(), req); d.Err() != nil || d.Observed {
@@ -576,6 +584,18 @@ func TestALineageThatIsTooLargeIsDeniedUnread(t *testing.T) {
 	records, err := w.Decisions(t.Context())
 	if err != nil || len(records) != 1 || len(records[0].Rows) != gate.MaxLineage {
 		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+func TestALineageThatIsTooLargeAndCannotBeRecordedIsAFault(t *testing.T) {
+	ids := make([]memory.ID, gate.MaxLineage+1)
+	for i := range ids {
+		ids[i] = id(fmt.Sprintf("%08d", i))
+	}
+	f := newFake()
+	f.record = func(context.Context, memory.DecisionRecord) error { return errDown }
+	if d := newGate(t, f, declared(), nil).Decide(t.Context(), mail(ids...)); !d.Fault || !errors.Is(d.Err(), gate.ErrUndecided) || !errors.Is(d.Err(), gate.ErrClosureTooLarge) || d.Retry != gate.RetryLater {
+		t.Errorf("%v", d.Err())
 	}
 }
 

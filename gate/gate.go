@@ -274,7 +274,7 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 		return err
 	}
 	r.Data = data
-	if !r.Fired || d.until.IsZero() {
+	if !r.Fired || d.Observed || d.until.IsZero() { // what is observed may have ended already
 		return g.store.Record(ctx, r)
 	}
 	// A row that the clock makes unfit moves no revision: the permit ends with it.

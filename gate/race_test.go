@@ -92,6 +92,9 @@ func TestI7NoPermitStandsOnAStaleReading(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
+		if d.Err() == nil && !guardOff && d.Epoch != fit.Epoch {
+			rt.Fatalf("consumed in epoch %d, and it is %d", d.Epoch, fit.Epoch)
+		}
 		for i := range fit.Heads {
 			h := &fit.Heads[i]
 			unfit = unfit || h.Truth != memory.TruthSupported || h.Security != memory.SecurityClean || h.Retrieval != memory.RetrievalNormal

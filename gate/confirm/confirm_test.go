@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -368,8 +369,39 @@ func TestEveryFieldIsSigned(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the verb alone", func(t *testing.T) {
+		s := sign(t, w.statement(confirm.Confirm, row, "ana"))
+		s.Verb = confirm.Reject
+		if _, err := w.apply(t, s); !errors.Is(err, confirm.ErrForged) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("the principal alone", func(t *testing.T) {
+		public := base64.StdEncoding.EncodeToString(keyOf("ana").Public().(ed25519.PublicKey))
+		s := sign(t, w.statement(confirm.Confirm, row, "ana"))
+		s.Principal = "cleo" // who has the same key, on another list
+		if err := confirm.Verify(ring(t, "cleo "+public+" *"), s, w.Now()); !errors.Is(err, confirm.ErrForged) {
+			t.Errorf("%v", err)
+		}
+	})
 	if _, err := w.apply(t, signed); err != nil {
 		t.Errorf("and unaltered: %v", err)
+	}
+}
+
+// TestTheSignedFormIsPinned: another implementation signs the same bytes, and a
+// change of the form is a change of its domain.
+func TestTheSignedFormIsPinned(t *testing.T) {
+	s := confirm.Statement{Verb: confirm.Contradict, Tenant: "default", Row: memory.ID("mem_" + strings.Repeat("0", 26)), ContentHash: fact("a").Hash(), Revision: 3,
+		Principal: "ana", Expires: day0.Add(time.Hour), Nonce: "0123456789abcdef", Reason: "asked", Object: "b"}
+	var want []byte
+	hash := fact("a").Hash()
+	for _, part := range []string{"hearsay/confirm/1", "contradict", "default", "mem_00000000000000000000000000", string(hash[:]), "3", "ana", "2026-04-17T10:00:00Z", "0123456789abcdef", "asked", "b"} {
+		want = binary.BigEndian.AppendUint64(want, uint64(len(part)))
+		want = append(want, part...)
+	}
+	if signed := sign(t, s); !ed25519.Verify(keyOf("ana").Public().(ed25519.PublicKey), want, signed.Signature) {
+		t.Error("the signed form has changed")
 	}
 }
 
