@@ -470,6 +470,16 @@ func TestStatementsThatAreSignedAndStillRefused(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("a narrow key of a principal who has a wide one too", func(t *testing.T) {
+		w := newWorld(t)
+		row := w.pending(t, fact("ops@acme.example"))
+		wide := base64.StdEncoding.EncodeToString(keyOf("ana at home").Public().(ed25519.PublicKey))
+		w.keys = ring(t, line(t, "ana", "beta"), "ana "+wide+" *")
+		s := sign(t, w.statement(confirm.Confirm, row, "ana"))
+		if _, err := confirm.Apply(t.Context(), w.Store, w.keys, s); !errors.Is(err, confirm.ErrScope) || errors.Is(err, memory.ErrNoAuthority) {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("without a key nothing is confirmed", func(t *testing.T) {
 		w := newWorld(t)
 		row := w.pending(t, fact("ops@acme.example"))
