@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -202,14 +203,11 @@ func (q *Queue) pump(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
-	have := 0
-	info, err := q.inspector.GetQueueInfo(q.name)
-	switch {
-	case err == nil:
-		have = info.Pending + info.Retry + info.Scheduled
-	case !errors.Is(err, asynq.ErrQueueNotFound):
+	info, err := q.info()
+	if err != nil {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
+	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
 		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
 		if _, err := q.tokens.EnqueueContext(ctx, task); err != nil {
@@ -320,15 +318,24 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if s.Claimed, err = q.redis.ZCard(ctx, q.claimed).Result(); err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
-	info, err := q.inspector.GetQueueInfo(q.name)
-	switch {
-	case errors.Is(err, asynq.ErrQueueNotFound):
-	case err != nil:
+	info, err := q.info()
+	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
-	default:
-		s.Pending, s.Active, s.Retry, s.Archived, s.Latency = info.Pending, info.Active, info.Retry, info.Archived, info.Latency
 	}
+	s.Pending, s.Active, s.Retry, s.Archived, s.Latency = info.Pending, info.Active, info.Retry, info.Archived, info.Latency
 	return s, nil
+}
+
+// info asks asynq about its queue, which does not exist before its first token.
+func (q *Queue) info() (*asynq.QueueInfo, error) {
+	names, err := q.inspector.Queues()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, q.name) {
+		return &asynq.QueueInfo{}, nil
+	}
+	return q.inspector.GetQueueInfo(q.name)
 }
 
 // quiet hands asynq's lines to slog, at debug: what matters is said by the worker.
