@@ -32,7 +32,9 @@ type Tool struct {
 type Option func(*Tool)
 
 // Effect declares what the tool does to the world.
-func Effect(e gate.Effect) Option { return func(t *Tool) { t.contract.Effect = e } }
+func Effect(e gate.Effect) Option {
+	return func(t *Tool) { t.contract.Effect, t.contract.Undeclared = e, false }
+}
 
 // ReadOnly declares that the tool changes nothing. It may be called with pending
 // rows, up to its sensitivity ceiling.
@@ -114,7 +116,7 @@ func Raw(name, description string, schema *jsonschema.Schema, fn func(ctx contex
 
 func newTool(name, description string, schema *jsonschema.Schema, opts []Option) Tool {
 	t := Tool{name: name, description: description, schema: schema}
-	t.contract.Tool = name
+	t.contract.Tool, t.contract.Undeclared = name, true
 	for _, o := range opts {
 		o(&t)
 	}

@@ -140,10 +140,6 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 	return 0, fmt.Errorf("%w: %s", ErrInsufficient, reason)
 }
 
-// foldGroup makes groups that differ in spelling only one group: "Llama" and
-// "llama" share a training prior, and counting too few is the safe mistake.
-func foldGroup(g string) string { return strings.ToLower(Canonical(g)) }
-
 // dependent says why a piece of evidence is not independent of the claim, or "".
 func dependent(kin Kin, e *Evidence) string {
 	for _, h := range kin.EvidenceLineage[e.ID()] {

@@ -48,3 +48,10 @@ const (
 func (b *baseline) belief() float64 {
 	return math.Min(certain, 1-math.Pow(1-sightingConfidence, float64(b.supports())))
 }
+
+// act is an agent on such a store: it calls the tool if it believes the claim.
+func (b *baseline) act(tool func()) {
+	if b.belief() >= actAt {
+		tool()
+	}
+}

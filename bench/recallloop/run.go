@@ -199,14 +199,17 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, nil
 }
 
+// baselineResults lets an agent on each baseline try the call, and counts.
 func baselineResults(list []*baseline) []StoreResult {
 	out := make([]StoreResult, 0, 3)
 	for _, b := range list {
-		call := "blocked"
-		if b.belief() >= actAt {
-			call = "ran"
+		fired := 0
+		b.act(func() { fired++ })
+		r := StoreResult{Name: b.name, Rows: b.kept, Supports: b.supports(), Belief: fmt.Sprintf("%.2f", b.belief()), Call: "blocked"}
+		if fired > 0 {
+			r.Call = "ran"
 		}
-		out = append(out, StoreResult{Name: b.name, Rows: b.kept, Supports: b.supports(), Belief: fmt.Sprintf("%.2f", b.belief()), Call: call})
+		out = append(out, r)
 	}
 	return out
 }

@@ -95,8 +95,8 @@ func New(seed uint64) Scenario {
 	wordings := make([]string, 0, len(frames)*len(cores))
 	for _, f := range frames {
 		for _, c := range cores {
-			if w := fmt.Sprintf(f, c); w != Claim {
-				wordings = append(wordings, capital(w))
+			if w := capital(fmt.Sprintf(f, c)); w != Claim {
+				wordings = append(wordings, w)
 			}
 		}
 	}

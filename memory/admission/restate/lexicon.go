@@ -326,10 +326,6 @@ var modals = set("may might must should can could will would shall ought need wa
 
 var negations = set("not no never none nobody nothing neither nor without no-longer n't hardly barely")
 
-// negative words turn a claim over without a "not". They are content like any
-// other word; the list serves the reason and the guard.
-var negative = set("denies denied deny refuses refused refuse dislikes dislike disliked hates hate hated avoids avoid rejects rejected lacks lacked fails failed disabled disables disable forbidden prohibited prohibits unable unhappy unlikely unsafe disallows blocks blocked stops stopped false untrue incorrect wrong")
-
 var conjunctions = set("and or but nor yet so because although though while whereas if unless when whenever once who which whose whom where that whether")
 
 // confirming words claim that somebody checked.
