@@ -1,0 +1,19 @@
+package asynqqueue
+
+import (
+	"context"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Claim takes the hottest row, as a worker does that dies with it.
+func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
+	id, _, ok, err := q.claim(ctx)
+	return id, ok, err
+}
+
+// Pump does once what Serve does every quarter of a second.
+func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx) }
+
+// Kind is the task type.
+func (q *Queue) Kind() string { return q.kind }

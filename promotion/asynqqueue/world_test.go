@@ -1,0 +1,198 @@
+package asynqqueue_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// onEveryRedis runs a test on miniredis and on a real redis-server, in parallel.
+// On CI a real one must be there.
+func onEveryRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Parallel()
+	kinds := []localredis.Kind{localredis.InProcess, localredis.Child}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("no redis-server in PATH")
+		}
+		t.Log("no redis-server in PATH: only miniredis is used")
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, kind))
+		})
+	}
+}
+
+func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
+	t.Helper()
+	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r.Client
+}
+
+// eventually waits until something holds, and fails after fifteen seconds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(15 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("did not come true: %s", what)
+		}
+	}
+}
+
+// serve works on a queue until the test ends or stop is called.
+func serve(t *testing.T, q *asynqqueue.Queue, c asynqqueue.Checker) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- q.Serve(ctx, c) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// world is a store, a verifier, a worker and a log.
+type world struct {
+	t        *testing.T
+	store    *memory.Store
+	verifier *verifiertest.Scripted
+	worker   *promotion.Worker
+	log      *slog.Logger
+	lines    *lines
+}
+
+func newWorld(t *testing.T, steps ...verifiertest.Step) *world {
+	t.Helper()
+	w := &world{t: t, store: memory.New(storetest.NewMap(), nil), verifier: verifiertest.New("crm", steps...), lines: &lines{}}
+	w.log = slog.New(slog.NewTextHandler(w.lines, &slog.HandlerOptions{Level: slog.LevelError}))
+	var err error
+	w.worker, err = promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},
+		&promotion.Options{Budget: -1, Logger: w.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// write puts one row that a model made up.
+func (w *world) write(object string, state memory.State) memory.ID {
+	w.t.Helper()
+	r, err := w.store.Put(w.t.Context(), memory.Draft{
+		Content: memory.Content{Subject: object, Predicate: "exists", Object: "yes", Cardinality: memory.CardinalityFunctional},
+		Origin:  memory.OriginModelDerived, State: state, Sensitivity: memory.SensitivityInternal, ValueConfidence: 0.5,
+		Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.ID
+}
+
+func (w *world) heat(reads map[memory.ID]float64) {
+	w.t.Helper()
+	if err := w.store.AddHeat(w.t.Context(), reads); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) state(id memory.ID) memory.State {
+	w.t.Helper()
+	rows, err := w.store.Get(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rows[0].State()
+}
+
+func (w *world) all(state memory.State, ids ...memory.ID) bool {
+	for _, id := range ids {
+		if w.state(id) != state {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) sweep(q promotion.Queue) int {
+	w.t.Helper()
+	n, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) quiet() {
+	w.t.Helper()
+	if got := w.lines.String(); got != "" {
+		w.t.Errorf("logged at level error:\n%s", got)
+	}
+}
+
+func stats(t *testing.T, q *asynqqueue.Queue) asynqqueue.Stats {
+	t.Helper()
+	s, err := q.Stats(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// checker is a function that is a Checker.
+type checker func(ctx context.Context, id memory.ID) (promotion.Result, error)
+
+func (f checker) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
+	return f(ctx, id)
+}
