@@ -82,7 +82,7 @@ func (l *ledger) snapshot() snapshot {
 	}
 	slices.Sort(up)
 	if l.unknown != "" {
-		s.lineage = gate.Unknown(l.unknown)
+		s.lineage = gate.Partial(l.unknown, s.direct, up) // what is known is judged all the same
 	} else {
 		s.lineage = gate.Known(s.direct, up)
 	}

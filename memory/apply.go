@@ -116,8 +116,10 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 
 	from := old.axisOf(t.To.axis())
 	reaffirm := t.To == AxisValue(TruthSupported) && from == t.To
+	// A user may reject what a tool contradicted already: that is more, and sticks.
+	again := t.Reject && from == t.To
 	authority := t.Authority
-	if reaffirm && !Legal(TruthUnverified, TruthSupported, authority) || !reaffirm && !Legal(from, t.To, authority) {
+	if reaffirm && !Legal(TruthUnverified, TruthSupported, authority) || !reaffirm && !again && !Legal(from, t.To, authority) {
 		return Head{}, &IllegalMoveError{Axis: t.To.axis(), From: from.String(), To: t.To.String(), Authority: authority}
 	}
 	if err := outranked(old, evidence, t); err != nil {

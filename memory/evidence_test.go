@@ -218,6 +218,16 @@ func TestARejectionAttachesToTheClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Run("it attaches in one move to what a tool contradicted before", func(t *testing.T) {
+		b := newBench(t)
+		id := b.put(modelDraft(berlin)).ID
+		b.mustMove(id, memory.TruthContradicted, memory.AuthorityProbe, contradicts(memory.RankTool, "tool:crm"))
+		before := b.head(id).Revision
+		reject(b, id)
+		if row := b.row(id); row.Rejection == nil || row.Truth != memory.TruthContradicted || row.Revision != before+1 {
+			t.Errorf("rejection %v, truth %s, revision %d after %d", row.Rejection, row.Truth, row.Revision, before)
+		}
+	})
 	b := newBench(t)
 	id := b.put(modelDraft(berlin)).ID
 	b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))

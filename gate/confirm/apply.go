@@ -65,7 +65,7 @@ func Apply(ctx context.Context, store Store, k *Keyring, s Signed) (Result, erro
 	case s.Object != "" && !row.Content.Typed():
 		return Result{}, refuse(ErrStatement, "object", "the row is no triple, so there is no object to correct")
 	}
-	head, err := move(ctx, store, &s, row)
+	head, err := move(ctx, store, &s)
 	if err != nil {
 		return Result{}, err
 	}
@@ -80,23 +80,12 @@ func Apply(ctx context.Context, store Store, k *Keyring, s Signed) (Result, erro
 
 // move makes the transition of the statement, compared and swapped on the fitness
 // version that was signed.
-func move(ctx context.Context, store Store, s *Signed, row *memory.Row) (memory.Head, error) {
+func move(ctx context.Context, store Store, s *Signed) (memory.Head, error) {
 	t := memory.Transition{Row: s.Row, Revision: s.Revision, To: memory.TruthSupported, Authority: memory.AuthorityUser,
 		Actor: s.Principal, Source: "confirm", Reason: s.Reason, Evidence: []memory.Evidence{s.evidence(memory.RelationSupports, store.Now())}}
 	if s.Verb != Confirm {
 		t.To, t.Reject = memory.TruthContradicted, true
 		t.Evidence[0].Relation = memory.RelationContradicts
-		if row.Truth == memory.TruthContradicted {
-			// A tool contradicted it; now a user does, which is more. The table of
-			// moves has no way from a value to itself.
-			again := t
-			again.To, again.Reject, again.Evidence = memory.TruthUnverified, false, nil
-			h, err := apply(ctx, store, again)
-			if err != nil {
-				return memory.Head{}, err
-			}
-			t.Revision = h.Revision
-		}
 	}
 	return apply(ctx, store, t)
 }
