@@ -41,8 +41,8 @@ var rooms = map[string]room{
 	"promotion/localredis": {foreign: []string{"github.com/redis/go-redis", "github.com/alicebob/miniredis"}},
 
 	"agent":           {own: []string{"memory", "memory/admission", "memory/recall", "gate"}, foreign: []string{"github.com/google/jsonschema-go"}},
-	"agent/langchain": {own: []string{"agent", "gate"}, foreign: []string{"github.com/tmc/langchaingo"}},
-	"agent/openai":    {own: []string{"agent", "gate"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
+	"agent/langchain": {own: []string{"agent"}, foreign: []string{"github.com/tmc/langchaingo"}},
+	"agent/openai":    {own: []string{"agent"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
 }
 
 // programs are the folders whose packages may import anything.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -478,5 +480,30 @@ func TestARunIsSafeForConcurrentUse(t *testing.T) {
 	}
 	if n := len(run.Lineage().Direct()); n != 2+8+8+1 {
 		t.Errorf("%d rows in the ledger", n)
+	}
+}
+
+func TestToolTextIsWhatTheModelGetsOfACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		res  agent.Result
+		err  error
+		want string
+	}{
+		"a JSON output stays as it is":     {agent.Result{Output: json.RawMessage(`{"a":1}`)}, nil, `{"a":1}`},
+		"a string output loses its quotes": {agent.Result{Output: json.RawMessage(`"done"`)}, nil, "done"},
+		"nothing is said to be nothing":    {agent.Result{Output: json.RawMessage(`null`)}, nil, "(empty)"},
+		"a block begins with NOT EXECUTED": {agent.Result{}, &gate.DeniedError{Decision: gate.Decision{Tool: "pay"}}, "NOT EXECUTED: pay was not run."},
+		"bad arguments can be mended":      {agent.Result{}, &gate.ArgumentError{Pointer: "/a", Rule: "schema", Text: "no"}, "NOT EXECUTED: the arguments are not valid"},
+		"a tool that failed says FAILED":   {agent.Result{}, fmt.Errorf("%w: pay: out of\n\x1b[31mmoney", agent.ErrTool), "FAILED: agent: tool failed: pay: out of [31mmoney"},
+		"any other error did not run it":   {agent.Result{}, agent.ErrNotBuilt, "NOT EXECUTED: agent: not built with New"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := agent.ToolText(c.res, c.err); !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %q, want %q…", got, c.want)
+			}
+		})
+	}
+	if got := agent.ToolText(agent.Result{}, errors.New(strings.Repeat("é", 5000))); len(got) > 2100 || !utf8.ValidString(got) {
+		t.Errorf("a long error became %d bytes", len(got))
 	}
 }

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/tmc/langchaingo/tools"
 
 	"github.com/hearsay-go/hearsay/agent"
-	"github.com/hearsay-go/hearsay/gate"
 )
 
 // ErrToolName: two tools have one name, as the framework sees it: it looks tools
@@ -84,22 +82,7 @@ func (t *tool) Description() string { return t.description }
 // Call asks the run to call the tool. Its error is always nil.
 func (t *tool) Call(ctx context.Context, input string) (string, error) {
 	res, err := t.run.Call(ctx, t.name, t.arguments(input))
-	var (
-		denied    *gate.DeniedError
-		arguments *gate.ArgumentError
-	)
-	switch {
-	case err == nil:
-		return output(res.Output), nil
-	case errors.As(err, &denied):
-		return denied.ToolText(), nil
-	case errors.As(err, &arguments):
-		return "NOT EXECUTED: the input is not valid: " + line(arguments.Error()) + "\nCorrect it and call again.", nil
-	case errors.Is(err, agent.ErrTool):
-		return "FAILED: " + line(err.Error()), nil
-	default:
-		return "NOT EXECUTED: " + line(err.Error()), nil
-	}
+	return agent.ToolText(res, err), nil
 }
 
 func (t *tool) arguments(input string) json.RawMessage {
@@ -112,38 +95,4 @@ func (t *tool) arguments(input string) json.RawMessage {
 		return json.RawMessage("!")
 	}
 	return b
-}
-
-// output is the text of a tool's output for the model, never empty.
-func output(b json.RawMessage) string {
-	text := strings.ToValidUTF8(string(b), string(unicode.ReplacementChar))
-	var s string
-	if json.Unmarshal(b, &s) == nil { // a string, or null
-		text = s
-	}
-	if strings.TrimSpace(text) == "" {
-		return "(empty)"
-	}
-	return text
-}
-
-// maxLine is the most bytes of an error that a model is shown.
-const maxLine = 2000
-
-// line puts an error's text on one short line of visible characters.
-func line(s string) string {
-	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))), " ")
-	if len(s) <= maxLine {
-		return s
-	}
-	cut := maxLine
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	api "github.com/sashabaranov/go-openai"
 
 	"github.com/hearsay-go/hearsay/agent"
-	"github.com/hearsay-go/hearsay/gate"
 )
 
 // ErrToolName: a tool's name cannot be sent; the API takes letters, digits, "_"
@@ -86,55 +82,5 @@ func Answer(ctx context.Context, run *agent.Run, calls []api.ToolCall) []api.Cha
 // call is the only line to a tool: Run.CallWithID, which asks the gate.
 func call(ctx context.Context, run *agent.Run, c api.ToolCall) string {
 	res, err := run.CallWithID(ctx, c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments))
-	var (
-		denied    *gate.DeniedError
-		arguments *gate.ArgumentError
-	)
-	switch {
-	case err == nil:
-		return output(res.Output)
-	case errors.As(err, &denied):
-		return denied.ToolText()
-	case errors.As(err, &arguments):
-		return "NOT EXECUTED: the arguments are not valid: " + line(arguments.Error()) + "\nCorrect them and call again."
-	case errors.Is(err, agent.ErrTool):
-		return "FAILED: " + line(err.Error())
-	default:
-		return "NOT EXECUTED: " + line(err.Error())
-	}
-}
-
-// output is the text of a tool's output. It is never empty: the library leaves
-// an empty content out of the message, and the API refuses that.
-func output(b json.RawMessage) string {
-	text := strings.ToValidUTF8(string(b), string(unicode.ReplacementChar))
-	var s string
-	if json.Unmarshal(b, &s) == nil { // a string, or null
-		text = s
-	}
-	if strings.TrimSpace(text) == "" {
-		return "(empty)"
-	}
-	return text
-}
-
-// maxLine is the most bytes of an error that a model is shown.
-const maxLine = 2000
-
-// line puts an error's text on one short line of visible characters.
-func line(s string) string {
-	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))), " ")
-	if len(s) <= maxLine {
-		return s
-	}
-	cut := maxLine
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return agent.ToolText(res, err)
 }
