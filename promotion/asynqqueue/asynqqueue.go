@@ -6,12 +6,14 @@
 //
 //	hearsay:{<tenant>}:waiting   sorted set   row id -> order (hottest first)
 //	hearsay:{<tenant>}:claimed   sorted set   row id -> end of its lease, ms
-//	hearsay:{<tenant>}:order     hash         row id -> order, while claimed
+//	hearsay:{<tenant>}:later     sorted set   row id -> when its verifier may be asked, ms
+//	hearsay:{<tenant>}:order     hash         row id -> order, while claimed or later
 //	asynq:{hearsay-<tenant>}:*                asynq's own keys
 //
 // A row that is claimed and not given back, because its worker died, returns when
-// its lease ends, within [Lease] and a pump. All of it can be wiped: the row store
-// says what is due, and a sweep fills it again.
+// its lease ends, within Options.Lease and a pump. A row whose verifier is down is set
+// aside until that may be asked again, and holds up no other. All of it can be
+// wiped: the row store says what is due, and a sweep fills it again.
 package asynqqueue
 
 import (
@@ -40,6 +42,8 @@ const (
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
 	rowsPerToken       = 64
+	reapPage           = 1000
+	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
 
@@ -70,6 +74,7 @@ type Queue struct {
 	waiting   string
 	claimed   string
 	order     string
+	later     string
 }
 
 // New returns a queue over a Redis client.
@@ -96,7 +101,8 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	// Hexadecimal, so that no tenant can name another's keys or break a hash tag.
 	tenant := hex.EncodeToString([]byte(q.opts.Tenant))
 	q.name, q.kind = "hearsay-"+tenant, "hearsay:check"
-	q.waiting, q.claimed, q.order = "hearsay:{"+tenant+"}:waiting", "hearsay:{"+tenant+"}:claimed", "hearsay:{"+tenant+"}:order"
+	prefix := "hearsay:{" + tenant + "}:"
+	q.waiting, q.claimed, q.order, q.later = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later"
 	return q
 }
 
@@ -116,7 +122,9 @@ func place(o promotion.Offer) float64 {
 var (
 	offerScript = redis.NewScript(`
 for i = 1, #ARGV, 2 do
-  if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
+  if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
+    redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
+  else
     redis.call('ZADD', KEYS[1], ARGV[i+1], ARGV[i])
   end
 end
@@ -129,30 +137,40 @@ redis.call('ZADD', KEYS[2], ARGV[1], top[1])
 redis.call('HSET', KEYS[3], top[1], top[2])
 return top[1]`)
 
-	// releaseScript gives a claim up if it is still the one made with this lease.
+	// releaseScript gives a claim up if it is still the one made with this lease:
+	// the row is done with, or waits again, or is set aside until a time.
 	releaseScript = redis.NewScript(`
 local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
+if ARGV[3] == 'later' then
+  redis.call('ZADD', KEYS[4], ARGV[4], ARGV[1])
+  return 1
+end
 local order = redis.call('HGET', KEYS[3], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 if ARGV[3] == 'back' then redis.call('ZADD', KEYS[1], order or '0', ARGV[1]) end
 return 1`)
 
 	reapScript = redis.NewScript(`
-local late = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'LIMIT', 0, 1000)
-for _, id in ipairs(late) do
-  redis.call('ZREM', KEYS[2], id)
-  redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
-  redis.call('HDEL', KEYS[3], id)
+local n = 0
+for _, from in ipairs({KEYS[2], KEYS[4]}) do
+  local late = redis.call('ZRANGEBYSCORE', from, '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+  for _, id in ipairs(late) do
+    redis.call('ZREM', from, id)
+    redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
+    redis.call('HDEL', KEYS[3], id)
+  end
+  n = math.max(n, #late)
 end
-return #late`)
+return n`)
 )
 
-func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order} }
+func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order, q.later} }
 
 // Offer puts rows into the waiting set, or moves them in it; rows that are being
-// checked stay with their worker. Then it wakes workers.
+// checked or set aside stay there, and take the new order when they come back.
+// Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 	const chunk = 500
 	for len(rows) > 0 {
@@ -182,25 +200,45 @@ func (q *Queue) claim(ctx context.Context) (id memory.ID, lease string, ok bool,
 	return memory.ID(v), lease, true, nil
 }
 
-func (q *Queue) release(ctx context.Context, id memory.ID, lease string, back bool) error {
-	what := "done"
-	if back {
-		what = "back"
-	}
-	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(id), lease, what).Err(); err != nil {
+// ending is what becomes of a claim.
+type ending string
+
+const (
+	done  ending = "done"
+	back  ending = "back"  // it waits again
+	later ending = "later" // it is set aside until a time
+)
+
+func (q *Queue) release(ctx context.Context, id memory.ID, lease string, e ending, at time.Time) error {
+	// Whole pumps, so that rows that come back together do so in their order.
+	slot := at.Add(pumpEvery - 1).Truncate(pumpEvery)
+	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(id), lease, string(e), slot.UnixMilli()).Err(); err != nil {
 		return fmt.Errorf("asynqqueue: release: %w", err)
 	}
 	return nil
 }
 
-// pump returns the claims of workers that died, and tops tokens up to what is
-// waiting, or to twice what this process can work on at a time.
+// pump returns the claims of workers that died and the rows whose time has come,
+// and tops tokens up to what is waiting, or to twice what this process can work on
+// at a time.
 func (q *Queue) pump(ctx context.Context) error {
-	if err := reapScript.Run(ctx, q.redis, q.keys(), strconv.FormatInt(time.Now().UnixMilli(), 10)).Err(); err != nil {
-		return fmt.Errorf("asynqqueue: reap: %w", err)
+	now := time.Now().UnixMilli()
+	for {
+		n, err := reapScript.Run(ctx, q.redis, q.keys(), now, reapPage).Int()
+		if err != nil {
+			return fmt.Errorf("asynqqueue: reap: %w", err)
+		}
+		if n < reapPage {
+			break
+		}
 	}
 	waiting, err := q.redis.ZCard(ctx, q.waiting).Result()
 	if err != nil {
+		return fmt.Errorf("asynqqueue: pump: %w", err)
+	}
+	// asynq's client says once in its life that the queue exists; a Redis that was
+	// wiped has forgotten it, and its tokens would not be counted.
+	if err := q.redis.SAdd(ctx, queuesKey, q.name).Err(); err != nil {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	info, err := q.info()
@@ -217,26 +255,14 @@ func (q *Queue) pump(ctx context.Context) error {
 	return nil
 }
 
-// downError sends a token back until a verifier may be up again. asynq does not
-// count it as a failure.
-type downError struct{ at time.Time }
-
-func (e *downError) Error() string {
-	return "asynqqueue: verifier down until " + e.at.Format(time.RFC3339)
-}
-
+// isFailure: a worker that lost its lease, or was told to end, did not fail.
 func isFailure(err error) bool {
-	var down *downError
-	return !errors.As(err, &down) && !errors.Is(err, asynq.ErrLeaseExpired)
+	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// retryDelay is the breaker's own delay, since asynq's count stays 0 for what is
-// no failure; a little jitter keeps tokens from coming back all at once.
-func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
-	var down *downError
-	if errors.As(err, &down) {
-		return max(time.Until(down.at), time.Second) + time.Duration(rand.Int64N(int64(500*time.Millisecond)))
-	}
+// retryDelay does not grow: asynq's count stays 0 for what is no failure. A
+// little jitter keeps tokens from coming back all at once.
+func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
@@ -271,27 +297,30 @@ func (q *Queue) Serve(ctx context.Context, c Checker) error {
 }
 
 // work spends one token: it checks the hottest rows, one after the other, until
-// nothing waits, the token has done its share, or a verifier is down.
+// nothing waits or the token has done its share. A verifier that is down is no
+// failure: its row is set aside, and the next one is taken (SR-7.6).
 func (q *Queue) work(ctx context.Context, c Checker) error {
 	for range rowsPerToken {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		id, lease, ok, err := q.claim(ctx)
 		if err != nil || !ok {
 			return err
 		}
 		res, err := c.Check(ctx, id)
-		back := err != nil || res.Status == promotion.Down || res.Status == promotion.Deferred
-		giveBack := context.WithoutCancel(ctx)
-		if relErr := q.release(giveBack, id, lease, back); relErr != nil {
-			return errors.Join(err, relErr) // the lease ends by itself
+		end := done
+		switch {
+		case err != nil && ctx.Err() != nil:
+			end = back
+		case err != nil: // a row that cannot be checked holds up no other either
+			end, res.RetryAt = later, time.Now().Add(q.opts.Lease)
+		case res.Status == promotion.Down, res.Status == promotion.Deferred:
+			end = later
 		}
-		if err != nil {
+		// If this fails, the lease ends by itself.
+		if err := errors.Join(err, q.release(context.WithoutCancel(ctx), id, lease, end, res.RetryAt)); err != nil {
 			return err
-		}
-		if back {
-			return &downError{at: res.RetryAt}
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 	return nil
@@ -301,9 +330,10 @@ func (q *Queue) work(ctx context.Context, c Checker) error {
 type Stats struct {
 	Waiting  int64 // rows that want a check
 	Claimed  int64 // rows being checked
+	Later    int64 // rows set aside: their verifier is down, or its budget is spent
 	Pending  int   // tokens
 	Active   int
-	Retry    int // tokens that wait for a verifier
+	Retry    int // tokens that failed, for the row store did
 	Archived int // tokens asynq gave up; no row is lost with them
 	Latency  time.Duration
 }
@@ -316,6 +346,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
 	if s.Claimed, err = q.redis.ZCard(ctx, q.claimed).Result(); err != nil {
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	}
+	if s.Later, err = q.redis.ZCard(ctx, q.later).Result(); err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
 	info, err := q.info()

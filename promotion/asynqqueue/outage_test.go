@@ -1,0 +1,201 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// downInSlots is down until the next half second, as a breaker is: at one moment
+// for all rows.
+func downInSlots() verifiertest.Step {
+	const slot = 500 * time.Millisecond
+	return func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+		end := time.Now().Truncate(slot).Add(slot)
+		return verifiertest.Down(time.Until(end))(ctx, s, row)
+	}
+}
+
+func TestAVerifierThatIsDownForManyCyclesIsTrafficAndNoFailure(t *testing.T) { // SR-7.6
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, downInSlots())
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
+		var ids []memory.ID
+		for i := range 5 {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnavailableAtWriteTime))
+		}
+		w.heat(map[memory.ID]float64{ids[3]: 500, ids[1]: 40, ids[4]: 3})
+		w.sweep(q)
+		serve(t, q, w.worker)
+		eventually(t, "every row was asked about three times", func() bool {
+			return leastAsked(w.verifier.Asked(), ids) >= 3
+		})
+
+		if !w.all(memory.StateUnavailableAtWriteTime, ids...) {
+			t.Error("an outage moved a row")
+		}
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		tokens, err := inspector.ListRetryTasks(q.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tokens {
+			if task.Retried != 0 {
+				t.Errorf("a retry was counted: %+v", task)
+			}
+		}
+		info, err := inspector.GetQueueInfo(q.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Archived != 0 || info.Failed != 0 || info.Size > 8 {
+			t.Errorf("%+v", info)
+		}
+		for _, id := range ids {
+			if log, err := w.store.History(t.Context(), id, false); err != nil || len(log) != 1 {
+				t.Errorf("the outage left a mark: %+v, %v", log, err)
+			}
+		}
+		w.quiet()
+
+		asked := len(w.verifier.Asked())
+		w.verifier.Set(verifiertest.Supports())
+		eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+		var order []memory.ID // of the answers; the last question of the outage may be among asked
+		for _, id := range w.verifier.Asked()[asked:] {
+			if !slices.Contains(order, id) {
+				order = append(order, id)
+			}
+		}
+		if hot := []memory.ID{ids[3], ids[1], ids[4]}; len(order) == 5 && !slices.Equal(order[:3], hot) {
+			t.Errorf("verified in the order %v, want first %v", order, hot)
+		}
+		w.quiet()
+	})
+}
+
+// leastAsked is how often the row that was asked about least was asked about.
+func leastAsked(asked, ids []memory.ID) int {
+	count := map[memory.ID]int{}
+	for _, id := range asked {
+		count[id]++
+	}
+	least := len(asked)
+	for _, id := range ids {
+		least = min(least, count[id])
+	}
+	return least
+}
+
+func TestI12AQueueThatWasWipedIsBuiltAgainFromTheStore(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Down(100*time.Millisecond))
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		var ids []memory.ID
+		for i := range 20 {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		serve(t, q, w.worker)
+		eventually(t, "somebody works", func() bool { return w.verifier.Calls() > 0 })
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.sweep(q); n != len(ids) {
+			t.Fatalf("a sweep offered %d of %d rows", n, len(ids))
+		}
+		w.verifier.Set(verifiertest.Supports())
+		eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+	})
+}
+
+// The hottest rows belong to a source that is down; the colder one does not wait
+// for it, and neither does one that is written later.
+func TestAVerifierThatIsDownHoldsUpNoRowOfAnother(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		down, up := verifiertest.New("down", verifiertest.Down(time.Hour)), verifiertest.New("up", verifiertest.Supports())
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{
+			{Name: "down", Verifier: down, Covers: func(c memory.Content) bool { return c.Subject != "cold" && c.Subject != "late" }},
+			{Name: "up", Verifier: up, Covers: func(c memory.Content) bool { return c.Subject == "cold" || c.Subject == "late" }},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		hot := map[memory.ID]float64{}
+		for i := range 10 {
+			hot[w.write(fmt.Sprint("hot", i), memory.StateUnverified)] = 100
+		}
+		cold := w.write("cold", memory.StateUnverified)
+		w.heat(hot)
+		w.sweep(q)
+		serve(t, q, worker)
+		eventually(t, "the colder row is verified", func() bool { return w.all(memory.StateVerified, cold) })
+		late := w.write("late", memory.StateUnverified)
+		w.sweep(q)
+		eventually(t, "the later row is verified", func() bool { return w.all(memory.StateVerified, late) })
+		if n := down.Calls(); n > len(hot) {
+			t.Errorf("the source that is down for an hour was asked %d times about %d rows", n, len(hot))
+		}
+	})
+}
+
+func TestAWipedQueueGetsNoMoreTokensThanBefore(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		for i := range 20 {
+			w.write(fmt.Sprint("row", i), memory.StateUnverified)
+		}
+		w.sweep(q)
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		w.sweep(q)
+		for range 20 {
+			if err := q.Pump(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tokens, err := client.LLen(t.Context(), "asynq:{"+q.Name()+"}:pending").Result()
+		if s := stats(t, q); tokens != 4 || s.Pending != 4 || err != nil {
+			t.Errorf("%d tokens, %+v, %v", tokens, s, err)
+		}
+	})
+}
+
+func TestARowThatCannotBeCheckedHoldsUpNoOther(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Lease: time.Second})
+		poison := w.write("poison", memory.StateUnverified)
+		w.heat(map[memory.ID]float64{poison: 1000})
+		var others []memory.ID
+		for i := range 5 {
+			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		tried := make(chan struct{}, 99)
+		serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+			if id == poison {
+				tried <- struct{}{}
+				return promotion.Result{}, memory.ErrStore
+			}
+			return w.worker.Check(ctx, id)
+		}))
+		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+		eventually(t, "it is tried again", func() bool { return len(tried) >= 2 })
+	})
+}
