@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -102,5 +103,41 @@ func TestNothingIsLeftUndone(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("nothing was looked at: %v", err)
+	}
+}
+
+// TestEveryReasonIsExplained holds docs/why-blocked.md to the codes of the gate.
+func TestEveryReasonIsExplained(t *testing.T) {
+	doc, err := os.ReadFile("docs/why-blocked.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := filepath.Glob("gate/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`Code += "([a-z_]+)"`)
+	codes := map[string]bool{}
+	for _, path := range sources {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			codes[m[1]] = true
+		}
+	}
+	if len(codes) < 10 {
+		t.Fatalf("found only %d reason codes", len(codes))
+	}
+	for code := range codes {
+		if !strings.Contains(string(doc), "\n## `"+code+"`") {
+			t.Errorf("docs/why-blocked.md has no heading for %s", code)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^## `([a-z_]+)`").FindAllStringSubmatch(string(doc), -1) {
+		if !codes[m[1]] {
+			t.Errorf("docs/why-blocked.md explains %s, which is no code", m[1])
+		}
 	}
 }
