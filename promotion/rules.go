@@ -41,6 +41,8 @@ type Move struct {
 // decides, confidence does not occur (SR-4.1, SR-4.4):
 //
 //   - support promotes, or reaffirms; the store judges whether it suffices (I-4);
+//   - support of a row that another source of the same or a higher rank says is
+//     wrong is kept: sources that disagree verify nothing (SR-7.14);
 //   - a contradiction of higher rank than what verified the row demotes it, and so
 //     does the very source that verified it (SR-2.5);
 //   - a contradiction of equal rank contests, one of lower rank is kept;
@@ -51,7 +53,7 @@ func Next(row memory.Row, v verifier.Verdict) Move {
 	}
 	switch v.Outcome {
 	case verifier.Supported:
-		return support(row)
+		return support(row, v.Evidence)
 	case verifier.Refuted:
 		return refute(row, v.Evidence)
 	case verifier.Unclear:
@@ -60,7 +62,7 @@ func Next(row memory.Row, v verifier.Verdict) Move {
 	return Move{Reason: "no verdict"}
 }
 
-func support(row memory.Row) Move {
+func support(row memory.Row, e memory.Evidence) Move {
 	switch {
 	case row.Rejection != nil:
 		return Move{Keep, true, "a user rejected the claim; dissent is reported"}
@@ -68,6 +70,8 @@ func support(row memory.Row) Move {
 		return Move{Keep, true, "the row was superseded"}
 	case row.Truth == memory.TruthSupported && row.Rank == memory.RankUser:
 		return Move{Keep, true, "a user verified the row; agreement is reported"}
+	case row.Truth != memory.TruthSupported && disputed(row, e):
+		return Move{Keep, true, "another source of the same or a higher rank says otherwise"}
 	}
 	return Move{Promote, true, "an independent source agrees"}
 }
@@ -99,4 +103,25 @@ func saidIt(row memory.Row, group string) bool {
 	return slices.ContainsFunc(row.Evidence, func(e memory.Evidence) bool {
 		return e.Relation == memory.RelationSupports && !e.Void && e.Group == group
 	})
+}
+
+// disputed reports whether the last word of another group, of the same rank as e
+// or a higher one, contradicts the row.
+func disputed(row memory.Row, e memory.Evidence) bool {
+	open := map[string]memory.Rank{}
+	for _, said := range row.Evidence {
+		switch {
+		case said.Void || said.Group == e.Group:
+		case said.Relation == memory.RelationContradicts:
+			open[said.Group] = said.Rank
+		case said.Relation == memory.RelationSupports:
+			delete(open, said.Group)
+		}
+	}
+	for _, rank := range open {
+		if rank >= e.Rank {
+			return true
+		}
+	}
+	return false
 }

@@ -89,18 +89,34 @@ func (s *Sweeper) Serve(ctx context.Context) error {
 	}
 }
 
-// offer completes due rows with their confidence. Rows that vanished are left out.
-func offer(ctx context.Context, store Store, rows []memory.Due) ([]Offer, error) {
-	out := make([]Offer, 0, len(rows))
-	for _, d := range rows {
-		r, err := store.Get(ctx, d.ID)
-		if errors.Is(err, memory.ErrNotFound) {
-			continue
-		}
+// offer completes due rows with their confidence, in one read unless one of them
+// vanished; those are left out.
+func offer(ctx context.Context, store Store, due []memory.Due) ([]Offer, error) {
+	if len(due) == 0 {
+		return nil, nil
+	}
+	ids := make([]memory.ID, len(due))
+	for i, d := range due {
+		ids[i] = d.ID
+	}
+	rows, err := store.Get(ctx, ids...)
+	switch {
+	case errors.Is(err, memory.ErrNotFound) && len(due) == 1:
+		return nil, nil
+	case errors.Is(err, memory.ErrNotFound):
+		half := len(due) / 2
+		left, err := offer(ctx, store, due[:half])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Offer{ID: d.ID, Heat: d.Heat, Confidence: r[0].ValueConfidence})
+		right, err := offer(ctx, store, due[half:])
+		return append(left, right...), err
+	case err != nil:
+		return nil, err
+	}
+	out := make([]Offer, len(due))
+	for i, d := range due {
+		out[i] = Offer{ID: d.ID, Heat: d.Heat, Confidence: rows[i].ValueConfidence}
 	}
 	return out, nil
 }
@@ -111,6 +127,7 @@ const (
 	maxHeated    = 10_000 // rows noted between two flushes; more are dropped, and cost order only
 	unparkEvery  = 10 * time.Minute
 	blockedReads = 100 // a blocked call is the hottest read there is
+	maxWeight    = 1e9
 )
 
 // Heater notes reads and passes them on in batches, off the tool-call path: to
@@ -137,7 +154,11 @@ func NewHeater(store Store, queue Queue, logger *slog.Logger) *Heater {
 }
 
 // ObserveReads notes that rows were read. It never blocks on I/O and never fails.
+// A weight that is not above 0 and finite counts nothing.
 func (h *Heater) ObserveReads(ids []memory.ID, weight float64) {
+	if !(weight > 0 && weight <= maxWeight) {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {

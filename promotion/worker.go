@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -39,19 +40,20 @@ type Status uint8
 
 // The statuses.
 const (
-	_        Status = iota
-	Promoted        // the row is verified, or verified again
-	Demoted         // the row lost the verified state, or was refuted
-	Kept            // evidence was kept; no state moved
-	Unclear         // nobody could tell
-	Down            // every source that could tell is down; the check comes back
-	Deferred        // the budget of this tick is spent
-	NotDue          // the last verdict still holds; nobody was asked
-	Parked          // nobody can be asked; a read brings the row back
-	Moved           // the row moved meanwhile, or is gone; nothing to do
+	_             Status = iota
+	Promoted             // the row is verified, or verified again
+	Demoted              // the row lost the verified state, or was refuted
+	Kept                 // evidence was kept; no state moved
+	Unclear              // nobody could tell
+	Down                 // a source that could tell is down; the check comes back
+	Deferred             // the budget of this tick is spent; the check comes back
+	NotDue               // the last verdicts still stand; nobody was asked
+	Parked               // nobody can be asked, or it was asked often enough; a read brings the row back
+	Moved                // the row moved meanwhile, or is gone; nothing to do
+	Misconfigured        // a source can never answer as configured: an alarm; the row is as it was
 )
 
-var statusNames = [...]string{"unset", "promoted", "demoted", "kept", "unclear", "down", "deferred", "not_due", "parked", "moved"}
+var statusNames = [...]string{"unset", "promoted", "demoted", "kept", "unclear", "down", "deferred", "not_due", "parked", "moved", "misconfigured"}
 
 // String returns the lower-case name.
 func (s Status) String() string {
@@ -74,17 +76,24 @@ const (
 	DefaultVerdictLifetime = time.Hour
 	DefaultBudget          = 50 // checks a tick (D-20)
 	DefaultTick            = 30 * time.Second
-	maxBackoff             = 7 * 24 * time.Hour
+)
+
+const (
+	maxBackoff = 7 * 24 * time.Hour
+	maxTries   = 10      // answers that moved nothing, before the row is parked (D-19)
+	maxAnswers = 100_000 // remembered; beyond, all are forgotten, which costs questions only
 )
 
 // Options of a [Worker]. Every zero field has a usable default.
 type Options struct {
 	Name string // of the worker in the audit; "" = "worker"
-	// VerdictLifetime is how long an answer that moved nothing stands: the row is
-	// not asked about again before, however often it is read. It doubles with each
-	// such answer, up to a week. 0 = one hour.
+	// VerdictLifetime is how long an answer stands: a source is not asked about the
+	// same row again before, however often the row is read. If nothing moved, the
+	// next check waits twice as long, and so on, up to a week; after ten such checks
+	// the row is parked until it is read (D-19, X-16). 0 = one hour.
 	VerdictLifetime time.Duration
-	// Budget is how many calls one verifier gets a tick; 0 = 50, negative = no limit.
+	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
+	// limit. What an open breaker refuses is no question.
 	Budget int
 	Tick   time.Duration // 0 = 30 s
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
@@ -93,15 +102,24 @@ type Options struct {
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
-// check is safe to repeat and to overlap.
+// check is safe to repeat and to overlap. Wrap its verifiers with
+// [verifier.WithBreaker], which bounds how long a question lasts.
 type Worker struct {
 	store   Store
 	sources []Source
 	opts    Options
 
-	mu    sync.Mutex
-	tick  time.Time
-	spent map[string]int
+	mu       sync.Mutex
+	tick     time.Time
+	spent    map[string]int
+	answered map[answer]time.Time // until when an answer stands, by the store's clock
+	said     map[string]time.Time // when a line was last logged
+}
+
+// answer names what one source said of one row.
+type answer struct {
+	row    memory.ID
+	source string
 }
 
 // NewWorker returns a worker that asks these sources.
@@ -109,7 +127,8 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if store == nil {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
-	w := &Worker{store: store, sources: slices.Clone(sources), spent: map[string]int{}}
+	w := &Worker{store: store, sources: slices.Clone(sources), spent: map[string]int{},
+		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -169,60 +188,129 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	row := rows[0]
-	var (
-		res      Result
-		covered  bool
-		answered bool
-		kept     bool
-	)
+	var round round
+	res, err := w.ask(ctx, rows[0], &round)
+	if err != nil || res.Status == Promoted || res.Status == Demoted || res.Status == Moved {
+		return res, err
+	}
+	if round.answered {
+		if err := w.resolveOutage(ctx, rows[0]); err != nil {
+			return res, err
+		}
+	}
+	switch {
+	case !round.covered:
+		res.Status = Parked
+		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, "no verifier covers this claim")
+	case !res.RetryAt.IsZero():
+		return res, nil // down or deferred: the row stays due, as it is
+	case !round.answered && !round.until.IsZero():
+		// Brought back before the verdicts ended, by a read or a demotion.
+		res.Status = NotDue
+		return res, w.comeBack(ctx, mark, round.until, mark.Tries, "the verdicts still stand")
+	case !round.answered:
+		res.Status = Unclear
+		if round.alarm {
+			res.Status = Misconfigured
+		}
+		return res, w.comeBack(ctx, mark, w.store.Now().Add(w.opts.VerdictLifetime), mark.Tries, "no verifier could be used")
+	}
+	res.Status = Unclear
+	if round.kept {
+		res.Status = Kept
+	}
+	if mark.Tries+1 >= maxTries {
+		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries+1, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries+1))
+	}
+	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
+}
+
+// round is what is learned while the sources are asked about one row.
+type round struct {
+	covered  bool      // somebody can be asked
+	answered bool      // somebody answered now
+	kept     bool      // evidence was kept
+	alarm    bool      // somebody can never answer
+	until    time.Time // when the first verdict ends that still stands
+}
+
+// ask asks one source after the other, in order of rank, until one decides.
+func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, error) {
+	var res Result
 	for _, s := range w.sources {
 		if s.Covers != nil && !s.Covers(row.Content) {
 			continue
 		}
-		covered = true
+		r.covered = true
+		if until, stands := w.stands(answer{row.ID, s.Name}); stands {
+			if r.until.IsZero() || until.Before(r.until) {
+				r.until = until
+			}
+			continue
+		}
 		if !w.spend(s.Name) {
 			res.wait(Deferred, w.nextTick())
 			continue
 		}
-		res.Calls++
 		v, err := s.Verifier.Verify(ctx, row)
+		if errors.Is(err, verifier.ErrOpen) || errors.Is(err, verifier.ErrBusy) {
+			w.refund(s.Name) // nobody was asked
+		} else {
+			res.Calls++
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return res, ctx.Err()
 			}
-			w.fault(ctx, &res, s.Name, id, err)
+			if w.fault(ctx, &res, s.Name, row.ID, err) {
+				r.alarm = true
+				w.remember(answer{row.ID, s.Name}) // asking again changes nothing
+			}
 			continue
 		}
 		move := Next(row, v)
-		answered = answered || move.Answered
 		status, err := w.apply(ctx, row, v, move)
-		switch {
-		case err != nil:
+		if err != nil {
 			return res, err
-		case status == Promoted, status == Demoted, status == Moved:
-			res.Status = status
+		}
+		if status == Moved { // the answer did not count: it is asked for again
+			res.Status, res.RetryAt = Moved, time.Time{}
 			return res, nil
-		case status == Kept:
-			kept = true
+		}
+		if move.Answered {
+			r.answered = true
+			w.remember(answer{row.ID, s.Name})
+		}
+		switch status {
+		case Promoted, Demoted:
+			res.Status, res.RetryAt = status, time.Time{}
+			return res, nil
+		case Kept:
+			r.kept = true
 		}
 	}
-	switch {
-	case !covered:
-		res.Status = Parked
-		return res, w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, "no verifier covers this claim")
-	case answered:
-		res.Status = Unclear
-		if kept {
-			res.Status = Kept
+	return res, nil
+}
+
+func (w *Worker) stands(a answer) (until time.Time, ok bool) {
+	now := w.store.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	until, ok = w.answered[a]
+	return until, ok && until.After(now)
+}
+
+func (w *Worker) remember(a answer) {
+	now := w.store.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.answered) >= maxAnswers {
+		maps.DeleteFunc(w.answered, func(_ answer, until time.Time) bool { return !until.After(now) })
+		if len(w.answered) >= maxAnswers {
+			clear(w.answered)
 		}
-		return res, w.later(ctx, row, mark)
-	case res.Status == 0:
-		// Misconfigured all round: somebody was alarmed. Come back later.
-		res.Status = Unclear
-		return res, w.later(ctx, row, mark)
 	}
-	return res, nil // down or deferred: the row stays due, as it is
+	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
 // wait notes that the check has to come back, at the earliest time any source can.
@@ -235,19 +323,38 @@ func (r *Result) wait(s Status, at time.Time) {
 	}
 }
 
-// fault tells a verifier that is down from one that is misconfigured.
-func (w *Worker) fault(ctx context.Context, res *Result, source string, id memory.ID, err error) {
-	if errors.Is(err, verifier.ErrUnavailable) {
+// fault tells a verifier that is misconfigured, which is an alarm, from one that
+// is down, which is traffic (SR-7.8). What is of neither class is taken for down:
+// it says nothing of the claim, and asking again may help.
+func (w *Worker) fault(ctx context.Context, res *Result, source string, id memory.ID, err error) (alarm bool) {
+	level, text := slog.LevelInfo, "verifier is down"
+	if alarm = errors.Is(err, verifier.ErrMisconfigured); alarm {
+		level, text = slog.LevelError, "verifier cannot be used"
+	} else {
 		at := time.Now().Add(time.Second)
 		var down *verifier.UnavailableError
 		if errors.As(err, &down) && down.RetryAfter > 0 {
 			at = time.Now().Add(down.RetryAfter)
 		}
 		res.wait(Down, at)
-		w.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "verifier is down", slog.String("verifier", source), slog.String("row", string(id)), slog.Time("retry_at", at))
-		return
 	}
-	w.opts.Logger.LogAttrs(ctx, slog.LevelError, "verifier cannot be used", slog.String("verifier", source), slog.String("row", string(id)), slog.Any("error", err))
+	if !w.first(text + source) {
+		level = slog.LevelDebug
+	}
+	w.opts.Logger.LogAttrs(ctx, level, text, slog.String("verifier", source), slog.String("row", string(id)), slog.Any("error", err))
+	return alarm
+}
+
+// first reports whether a line is the first of its kind in this tick: an outage
+// is said once, not for every row that waits for its end.
+func (w *Worker) first(line string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.said[line]) < w.opts.Tick {
+		return false
+	}
+	w.said[line] = time.Now()
+	return true
 }
 
 // apply makes a move. Kept is the answer of every rule that says "not this time".
@@ -287,18 +394,41 @@ func (w *Worker) keep(ctx context.Context, id memory.ID, reason string, e memory
 	return err
 }
 
-// later ends an outage that was recorded at the write, and says when the row may
-// be asked about again.
-func (w *Worker) later(ctx context.Context, row memory.Row, mark memory.Due) error {
-	if row.Outage == memory.OutageRecorded {
+// resolveOutage ends the outage that was recorded at the write: somebody answered
+// (SR-2.4). Evidence kept meanwhile may have moved the row on; then it looks again.
+func (w *Worker) resolveOutage(ctx context.Context, row memory.Row) error {
+	for row.Outage == memory.OutageRecorded {
 		_, err := w.store.Apply(ctx, memory.Transition{Row: row.ID, Revision: row.Revision, To: memory.OutageResolved,
 			Authority: memory.AuthorityProbe, Actor: w.opts.Name, Source: "verifier", Reason: "the verifier answers again"})
-		if err != nil && !errors.Is(err, memory.ErrConflict) {
+		if !errors.Is(err, memory.ErrConflict) {
 			return err
 		}
+		rows, err := w.store.Get(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		row = rows[0]
 	}
-	wait := min(w.opts.VerdictLifetime<<min(mark.Tries, 12), maxBackoff)
-	return w.store.Reschedule(ctx, row.ID, w.store.Now().Add(wait), mark.Tries+1, "asked, and nothing moved")
+	return nil
+}
+
+// comeBack says when the row wants its next check, unless somebody re-marked it
+// while it was being checked.
+func (w *Worker) comeBack(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error {
+	now, ok, err := w.store.DueMark(ctx, mark.ID)
+	if err != nil || !ok || !now.At.Equal(mark.At) || now.Reason != mark.Reason {
+		return err
+	}
+	return w.store.Reschedule(ctx, mark.ID, at, tries, reason)
+}
+
+// backoff is how long to wait after so many checks that moved nothing.
+func (w *Worker) backoff(tries int) time.Duration {
+	wait, limit := w.opts.VerdictLifetime, max(w.opts.VerdictLifetime, maxBackoff)
+	for ; tries > 0 && wait < limit; tries-- {
+		wait = min(2*wait, limit)
+	}
+	return wait
 }
 
 // spend takes one call from a verifier's budget of this tick.
@@ -317,6 +447,14 @@ func (w *Worker) spend(source string) bool {
 	}
 	w.spent[source]++
 	return true
+}
+
+func (w *Worker) refund(source string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.spent[source] > 0 {
+		w.spent[source]--
+	}
 }
 
 func (w *Worker) nextTick() time.Time {
