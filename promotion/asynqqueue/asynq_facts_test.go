@@ -1,0 +1,137 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+)
+
+// What this package relies on of asynq v0.26. If an update breaks one of these,
+// the queue has to be thought about again.
+
+var errDown = errors.New("down")
+
+// asynqOn runs asynq on a miniredis of its own until the test ends.
+func asynqOn(t *testing.T, c asynq.Config, h asynq.Handler) (*asynq.Client, *asynq.Inspector) {
+	t.Helper()
+	t.Parallel()
+	client := open(t, localredis.InProcess)
+	c.Concurrency, c.Queues, c.LogLevel = 4, map[string]int{"facts": 1}, asynq.FatalLevel
+	c.TaskCheckInterval, c.DelayedTaskCheckInterval, c.ShutdownTimeout = 10*time.Millisecond, 50*time.Millisecond, time.Second
+	server := asynq.NewServerFromRedisClient(client, c)
+	if err := server.Start(h); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return asynq.NewClientFromRedisClient(client), asynq.NewInspectorFromRedisClient(client)
+}
+
+func enqueue(t *testing.T, c *asynq.Client, kind string, opts ...asynq.Option) *asynq.TaskInfo {
+	t.Helper()
+	info, err := c.EnqueueContext(t.Context(), asynq.NewTask(kind, nil), append(opts, asynq.Queue("facts"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestAsynqCountsNoRetryForWhatIsNoFailureAndItsDelayNeverGrows(t *testing.T) {
+	var runs, grew atomic.Int32
+	counts := make(chan int, 99)
+	client, inspector := asynqOn(t, asynq.Config{
+		IsFailure: func(err error) bool { return !errors.Is(err, errDown) },
+		RetryDelayFunc: func(n int, _ error, _ *asynq.Task) time.Duration {
+			if n != 0 {
+				grew.Add(1)
+			}
+			return 0
+		},
+	}, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		n, _ := asynq.GetRetryCount(ctx)
+		counts <- n
+		if runs.Add(1) <= 4 {
+			return errDown
+		}
+		return nil
+	}))
+	enqueue(t, client, "check", asynq.MaxRetry(1)) // fewer retries than there are outages
+	eventually(t, "it is done", func() bool { return runs.Load() == 5 })
+	for range 5 {
+		if n := <-counts; n != 0 {
+			t.Errorf("a retry was counted: %d", n)
+		}
+	}
+	info, err := inspector.GetQueueInfo("facts")
+	if err != nil || info.Archived != 0 || info.Failed != 0 || grew.Load() != 0 {
+		t.Errorf("%+v, %v, n grew %d times", info, err, grew.Load())
+	}
+}
+
+func TestAsynqArchivesATaskWithoutRetriesAtOnceThoughNothingFailed(t *testing.T) {
+	client, inspector := asynqOn(t, asynq.Config{IsFailure: func(error) bool { return false }},
+		asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errDown }))
+	enqueue(t, client, "check", asynq.MaxRetry(0))
+	eventually(t, "it is archived", func() bool {
+		info, err := inspector.GetQueueInfo("facts")
+		return err == nil && info.Archived == 1
+	})
+}
+
+func TestAsynqKeepsATaskIDTakenWhileTheOldTaskIsArchived(t *testing.T) {
+	client, inspector := asynqOn(t, asynq.Config{}, asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return asynq.SkipRetry }))
+	enqueue(t, client, "check", asynq.TaskID("row"))
+	eventually(t, "it is archived", func() bool {
+		info, err := inspector.GetTaskInfo("facts", "row")
+		return err == nil && info.State == asynq.TaskStateArchived
+	})
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("check", nil), asynq.Queue("facts"), asynq.TaskID("row")); !errors.Is(err, asynq.ErrTaskIDConflict) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAsynqsMuxMatchesByPrefix(t *testing.T) {
+	mux := asynq.NewServeMux()
+	handled := false
+	mux.HandleFunc("hearsay:check", func(context.Context, *asynq.Task) error { handled = true; return nil })
+	if err := mux.ProcessTask(t.Context(), asynq.NewTask("hearsay:check_everything", nil)); err != nil || !handled {
+		t.Errorf("it matches exactly now: %v", err)
+	}
+}
+
+func TestAsynqRunsAHandlerThatOutlivesItsTimeoutTwiceAtOnce(t *testing.T) {
+	var running atomic.Int32
+	release, ended := make(chan struct{}), make(chan struct{}, 9)
+	client, _ := asynqOn(t, asynq.Config{RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
+		asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+			running.Add(1)
+			<-release // deaf to its context
+			ended <- struct{}{}
+			return nil
+		}))
+	enqueue(t, client, "check", asynq.Timeout(time.Second), asynq.MaxRetry(5))
+	eventually(t, "it runs twice", func() bool { return running.Load() == 2 })
+	close(release)
+	<-ended
+	<-ended
+}
+
+func TestAsynqsClientSaysOnceInItsLifeThatAQueueExists(t *testing.T) {
+	t.Parallel()
+	r := open(t, localredis.InProcess)
+	client := asynq.NewClientFromRedisClient(r)
+	enqueue(t, client, "check")
+	if err := r.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, client, "check")
+	// The error is none that errors.Is knows, so the queue asks for the names.
+	if _, err := asynq.NewInspectorFromRedisClient(r).GetQueueInfo("facts"); err == nil || errors.Is(err, asynq.ErrQueueNotFound) {
+		t.Errorf("the queue is known, or the error is: %v", err)
+	}
+}
