@@ -234,11 +234,11 @@ func inLexicon(w string) bool {
 				lexicon[k] = true
 			}
 		}
-		for k := range participles {
-			lexicon[k] = true
+		for k, verb := range participles {
+			lexicon[k], lexicon[verb.base], lexicon[verb.third], lexicon[verb.past] = true, true, true, true
 		}
 		for _, line := range allShapes {
-			for _, e := range line.pattern {
+			for _, e := range slices.Concat(line.pattern, line.out) {
 				lexicon[e.lit] = true
 			}
 		}
