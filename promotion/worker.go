@@ -286,7 +286,18 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			res.Status, res.RetryAt = status, time.Time{}
 			return res, nil
 		case Kept:
+			// What was kept is heard beside the next answer, and may have moved the
+			// version that the answer is held against.
 			r.kept = true
+			now, err := w.store.Get(ctx, row.ID)
+			if err != nil {
+				return res, err
+			}
+			if now[0].Truth != row.Truth {
+				res.Status, res.RetryAt = Moved, time.Time{}
+				return res, nil
+			}
+			row = now[0]
 		}
 	}
 	return res, nil

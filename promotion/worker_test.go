@@ -1,0 +1,311 @@
+package promotion_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// said writes a claim that a user with authority made, verified.
+func (w *world) said(subject, object string) memory.ID {
+	return w.claim(subject, object, func(d *memory.Draft) {
+		d.Origin, d.State, d.Asserter = memory.OriginUserAsserted, memory.StateVerified, memory.Asserter{Principal: subject}
+		d.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + subject, Verifier: "statement",
+			Group: d.Asserter.Group(), Anchor: memory.Anchor{URI: "statement:1"}, At: w.clock()}}
+	})
+}
+
+func TestAUsersWordIsTerminalForAVerifier(t *testing.T) { // SR-7.5
+	w := newWorld(t)
+	id := w.said("ana", "Oslo")
+	for _, rank := range []memory.Rank{memory.RankSecondModel, memory.RankTool, memory.RankPrimarySource} {
+		crm := ranked("crm-"+rank.String(), rank, verifiertest.Refutes("Rome"))
+		worker := w.worker(nil, source(crm))
+		w.pass(40 * 24 * time.Hour) // due again
+		r := w.check(worker, id)
+		w.want(id, memory.StateVerified, r, promotion.Kept)
+		if crm.Calls() != 1 || w.row(id).Rank != memory.RankUser {
+			t.Errorf("asked %d times; rank %s", crm.Calls(), w.row(id).Rank)
+		}
+	}
+	for _, e := range w.moves(id) {
+		if e.Kind == memory.EntryTransition {
+			t.Errorf("the row moved: %+v", e)
+		}
+	}
+	if n := len(w.row(id).Evidence); n != 4 {
+		t.Errorf("dissent is reported: %d pieces of evidence", n)
+	}
+}
+
+func TestAUsersRejectionIsTerminalForAVerifier(t *testing.T) { // SR-7.5, SR-7.11
+	w := newWorld(t)
+	id := w.claim("ana", "Oslo", nil)
+	if _, err := w.store.Apply(w.ctx, memory.Transition{Row: id, Revision: 1, To: memory.TruthContradicted, Authority: memory.AuthorityUser,
+		Actor: "ana", Source: "user:ana", Reason: "I moved", Reject: true}); err != nil {
+		t.Fatal(err)
+	}
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	r := w.check(w.worker(nil, source(crm)), id)
+	w.want(id, memory.StateUnverified, r, promotion.Kept)
+	if crm.Calls() != 1 || len(w.row(id).Evidence) != 1 {
+		t.Errorf("agreement is reported: %d calls, %+v", crm.Calls(), w.row(id).Evidence)
+	}
+}
+
+func TestRankSettlesWhatTwoSourcesSay(t *testing.T) { // SR-4.7, SR-2.5, X-5
+	for _, c := range []struct {
+		name   string
+		rank   memory.Rank
+		status promotion.Status
+		state  memory.State
+		flag   memory.Flags
+	}{
+		{"a source of lower rank is kept", memory.RankSecondModel, promotion.Kept, memory.StateVerified, 0},
+		{"a source of equal rank contests", memory.RankTool, promotion.Kept, memory.StateVerified, memory.FlagContested},
+		{"a source of higher rank demotes", memory.RankPrimarySource, promotion.Demoted, memory.StateUnverified, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.claim("acme", "Oslo", nil)
+			w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id)
+			w.pass(31 * 24 * time.Hour)
+			r := w.check(w.worker(nil, source(ranked("other", c.rank, verifiertest.Refutes("Rome")))), id)
+			w.want(id, c.state, r, c.status)
+			if row := w.row(id); row.Flags&memory.FlagContested != c.flag || len(row.Evidence) != 2 {
+				t.Errorf("flags %v, evidence %+v", row.Flags, row.Evidence)
+			}
+			if c.status == promotion.Demoted && w.mark(id).At.After(w.clock()) {
+				t.Error("a demoted row is due at once")
+			}
+		})
+	}
+	t.Run("the source that verified a row takes its word back", func(t *testing.T) {
+		w := newWorld(t)
+		id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Supports(), verifiertest.Refutes("Rome"))
+		worker := w.worker(nil, source(crm))
+		w.check(worker, id)
+		w.pass(31 * 24 * time.Hour)
+		w.want(id, memory.StateUnverified, w.check(worker, id), promotion.Demoted)
+	})
+	t.Run("a verifier that is down lets a stronger or weaker one answer", func(t *testing.T) {
+		w := newWorld(t)
+		id := w.claim("acme", "Oslo", nil)
+		strong, weak := ranked("strong", memory.RankPrimarySource, verifiertest.Down(0)), ranked("weak", memory.RankTool, verifiertest.Supports())
+		w.want(id, memory.StateVerified, w.check(w.worker(nil, source(weak), source(strong)), id), promotion.Promoted)
+		if strong.Calls() != 1 || weak.Calls() != 1 {
+			t.Error("sources are asked in order of rank")
+		}
+	})
+}
+
+func TestAVerifierThatIsDownLeavesTheRowAsItIs(t *testing.T) { // SR-7.6
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", func(d *memory.Draft) { d.State = memory.StateUnavailableAtWriteTime })
+	before := w.mark(id)
+	for range 5 {
+		r := w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Down(time.Minute)))), id)
+		w.want(id, memory.StateUnavailableAtWriteTime, r, promotion.Down)
+		if in := time.Until(r.RetryAt); in < 50*time.Second || in > time.Minute {
+			t.Errorf("comes back in %s", in)
+		}
+	}
+	if after := w.mark(id); after != before || len(w.moves(id)) != 0 {
+		t.Errorf("the outage left a mark: %+v, %+v", after, w.moves(id))
+	}
+}
+
+func TestAnAnswerEndsTheOutageOfTheWrite(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		step   verifiertest.Step
+		rank   memory.Rank
+		state  memory.State
+		status promotion.Status
+	}{
+		{"support verifies the row", verifiertest.Supports(), memory.RankTool, memory.StateVerified, promotion.Promoted},
+		{"an unclear answer makes it unverified", verifiertest.Unclear(), memory.RankTool, memory.StateUnverified, promotion.Unclear},
+		{"support that does not suffice makes it unverified", verifiertest.Supports(), memory.RankSecondModel, memory.StateUnverified, promotion.Kept},
+		{"a refutation makes it unverified", verifiertest.Refutes("Rome"), memory.RankTool, memory.StateUnverified, promotion.Demoted},
+		{"a wrong key is no answer", verifiertest.Misconfigured(), memory.RankTool, memory.StateUnavailableAtWriteTime, promotion.Misconfigured},
+		{"a malformed verdict is no answer", verifiertest.Malformed(), memory.RankTool, memory.StateUnavailableAtWriteTime, promotion.Unclear},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.claim("acme", "Oslo", func(d *memory.Draft) { d.State = memory.StateUnavailableAtWriteTime })
+			r := w.check(w.worker(nil, source(ranked("crm", c.rank, c.step))), id)
+			w.want(id, c.state, r, c.status)
+		})
+	}
+	t.Run("an answer that a rival contests makes it unverified", func(t *testing.T) {
+		w := newWorld(t)
+		w.said("ana", "Oslo")
+		id := w.claim("ana", "Rome", func(d *memory.Draft) { d.State = memory.StateUnavailableAtWriteTime })
+		r := w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id)
+		w.want(id, memory.StateUnverified, r, promotion.Kept)
+	})
+}
+
+// The first source's word moves the row's version without verifying it; the
+// second is heard none the less, and the row is not asked about again at once.
+func TestAnAnswerThatOnlyMarksTheRowDoesNotMakeTheNextOneStale(t *testing.T) {
+	w := newWorld(t)
+	w.said("ana", "Oslo")
+	id := w.claim("ana", "Rome", nil)
+	first, second := ranked("doc", memory.RankPrimarySource, verifiertest.Supports()), verifiertest.New("crm", verifiertest.Supports())
+	worker := w.worker(nil, source(first), source(second))
+	r := w.check(worker, id)
+	w.want(id, memory.StateUnverified, r, promotion.Kept)
+	if r := w.check(worker, id); r.Status != promotion.NotDue || first.Calls() != 1 || second.Calls() != 1 {
+		t.Errorf("%s after %d and %d calls", r.Status, first.Calls(), second.Calls())
+	}
+}
+
+func TestARowThatNobodyCoversIsParkedAndAReadBringsItBack(t *testing.T) {
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	none := w.worker(nil, promotion.Source{Name: "crm", Verifier: verifiertest.New("crm"), Covers: func(memory.Content) bool { return false }})
+	w.want(id, memory.StateUnverified, w.check(none, id), promotion.Parked)
+	if m := w.mark(id); !m.At.IsZero() || m.Reason == "" {
+		t.Fatalf("not parked, or without a reason: %+v", m)
+	}
+	if r := w.check(none, id); r.Status != promotion.NotDue {
+		t.Errorf("a parked row is not asked about: %s", r.Status)
+	}
+	q := &offers{}
+	heater := promotion.NewHeater(w.store, q, nil)
+	heater.ObserveReads([]memory.ID{id}, 1)
+	if err := heater.Flush(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if q.n != 1 || w.mark(id).At.IsZero() {
+		t.Fatalf("the read did not bring it back: %+v", q.rows)
+	}
+	w.want(id, memory.StateVerified, w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id), promotion.Promoted)
+}
+
+// The audited loop read one made-up row 808 times.
+func TestARowIsAskedAboutOnceAVerdictLifetimeHoweverOftenItIsRead(t *testing.T) {
+	w := newWorld(t)
+	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Unclear())
+	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour, Budget: -1}, source(crm))
+	q := &offers{}
+	heater := promotion.NewHeater(w.store, q, nil)
+	read := func(n int) {
+		t.Helper()
+		for range n {
+			heater.ObserveReads([]memory.ID{id}, 1)
+			if err := heater.Flush(w.ctx); err != nil {
+				t.Fatal(err)
+			}
+			w.check(worker, id)
+		}
+	}
+	read(808)
+	if crm.Calls() != 1 {
+		t.Fatalf("808 reads bought %d calls", crm.Calls())
+	}
+	// Each answer that moves nothing stands twice as long, up to a week.
+	for i, hours := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 168} {
+		w.pass(hours*time.Hour - time.Second)
+		read(3)
+		if crm.Calls() != i+1 {
+			t.Fatalf("asked early, in lifetime %d", i)
+		}
+		w.pass(time.Second)
+		read(3)
+		if crm.Calls() != i+2 {
+			t.Fatalf("lifetime %d: %d calls", i, crm.Calls())
+		}
+	}
+	// Ten times, and nothing moved: it is parked, and reads bring it back, but not
+	// before the last answer ends.
+	w.pass(time.Hour - time.Second)
+	read(808)
+	if crm.Calls() != 10 {
+		t.Fatalf("asked before the last verdict ended: %d calls", crm.Calls())
+	}
+	w.pass(time.Second)
+	read(808)
+	if crm.Calls() != 11 {
+		t.Fatalf("%d calls", crm.Calls())
+	}
+	if row, heat := w.row(id), w.mark(id).Heat; heat <= 0 || row.State() != memory.StateUnverified {
+		t.Errorf("heat %v, %s", heat, row.State())
+	}
+}
+
+func TestALongVerdictLifetimeIsKept(t *testing.T) {
+	w := newWorld(t)
+	const month = 31 * 24 * time.Hour
+	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Unclear())
+	worker := w.worker(&promotion.Options{VerdictLifetime: month, Budget: -1}, source(crm))
+	for i := range 10 {
+		w.check(worker, id)
+		if crm.Calls() != i+1 {
+			t.Fatalf("%d calls", crm.Calls())
+		}
+		w.pass(month - time.Second)
+		w.check(worker, id)
+		w.pass(time.Second)
+	}
+}
+
+// A sweep, a read and the user meet on one row: each saw the same version of it.
+func TestI6ThreeTriggersOnOneRowGiveOneTransitionAndOneAuditEntry(t *testing.T) { // SR-7.10
+	for range 200 {
+		w := newWorld(t)
+		id := w.claim("ana", "Oslo", nil)
+		var met, ended sync.WaitGroup
+		met.Add(3)
+		won := make(chan string, 3)
+		crm := verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			met.Done()
+			met.Wait()
+			return verifiertest.Supports()(ctx, s, row)
+		})
+		for _, trigger := range []string{"sweep", "read"} {
+			worker := w.worker(&promotion.Options{Name: trigger}, source(crm))
+			ended.Go(func() {
+				r, err := worker.Check(w.ctx, id)
+				switch {
+				case err != nil:
+					t.Error(err)
+				case r.Status == promotion.Promoted:
+					won <- trigger
+				case r.Status != promotion.Moved:
+					t.Errorf("the %s ended %s", trigger, r.Status)
+				}
+			})
+		}
+		ended.Go(func() {
+			met.Done()
+			met.Wait()
+			_, err := w.store.Apply(w.ctx, memory.Transition{Row: id, Revision: 1, To: memory.TruthSupported, Authority: memory.AuthorityUser, Actor: "ana",
+				Source: "user:ana", Reason: "yes", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:ana",
+					Verifier: "statement", Group: "user:ana", Anchor: memory.Anchor{URI: "statement:1"}, At: w.clock()}}})
+			switch {
+			case err == nil:
+				won <- "ana"
+			case !errors.Is(err, memory.ErrConflict):
+				t.Error(err)
+			}
+		})
+		ended.Wait()
+		close(won)
+		moves := w.moves(id)
+		if len(won) != 1 || len(moves) != 1 || w.row(id).Revision != 2 {
+			t.Fatalf("%d winners, revision %d, history %+v", len(won), w.row(id).Revision, moves)
+		}
+		if winner := <-won; moves[0].Actor != winner || moves[0].Kind != memory.EntryTransition {
+			t.Fatalf("%s won, and the audit says %+v", winner, moves[0])
+		}
+	}
+}
