@@ -36,13 +36,21 @@ const (
 type Options struct {
 	// Kind asks for one kind and no other; "" = the first that can be had.
 	Kind Kind
-	// Dir holds the child's socket and data; "" = a temporary directory.
+	// Dir holds the child's socket (r.sock) and data. It is made if it is not there;
+	// one that others may enter, or that another child uses, is refused. "" = a
+	// temporary directory that goes with Close.
 	Dir    string
 	Logger *slog.Logger // nil = none
 }
 
-// ErrTooOld: the server is older than the queue's scripts need.
-var ErrTooOld = errors.New("localredis: redis is older than 6.2")
+// Sentinel errors of [Open], matched with errors.Is.
+var (
+	// ErrTooOld: the server is older than the queue's scripts need.
+	ErrTooOld = errors.New("localredis: redis is older than 6.2")
+	// ErrDir: the directory is open to others, in use, or its path too long for a
+	// socket.
+	ErrDir = errors.New("localredis: directory cannot be used")
+)
 
 // Redis is a client and what stands behind it.
 type Redis struct {
@@ -54,7 +62,8 @@ type Redis struct {
 	err  error
 }
 
-// Close closes the client and ends what was started for it.
+// Close closes the client and ends what was started for it. Only the first call
+// does so; all return its error.
 func (r *Redis) Close() error {
 	r.once.Do(func() {
 		r.err = r.Client.Close()
@@ -66,8 +75,8 @@ func (r *Redis) Close() error {
 }
 
 // Open finds a Redis. url is redis://, rediss:// or unix://, or "" for one of our
-// own: a redis-server in PATH if there is one, else one inside the process, and
-// the log says so.
+// own: a redis-server in PATH if there is one and it starts, else one inside the
+// process, and the log says so. The caller closes it.
 func Open(ctx context.Context, url string, o *Options) (*Redis, error) {
 	opts := Options{}
 	if o != nil {
@@ -76,28 +85,35 @@ func Open(ctx context.Context, url string, o *Options) (*Redis, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if url != "" {
-		if opts.Kind != "" && opts.Kind != URL {
-			return nil, fmt.Errorf("localredis: a URL and kind %q exclude each other", opts.Kind)
-		}
+	switch {
+	case url != "" && opts.Kind != "" && opts.Kind != URL:
+		return nil, fmt.Errorf("localredis: a URL and kind %q exclude each other", opts.Kind)
+	case url != "":
 		return named(ctx, url)
 	}
-	if opts.Kind == URL {
+	switch opts.Kind {
+	case URL:
 		return nil, errors.New("localredis: kind url needs a URL")
+	case InProcess:
+		return inProcess(ctx, opts.Logger, "asked for"), nil
+	case Child, "":
+	default:
+		return nil, fmt.Errorf("localredis: no kind %q", opts.Kind)
 	}
-	path, lookErr := exec.LookPath("redis-server")
-	if opts.Kind == InProcess || opts.Kind == "" && lookErr != nil {
-		opts.Logger.LogAttrs(ctx, slog.LevelWarn, "queue runs inside the process and ends with it", slog.String("redis", string(InProcess)))
-		return inProcess()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		err = errors.New("localredis: no redis-server in PATH")
+	} else {
+		var r *Redis
+		if r, err = child(ctx, path, opts.Dir); err == nil {
+			opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue runs on a private redis-server", slog.String("redis", string(Child)))
+			return r, nil
+		}
 	}
-	if lookErr != nil {
-		return nil, errors.New("localredis: no redis-server in PATH")
+	if opts.Kind == Child || ctx.Err() != nil || errors.Is(err, ErrDir) {
+		return nil, err
 	}
-	r, err := child(ctx, path, opts.Dir)
-	if err == nil {
-		opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue runs on a private redis-server", slog.String("redis", string(Child)))
-	}
-	return r, err
+	return inProcess(ctx, opts.Logger, err.Error()), nil
 }
 
 func named(ctx context.Context, url string) (*Redis, error) {
@@ -107,6 +123,9 @@ func named(ctx context.Context, url string) (*Redis, error) {
 	}
 	r := &Redis{Client: redis.NewClient(parsed), Kind: URL}
 	if err := checkVersion(ctx, r.Client); err != nil {
+		if parsed.Password != "" && strings.Contains(err.Error(), parsed.Password) { // what answers may repeat it
+			err = errors.New("localredis: what answers is no redis")
+		}
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -140,25 +159,26 @@ func checkVersion(ctx context.Context, c redis.UniversalClient) error {
 	return errors.New("localredis: redis does not say its version")
 }
 
-// inProcess runs miniredis without a port. Its clock does not move by itself.
-func inProcess() (*Redis, error) {
+// inProcess runs miniredis without a port: nobody outside the process can reach
+// it. Its time to live does not pass by itself.
+func inProcess(ctx context.Context, log *slog.Logger, why string) *Redis {
+	log.LogAttrs(ctx, slog.LevelWarn, "queue runs inside the process and ends with it", slog.String("redis", string(InProcess)), slog.String("why", why))
 	m := miniredis.NewMiniRedis()
-	if err := m.Start(); err != nil {
-		return nil, fmt.Errorf("localredis: in process: %w", err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: "in-process", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.Dial() }})
+	client := redis.NewClient(&redis.Options{Addr: "in-process", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		const step = time.Second
 		t := time.NewTicker(step)
 		defer t.Stop()
+		last := time.Now()
 		for {
 			select {
 			case <-done:
 				return
-			case <-t.C:
-				m.FastForward(step)
+			case now := <-t.C: // a tick may be late or dropped
+				m.FastForward(now.Sub(last))
+				last = now
 			}
 		}
 	}()
@@ -167,30 +187,63 @@ func inProcess() (*Redis, error) {
 		<-ended
 		m.Close()
 		return nil
-	}}, nil
+	}}
 }
 
-// startWithin bounds how long the child may take to answer.
-const startWithin = 10 * time.Second
+// How long the child may take to answer, and to end.
+const (
+	startWithin = 10 * time.Second
+	stopWithin  = 5 * time.Second
+)
+
+// maxSocketPath is what the path of a socket may have everywhere.
+const maxSocketPath = 103
+
+// prepare makes the directory of a child: of mode 0700, and used by nobody else.
+// free undoes it.
+func prepare(dir string) (at string, free func() error, err error) {
+	if dir == "" {
+		at, err = os.MkdirTemp("", "hearsay-redis-") // of mode 0700
+		if err != nil {
+			return "", nil, fmt.Errorf("localredis: %w", err)
+		}
+		free = func() error { return os.RemoveAll(at) }
+	} else {
+		at = dir
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", nil, fmt.Errorf("localredis: %w", err)
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			return "", nil, fmt.Errorf("localredis: %w", err)
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			return "", nil, fmt.Errorf("%w: %s is open to others (mode %#o): chmod 700", ErrDir, dir, mode)
+		}
+		if free, err = lock(filepath.Join(dir, "lock")); err != nil {
+			return "", nil, fmt.Errorf("%w: %s: %w", ErrDir, dir, err)
+		}
+	}
+	if socket := filepath.Join(at, socketName); len(socket) > maxSocketPath {
+		return "", nil, errors.Join(fmt.Errorf("%w: the path of a socket has at most %d bytes: %s", ErrDir, maxSocketPath, socket), free())
+	}
+	return at, free, nil
+}
+
+const socketName = "r.sock"
 
 // child starts a redis-server that nobody else can reach: no port, a unix socket
 // in a directory of mode 0700.
 func child(ctx context.Context, path, dir string) (*Redis, error) {
-	made := ""
-	if dir == "" {
-		d, err := os.MkdirTemp("", "hearsay-redis-")
-		if err != nil {
-			return nil, fmt.Errorf("localredis: %w", err)
-		}
-		dir, made = d, d
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("localredis: %w", err)
+	dir, free, err := prepare(dir)
+	if err != nil {
+		return nil, err
 	}
-	socket := filepath.Join(dir, "r.sock")
+	socket := filepath.Join(dir, socketName)
 	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir", dir, "--daemonize", "no",
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction", "--loglevel", "warning")
 	dieWithParent(cmd)
-	exited := make(chan error, 1)
+	exited := make(chan struct{})
 	start := make(chan error, 1)
 	// Pdeathsig is tied to the thread that started the child, so one goroutine
 	// keeps its thread until the child is gone.
@@ -200,45 +253,47 @@ func child(ctx context.Context, path, dir string) (*Redis, error) {
 		err := cmd.Start()
 		start <- err
 		if err == nil {
-			exited <- cmd.Wait()
+			cmd.Wait()
+			close(exited)
 		}
 	}()
 	if err := <-start; err != nil {
-		return nil, fmt.Errorf("localredis: redis-server does not start: %w", err)
+		return nil, errors.Join(fmt.Errorf("localredis: redis-server does not start: %w", err), free())
 	}
 	r := &Redis{Client: redis.NewClient(&redis.Options{Network: "unix", Addr: socket}), Kind: Child}
 	r.stop = func() error {
-		killErr := cmd.Process.Signal(os.Interrupt)
+		err := cmd.Process.Signal(os.Interrupt)
 		select {
 		case <-exited:
-		case <-time.After(5 * time.Second):
-			killErr = cmd.Process.Kill()
+		case <-time.After(stopWithin):
+			err = cmd.Process.Kill()
 			<-exited
 		}
-		if errors.Is(killErr, os.ErrProcessDone) {
-			killErr = nil
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil
 		}
-		if made != "" {
-			return errors.Join(killErr, os.RemoveAll(made))
-		}
-		return killErr
+		return errors.Join(err, free())
 	}
 	wait, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	for {
-		if err := r.Client.Ping(wait).Err(); err == nil {
-			if err := checkVersion(ctx, r.Client); err != nil {
-				return nil, errors.Join(err, r.Close())
-			}
-			return r, nil
-		}
+	// Dialled here and not by the client, which waits longer between two attempts
+	// than the child needs to be there.
+	for !listens(socket) {
 		select {
-		case err := <-exited:
-			exited <- err
-			return nil, errors.Join(errors.New("localredis: redis-server ended at once"), r.Close())
+		case <-exited:
+			return nil, errors.Join(fmt.Errorf("localredis: redis-server ended at once: %s", cmd.ProcessState), r.Close())
 		case <-wait.Done():
-			return nil, errors.Join(errors.New("localredis: redis-server does not answer"), r.Close())
+			return nil, errors.Join(fmt.Errorf("localredis: redis-server does not answer: %w", wait.Err()), r.Close())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+	if err := checkVersion(wait, r.Client); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func listens(socket string) bool {
+	c, err := net.Dial("unix", socket)
+	return err == nil && c.Close() == nil
 }
