@@ -213,6 +213,11 @@ func (h *Heater) Flush(ctx context.Context) error {
 		return nil
 	}
 	if err := h.store.AddHeat(ctx, reads); err != nil {
+		if ctx.Err() != nil { // for the last flush
+			for id, weight := range reads {
+				h.ObserveReads([]memory.ID{id}, weight)
+			}
+		}
 		return err
 	}
 	var due []memory.Due

@@ -1,0 +1,52 @@
+package promotion_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/verifier"
+)
+
+// A model says where a customer is. The worker asks the system of record, without
+// telling it the claim, and what that says decides. Asking again at once buys nothing.
+func ExampleNewWorker() {
+	ctx := context.Background()
+	store := memory.New(storetest.NewMap(), nil)
+	defer store.Close()
+
+	crm := verifier.NewTool("crm", func(_ context.Context, q verifier.Question) (verifier.Answer, error) {
+		return verifier.Answer{Found: true, Value: "Oslo", URI: "crm:" + q.Subject}, nil
+	}, nil)
+	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}},
+		&promotion.Options{VerdictLifetime: time.Hour})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	receipt, err := store.Put(ctx, memory.Draft{
+		Content: memory.Content{Subject: "acme", Predicate: "city", Object: "Oslo", Cardinality: memory.CardinalityFunctional},
+		Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+		Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("written", receipt.State)
+	for range 2 {
+		result, err := worker.Check(ctx, receipt.ID)
+		fmt.Println(result.Status, result.Calls, err)
+	}
+	rows, err := store.Get(ctx, receipt.ID)
+	fmt.Println(rows[0].Truth, rows[0].Rank, rows[0].Evidence[0].Source, err)
+	// Output:
+	// written unverified
+	// promoted 1 <nil>
+	// not_due 0 <nil>
+	// supported tool crm <nil>
+}

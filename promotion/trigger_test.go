@@ -1,0 +1,198 @@
+package promotion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+func TestAVerifierGetsNoMoreThanItsBudgetATick(t *testing.T) { // D-20
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := verifiertest.New("one", verifiertest.Unclear()), verifiertest.New("two", verifiertest.Unclear())
+		worker := w.worker(&promotion.Options{Budget: 5, Tick: time.Minute}, source(one), promotion.Source{Name: "two", Verifier: two,
+			Covers: func(c memory.Content) bool { return c.Subject == "row11" }})
+		var ids []memory.ID
+		for i := range 12 {
+			ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
+		}
+		for i, id := range ids {
+			r := w.check(worker, id)
+			want := promotion.Unclear
+			if i >= 5 {
+				want = promotion.Deferred
+			}
+			if r.Status != want || want == promotion.Deferred && !r.RetryAt.Equal(time.Now().Add(time.Minute)) {
+				t.Errorf("row %d: %+v", i, r)
+			}
+		}
+		if one.Calls() != 5 || two.Calls() != 1 {
+			t.Errorf("%d and %d calls; each verifier has a budget of its own", one.Calls(), two.Calls())
+		}
+		<-time.After(time.Minute)
+		for _, id := range ids[5:] {
+			w.check(worker, id)
+		}
+		if one.Calls() != 10 {
+			t.Errorf("%d calls in two ticks", one.Calls())
+		}
+	})
+}
+
+func TestASweepOffersEveryDueRowAndNoOther(t *testing.T) { // SR-7.2
+	w := newWorld(t)
+	const n = 1_003
+	var ids []memory.ID
+	for i := range n {
+		ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", func(d *memory.Draft) { d.ValueConfidence = float64(i) / n }))
+	}
+	if err := w.store.Reschedule(w.ctx, ids[0], w.clock().Add(time.Hour), 1, "later"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Reschedule(w.ctx, ids[1], time.Time{}, 1, "parked"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.AddHeat(w.ctx, map[memory.ID]float64{ids[2]: 7}); err != nil {
+		t.Fatal(err)
+	}
+	q := &offers{}
+	got, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.ctx)
+	if err != nil || got != n-2 || len(q.rows) != n-2 || q.n != n-2 {
+		t.Fatalf("%d of %d rows, %d of them distinct, %v", got, n, len(q.rows), err)
+	}
+	if o := q.rows[ids[2]]; o.Heat != 7 || o.Confidence != 2.0/n {
+		t.Errorf("%+v", o)
+	}
+	if _, offered := q.rows[ids[0]]; offered {
+		t.Error("a row that is not due was offered")
+	}
+}
+
+// failing is a queue that is not there.
+type failing struct{ err error }
+
+func (f failing) Offer(context.Context, []promotion.Offer) error { return f.err }
+
+func TestTriggersSayWhenTheQueueIsNotReached(t *testing.T) {
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	gone := errors.New("gone")
+	if _, err := promotion.NewSweeper(w.store, failing{gone}, 0, nil).Sweep(w.ctx); !errors.Is(err, gone) {
+		t.Errorf("sweep: %v", err)
+	}
+	h := promotion.NewHeater(w.store, failing{gone}, nil)
+	h.ObserveReads([]memory.ID{id}, 3)
+	if err := h.Flush(w.ctx); !errors.Is(err, gone) {
+		t.Errorf("flush: %v", err)
+	}
+	if got := w.mark(id).Heat; got != 3 {
+		t.Errorf("the reads are counted none the less: %v", got)
+	}
+}
+
+func TestASweeperSweepsAtOnceAndThenAtEveryInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, q := newWorld(t), &offers{}
+		w.claim("acme", "Oslo", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- promotion.NewSweeper(w.store, q, time.Minute, nil).Serve(ctx) }()
+		for want := 1; want <= 3; want++ {
+			synctest.Wait()
+			if q.n != want {
+				t.Errorf("%d sweeps, want %d", q.n, want)
+			}
+			<-time.After(time.Minute)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAHeaterPassesReadsOnInBatchesAndOnceMoreAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, q := newWorld(t), &offers{}
+		id := w.claim("acme", "Oslo", nil)
+		h := promotion.NewHeater(w.store, q, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- h.Serve(ctx) }()
+		for range 30 {
+			h.ObserveReads([]memory.ID{id}, 1)
+		}
+		<-time.After(time.Second)
+		if q.n != 1 || q.rows[id].Heat != 30 {
+			t.Errorf("thirty reads were passed on %d times: %+v", q.n, q.rows)
+		}
+		h.ObserveBlocked([]memory.ID{id})
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if q.n != 2 || q.rows[id].Heat < 130 {
+			t.Errorf("what a blocked call noted last was lost: %+v", q.rows)
+		}
+	})
+}
+
+// stuck is a store whose heat is never taken.
+type stuck struct {
+	promotion.Store
+	got     chan int
+	release chan struct{}
+}
+
+func (s *stuck) AddHeat(ctx context.Context, reads map[memory.ID]float64) error {
+	s.got <- len(reads)
+	<-s.release
+	return nil
+}
+
+func (s *stuck) DueMark(context.Context, memory.ID) (memory.Due, bool, error) {
+	return memory.Due{}, false, nil
+}
+
+func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
+	s := &stuck{Store: memory.New(storetest.NewMap(), nil), got: make(chan int, 9), release: make(chan struct{})}
+	h := promotion.NewHeater(s, &offers{}, nil)
+	note := func(from, to int) {
+		for i := from; i < to; i++ {
+			h.ObserveReads([]memory.ID{memory.ID(fmt.Sprint("row", i))}, 1)
+		}
+	}
+	note(0, 5)
+	var flushes sync.WaitGroup
+	flushes.Go(func() {
+		if err := h.Flush(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := <-s.got; n != 5 {
+		t.Errorf("%d rows", n)
+	}
+	// The store is stuck now. Readers go on, from all sides.
+	var readers sync.WaitGroup
+	for i := range 8 {
+		readers.Go(func() { note(i*10_000, (i+1)*10_000) })
+	}
+	readers.Wait()
+	close(s.release)
+	flushes.Wait()
+	if err := h.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-s.got; n != 10_000 {
+		t.Errorf("%d rows were held", n)
+	}
+}
