@@ -414,10 +414,20 @@ type Due struct {
 }
 
 // DueRows lists the rows due at a moment, in the order they fell due, starting
-// after a cursor ("" = from the start). Parked rows are not listed; reading one
-// again brings it back (see [Store.Reschedule]).
+// after a cursor ("" = from the start). Parked rows are listed by [Store.ParkedRows].
 func (s *Store) DueRows(ctx context.Context, at time.Time, after string, limit int) (rows []Due, next string, err error) {
-	hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: termDue, After: after, To: uint64(at.UnixMicro()), Limit: limit})
+	return s.marks(ctx, Query{Term: termDue, After: after, To: uint64(at.UnixMicro()), Limit: limit})
+}
+
+// ParkedRows lists the rows that nobody could be asked about: their time is zero
+// and their reason says why. They stay what they are until [Store.Reschedule]
+// marks them due again.
+func (s *Store) ParkedRows(ctx context.Context, after string, limit int) (rows []Due, next string, err error) {
+	return s.marks(ctx, Query{Term: termParked, After: after, Limit: limit})
+}
+
+func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, err error) {
+	hits, next, err := s.driver.Query(ctx, s.tenant, q)
 	if err != nil {
 		return nil, "", err
 	}

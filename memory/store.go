@@ -127,6 +127,7 @@ func termLine(k Key) string    { return "line=" + string(k[:]) }
 const (
 	termRow      = "row"
 	termDue      = "due"
+	termParked   = "parked"
 	termDecision = "decision"
 )
 
@@ -667,15 +668,18 @@ func (t *batch) due(id ID, old Object, d due, at time.Time) {
 	d.At = at
 	p := Put{Key: dueKey + string(id), From: old.Revision, Data: mustJSON(d)}
 	if d.Parked {
-		p.Remove = []string{termDue}
+		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
 	} else {
-		p.Add = []Term{{termDue, uint64(at.UnixMicro())}}
+		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
+	}
+	if old.Revision == 0 {
+		p.Remove = nil // it carries nothing yet
 	}
 	t.put(p)
 }
 
 func (t *batch) notDue(id ID, old Object) {
 	if old.Data != nil {
-		t.put(Put{Key: dueKey + string(id), From: old.Revision, Remove: []string{termDue}})
+		t.put(Put{Key: dueKey + string(id), From: old.Revision, Remove: []string{termDue, termParked}})
 	}
 }

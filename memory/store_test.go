@@ -637,3 +637,36 @@ func TestI11ADemotionMakesEarlierCallsDependentWithConstantWrites(t *testing.T) 
 		})
 	}
 }
+
+func TestAParkedRowIsListedUntilItIsDueAgain(t *testing.T) {
+	b := newBench(t)
+	id := b.put(modelDraft(berlin)).ID
+	list := func(of func() ([]memory.Due, string, error)) (ids []memory.ID) {
+		t.Helper()
+		rows, _, err := of()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	due := func() ([]memory.Due, string, error) { return b.DueRows(b.Context(), b.Now(), "", 10) }
+	parked := func() ([]memory.Due, string, error) { return b.ParkedRows(b.Context(), "", 10) }
+	if len(list(due)) != 1 || len(list(parked)) != 0 {
+		t.Fatalf("a new row: due %v, parked %v", list(due), list(parked))
+	}
+	if err := b.Reschedule(b.Context(), id, time.Time{}, 0, "nobody to ask"); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(parked); len(list(due)) != 0 || len(got) != 1 || got[0] != id {
+		t.Fatalf("a parked row: due %v, parked %v", list(due), got)
+	}
+	if err := b.Reschedule(b.Context(), id, b.Now(), 0, "again"); err != nil {
+		t.Fatal(err)
+	}
+	if len(list(due)) != 1 || len(list(parked)) != 0 {
+		t.Fatalf("a row brought back: due %v, parked %v", list(due), list(parked))
+	}
+}
