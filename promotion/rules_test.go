@@ -36,6 +36,11 @@ func TestRankDecidesWhatAVerdictDoes(t *testing.T) {
 	voided := standing(memory.TruthSupported, memory.RankTool, "other")
 	voided.Evidence = append(voided.Evidence, memory.Evidence{Relation: memory.RelationSupports, Rank: memory.RankTool, Group: "asked", Void: true})
 
+	disputed := standing(memory.TruthContradicted, 0, "")
+	disputed.Evidence = []memory.Evidence{{Relation: memory.RelationContradicts, Rank: memory.RankTool, Group: "other"}}
+	recanted := standing(memory.TruthContradicted, 0, "")
+	recanted.Evidence = []memory.Evidence{{Relation: memory.RelationContradicts, Rank: memory.RankTool, Group: "asked"}}
+
 	const N, K, P, D = promotion.Nothing, promotion.Keep, promotion.Promote, promotion.Demote
 	type by [4]promotion.Action // model, second model, tool, primary source
 	ranks := [4]memory.Rank{memory.RankModel, memory.RankSecondModel, memory.RankTool, memory.RankPrimarySource}
@@ -46,6 +51,8 @@ func TestRankDecidesWhatAVerdictDoes(t *testing.T) {
 	}{
 		{"an unverified row", standing(memory.TruthUnverified, 0, ""), by{P, P, P, P}, by{K, K, D, D}},
 		{"a contradicted row", standing(memory.TruthContradicted, 0, ""), by{P, P, P, P}, by{K, K, K, K}},
+		{"a row that another tool contradicts", disputed, by{K, K, K, P}, by{K, K, K, K}}, // SR-7.14
+		{"a row that the very tool contradicted", recanted, by{P, P, P, P}, by{K, K, K, K}},
 		{"a superseded row", standing(memory.TruthSuperseded, 0, ""), by{K, K, K, K}, by{K, K, K, K}},
 		{"a row that a user rejected", rejected, by{K, K, K, K}, by{K, K, K, K}},
 		{"a row verified by two models", standing(memory.TruthSupported, memory.RankSecondModel, "other"), by{P, P, P, P}, by{K, K, D, D}},

@@ -72,9 +72,40 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	}
 }
 
-// Serve sweeps at once and then at every interval, until ctx ends. A sweep that
-// fails is tried again at the next.
+// uncovered is why a row is parked that none of a worker's sources covers.
+const uncovered = "no verifier covers this claim"
+
+// Reconsider marks the rows due again that were parked since no verifier covered
+// them: another worker, or this one with another configuration, may have one that
+// does. It says how many.
+func (s *Sweeper) Reconsider(ctx context.Context) (int, error) {
+	n := 0
+	for after := ""; ; {
+		rows, next, err := s.store.ParkedRows(ctx, after, sweepPage)
+		if err != nil {
+			return n, err
+		}
+		for _, r := range rows {
+			if r.Reason != uncovered {
+				continue
+			}
+			if err := s.store.Reschedule(ctx, r.ID, s.store.Now(), r.Tries, "a worker started"); err != nil && !errors.Is(err, memory.ErrNotFound) {
+				return n, err
+			}
+			n++
+		}
+		if after = next; after == "" {
+			return n, nil
+		}
+	}
+}
+
+// Serve reconsiders what is parked, sweeps at once and then at every interval,
+// until ctx ends. A sweep that fails is tried again at the next.
 func (s *Sweeper) Serve(ctx context.Context) error {
+	if _, err := s.Reconsider(ctx); err != nil && ctx.Err() == nil {
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "parked rows were not reconsidered", slog.Any("error", err))
+	}
 	t := time.NewTicker(s.interval)
 	defer t.Stop()
 	for {
@@ -144,8 +175,9 @@ type Heater struct {
 	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by Flush alone
 }
 
-// NewHeater returns a heater; it passes nothing on before Serve runs. A nil
-// logger is none.
+// NewHeater returns a heater; it passes nothing on before Serve runs. With a nil
+// queue it counts in the store only, and the sweep of a worker in another process
+// takes the rows up by that count. A nil logger is none.
 func NewHeater(store Store, queue Queue, logger *slog.Logger) *Heater {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -239,6 +271,9 @@ func (h *Heater) Flush(ctx context.Context) error {
 		if ok && !mark.At.After(h.store.Now()) {
 			due = append(due, mark)
 		}
+	}
+	if h.queue == nil {
+		return nil
 	}
 	offers, err := offer(ctx, h.store, due)
 	if err != nil || len(offers) == 0 {

@@ -21,6 +21,7 @@ type Store interface {
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
+	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
 	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) error
 	Now() time.Time
@@ -201,7 +202,7 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	switch {
 	case !round.covered:
 		res.Status = Parked
-		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, "no verifier covers this claim")
+		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, uncovered)
 	case !res.RetryAt.IsZero():
 		return res, nil // down or deferred: the row stays due, as it is
 	case !round.answered && !round.until.IsZero():

@@ -199,3 +199,40 @@ func TestARowThatCannotBeCheckedHoldsUpNoOther(t *testing.T) {
 		eventually(t, "it is tried again", func() bool { return len(tried) >= 2 })
 	})
 }
+
+// A row that is set aside is read meanwhile: it comes back in its new place.
+func TestARowThatIsSetAsideTakesItsNewPlaceWhenItComesBack(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		hot, cold := w.write("hot", memory.StateUnverified), w.write("cold", memory.StateUnverified)
+		back := time.Now().Add(1500 * time.Millisecond)
+		order := make(chan memory.ID, 99)
+		if err := q.Offer(t.Context(), []promotion.Offer{{ID: hot, Heat: 9}, {ID: cold}}); err != nil {
+			t.Fatal(err)
+		}
+		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			order <- id
+			if len(order) <= 2 {
+				return promotion.Result{Status: promotion.Down, RetryAt: back}, nil
+			}
+			return promotion.Result{Status: promotion.Promoted}, nil
+		}))
+		eventually(t, "both are set aside", func() bool { return stats(t, q).Later == 2 })
+		if s := stats(t, q); s.Waiting != 0 || s.Claimed != 0 || s.Retry != 0 {
+			t.Errorf("%+v", s)
+		}
+		if err := q.Offer(t.Context(), []promotion.Offer{{ID: cold, Heat: 800}}); err != nil {
+			t.Fatal(err)
+		}
+		if s := stats(t, q); s.Waiting != 0 || s.Later != 2 {
+			t.Errorf("a read calls no verifier that is down: %+v", s)
+		}
+		eventually(t, "both are checked again", func() bool { return len(order) == 4 })
+		for i, want := range []memory.ID{hot, cold, cold, hot} {
+			if got := <-order; got != want {
+				t.Errorf("check %d was of %s, want %s", i, got, want)
+			}
+		}
+	})
+}
