@@ -108,8 +108,8 @@ func TestASweeperSweepsAtOnceAndThenAtEveryInterval(t *testing.T) {
 		go func() { done <- promotion.NewSweeper(w.store, q, time.Minute, nil).Serve(ctx) }()
 		for want := 1; want <= 3; want++ {
 			synctest.Wait()
-			if q.n != want {
-				t.Errorf("%d sweeps, want %d", q.n, want)
+			if n, _ := q.seen(""); n != want {
+				t.Errorf("%d sweeps, want %d", n, want)
 			}
 			<-time.After(time.Minute)
 		}
@@ -132,16 +132,16 @@ func TestAHeaterPassesReadsOnInBatchesAndOnceMoreAtTheEnd(t *testing.T) {
 			h.ObserveReads([]memory.ID{id}, 1)
 		}
 		<-time.After(time.Second)
-		if q.n != 1 || q.rows[id].Heat != 30 {
-			t.Errorf("thirty reads were passed on %d times: %+v", q.n, q.rows)
+		if n, last := q.seen(id); n != 1 || last.Heat != 30 {
+			t.Errorf("thirty reads were passed on %d times: %+v", n, last)
 		}
 		h.ObserveBlocked([]memory.ID{id})
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if q.n != 2 || q.rows[id].Heat < 130 {
-			t.Errorf("what a blocked call noted last was lost: %+v", q.rows)
+		if n, last := q.seen(id); n != 2 || last.Heat != 130 {
+			t.Errorf("what a blocked call noted last was lost: %d, %+v", n, last)
 		}
 	})
 }

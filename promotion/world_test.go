@@ -168,3 +168,10 @@ func (o *offers) Offer(_ context.Context, rows []promotion.Offer) error {
 	}
 	return nil
 }
+
+// seen is how many offers came, and the last one of a row.
+func (o *offers) seen(id memory.ID) (n int, last promotion.Offer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n, o.rows[id]
+}
