@@ -10,10 +10,12 @@
 //	hearsay:{<tenant>}:order     hash         row id -> order, while claimed or later
 //	asynq:{hearsay-<tenant>}:*                asynq's own keys
 //
-// A row that is claimed and not given back, because its worker died, returns when
-// its lease ends, within Options.Lease and a pump. A row whose verifier is down is set
-// aside until that may be asked again, and holds up no other. All of it can be
-// wiped: the row store says what is due, and a sweep fills it again.
+// A worker renews its claim while it checks the row. One that is not renewed,
+// because its worker died, returns when its lease ends, within Options.Lease and a
+// pump. A row whose verifier is down is set aside until that may be asked again,
+// and holds up no other. All times are by the clock of Redis, so that the clocks of
+// workers need not agree. All of it can be wiped: the row store says what is due,
+// and a sweep fills it again.
 package asynqqueue
 
 import (
@@ -26,6 +28,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -38,9 +41,10 @@ import (
 // Defaults and fixed times.
 const (
 	DefaultConcurrency = 8
-	DefaultLease       = 8 * time.Second // of a claim; a check that takes longer overlaps, which is safe
+	DefaultLease       = 8 * time.Second // of a claim, renewed three times in each
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
+	tokenShare         = 30 * time.Second // a token takes no further row after it, so that its last check has time
 	rowsPerToken       = 64
 	reapPage           = 1000
 	queuesKey          = "asynq:queues"
@@ -49,9 +53,10 @@ const (
 
 // Options of a [Queue]. Every zero field has a usable default.
 type Options struct {
-	Tenant      string        // "" = "default"
-	Concurrency int           // checks at a time in this process; 0 = 8
-	Lease       time.Duration // 0 = 8 s
+	Tenant      string // "" = "default"
+	Concurrency int    // checks at a time in this process; 0 = 8
+	// Lease is how long a row stays with a worker that died; 0 = 8 s.
+	Lease time.Duration
 	// ShutdownTimeout is how long checks may take to end when Serve ends; 0 = 8 s.
 	ShutdownTimeout time.Duration
 	Logger          *slog.Logger // nil = none
@@ -113,12 +118,25 @@ func (q *Queue) Name() string { return q.name }
 // confidence; of equals the older id comes first, since a sorted set orders equal
 // scores by their members, and ids by age.
 func place(o promotion.Offer) float64 {
-	heat := math.Min(math.Max(o.Heat, 0), 1e9)
-	return -(math.Round(heat*100)*10 + 9*math.Min(math.Max(o.Confidence, 0), 1))
+	return -(math.Round(within(o.Heat, 1e9)*100)*10 + 9*within(o.Confidence, 1))
+}
+
+// within puts v into 0..limit; what is no number is 0.
+func within(v, limit float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, limit)
 }
 
 // A script is all or nothing on one hash tag. Arguments are checked before the
-// first write, since Redis does not roll back.
+// first write, since Redis does not roll back. Times are milliseconds by the clock
+// of Redis.
+const redisNow = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+`
+
 var (
 	offerScript = redis.NewScript(`
 for i = 1, #ARGV, 2 do
@@ -130,21 +148,34 @@ for i = 1, #ARGV, 2 do
 end
 return redis.call('ZCARD', KEYS[1])`)
 
-	claimScript = redis.NewScript(`
+	// claimScript returns the row and the end of its lease, which is the claim's
+	// fencing token.
+	claimScript = redis.NewScript(redisNow + `
 local top = redis.call('ZPOPMIN', KEYS[1])
 if #top == 0 then return false end
-redis.call('ZADD', KEYS[2], ARGV[1], top[1])
+local lease = string.format('%.0f', now + ARGV[1])
+redis.call('ZADD', KEYS[2], lease, top[1])
 redis.call('HSET', KEYS[3], top[1], top[2])
-return top[1]`)
+return {top[1], lease}`)
+
+	// renewScript returns the new end of a lease, or nothing if the claim is lost.
+	renewScript = redis.NewScript(redisNow + `
+local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return false end
+lease = string.format('%.0f', now + ARGV[3])
+redis.call('ZADD', KEYS[2], lease, ARGV[1])
+return lease`)
 
 	// releaseScript gives a claim up if it is still the one made with this lease:
-	// the row is done with, or waits again, or is set aside until a time.
-	releaseScript = redis.NewScript(`
+	// the row is done with, or waits again, or is set aside for a while. Whole pumps,
+	// so that rows that come back together do so in their order.
+	releaseScript = redis.NewScript(redisNow + `
 local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 if ARGV[3] == 'later' then
-  redis.call('ZADD', KEYS[4], ARGV[4], ARGV[1])
+  local at = math.ceil((now + ARGV[4]) / ARGV[5]) * ARGV[5]
+  redis.call('ZADD', KEYS[4], string.format('%.0f', at), ARGV[1])
   return 1
 end
 local order = redis.call('HGET', KEYS[3], ARGV[1])
@@ -152,10 +183,10 @@ redis.call('HDEL', KEYS[3], ARGV[1])
 if ARGV[3] == 'back' then redis.call('ZADD', KEYS[1], order or '0', ARGV[1]) end
 return 1`)
 
-	reapScript = redis.NewScript(`
+	reapScript = redis.NewScript(redisNow + `
 local n = 0
 for _, from in ipairs({KEYS[2], KEYS[4]}) do
-  local late = redis.call('ZRANGEBYSCORE', from, '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+  local late = redis.call('ZRANGEBYSCORE', from, '-inf', string.format('%.0f', now), 'LIMIT', 0, ARGV[1])
   for _, id in ipairs(late) do
     redis.call('ZREM', from, id)
     redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
@@ -187,17 +218,53 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 	return q.pump(ctx)
 }
 
-// claim takes the hottest row. The lease is also the fencing token of release.
-func (q *Queue) claim(ctx context.Context) (id memory.ID, lease string, ok bool, err error) {
-	lease = strconv.FormatInt(time.Now().Add(q.opts.Lease).UnixMilli(), 10)
-	v, err := claimScript.Run(ctx, q.redis, q.keys(), lease).Text()
+// claim is one row that this process works on.
+type claim struct {
+	id    memory.ID
+	lease string // its end, by the clock of Redis; the fencing token of renew and release; "" = lost
+}
+
+// claim takes the hottest row; ok is false if none waits.
+func (q *Queue) claim(ctx context.Context) (c claim, ok bool, err error) {
+	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds()).StringSlice()
 	if errors.Is(err, redis.Nil) {
-		return "", "", false, nil
+		return claim{}, false, nil
 	}
 	if err != nil {
-		return "", "", false, fmt.Errorf("asynqqueue: claim: %w", err)
+		return claim{}, false, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
-	return memory.ID(v), lease, true, nil
+	return claim{id: memory.ID(v[0]), lease: v[1]}, true, nil
+}
+
+// renewed runs f while the claim is renewed. Its ctx ends when the claim is lost:
+// then somebody else has the row. Neither an end of ctx nor a lost claim stops an f
+// that is deaf to them; the claim of such a one runs out.
+func (q *Queue) renewed(ctx context.Context, c *claim, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	defer cancel() // also when f panics
+	renewing.Go(func() {
+		t := time.NewTicker(q.opts.Lease / 3)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			lease, err := renewScript.Run(ctx, q.redis, q.keys(), string(c.id), c.lease, q.opts.Lease.Milliseconds()).Text()
+			switch {
+			case err == nil:
+				c.lease = lease
+			case errors.Is(err, redis.Nil):
+				c.lease = ""
+				cancel()
+				return
+			}
+		}
+	})
+	f(ctx)
 }
 
 // ending is what becomes of a claim.
@@ -209,10 +276,9 @@ const (
 	later ending = "later" // it is set aside until a time
 )
 
-func (q *Queue) release(ctx context.Context, id memory.ID, lease string, e ending, at time.Time) error {
-	// Whole pumps, so that rows that come back together do so in their order.
-	slot := at.Add(pumpEvery - 1).Truncate(pumpEvery)
-	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(id), lease, string(e), slot.UnixMilli()).Err(); err != nil {
+func (q *Queue) release(ctx context.Context, c claim, e ending, at time.Time) error {
+	wait := max(time.Until(at), 0).Milliseconds()
+	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(c.id), c.lease, string(e), wait, pumpEvery.Milliseconds()).Err(); err != nil {
 		return fmt.Errorf("asynqqueue: release: %w", err)
 	}
 	return nil
@@ -222,9 +288,8 @@ func (q *Queue) release(ctx context.Context, id memory.ID, lease string, e endin
 // and tops tokens up to what is waiting, or to twice what this process can work on
 // at a time.
 func (q *Queue) pump(ctx context.Context) error {
-	now := time.Now().UnixMilli()
 	for {
-		n, err := reapScript.Run(ctx, q.redis, q.keys(), now, reapPage).Int()
+		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int()
 		if err != nil {
 			return fmt.Errorf("asynqqueue: reap: %w", err)
 		}
@@ -255,10 +320,10 @@ func (q *Queue) pump(ctx context.Context) error {
 	return nil
 }
 
-// isFailure: a worker that lost its lease, or was told to end, did not fail.
-func isFailure(err error) bool {
-	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
+// isFailure: only a panic is one. Tokens are anonymous and hold no row, so that
+// giving one up mends nothing; a Redis or a row store that does not answer, a lease
+// that ended and a worker that was told to end are waited for.
+func isFailure(err error) bool { return asynq.IsPanicError(err) }
 
 // retryDelay does not grow: asynq's count stays 0 for what is no failure. A
 // little jitter keeps tokens from coming back all at once.
@@ -266,27 +331,35 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// Serve works on the queue until ctx ends, then lets running checks end. It blocks.
+// Serve works on the queue until ctx ends. Then it takes no further row, lets the
+// checks under way end, for ShutdownTimeout at most, and returns. It blocks.
 func (q *Queue) Serve(ctx context.Context, c Checker) error {
 	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
 		Concurrency: q.opts.Concurrency, Queues: map[string]int{q.name: 1}, IsFailure: isFailure, RetryDelayFunc: retryDelay,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
 		ShutdownTimeout: q.opts.ShutdownTimeout, Logger: quiet{q.opts.Logger}, LogLevel: asynq.WarnLevel,
 	})
-	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
 		if t.Type() != q.kind { // ServeMux would match by prefix
 			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
 		}
-		return q.work(ctx, c)
+		return q.work(token, ctx.Done(), c)
 	})); err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
 	t := time.NewTicker(pumpEvery)
 	defer t.Stop()
+	reached := true
 	for {
-		if err := q.pump(ctx); err != nil && ctx.Err() == nil {
+		err := q.pump(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && reached: // said once, not four times a second
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "queue is not reached", slog.Any("error", err))
+		case err == nil && !reached:
+			q.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue is reached again")
 		}
+		reached = err == nil
 		select {
 		case <-ctx.Done():
 			server.Shutdown()
@@ -297,29 +370,41 @@ func (q *Queue) Serve(ctx context.Context, c Checker) error {
 }
 
 // work spends one token: it checks the hottest rows, one after the other, until
-// nothing waits or the token has done its share. A verifier that is down is no
-// failure: its row is set aside, and the next one is taken (SR-7.6).
-func (q *Queue) work(ctx context.Context, c Checker) error {
+// nothing waits, the token has done its share, or the worker is told to stop. A
+// verifier that is down is no failure: its row is set aside, and the next one is
+// taken (SR-7.6).
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker) error {
+	began := time.Now()
 	for range rowsPerToken {
-		if ctx.Err() != nil {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		if ctx.Err() != nil || time.Since(began) > tokenShare {
 			return ctx.Err()
 		}
-		id, lease, ok, err := q.claim(ctx)
+		c, ok, err := q.claim(ctx)
 		if err != nil || !ok {
 			return err
 		}
-		res, err := c.Check(ctx, id)
+		var res promotion.Result
+		q.renewed(ctx, &c, func(ctx context.Context) { res, err = checker.Check(ctx, c.id) })
+		if c.lease == "" {
+			continue
+		}
 		end := done
 		switch {
 		case err != nil && ctx.Err() != nil:
 			end = back
 		case err != nil: // a row that cannot be checked holds up no other either
 			end, res.RetryAt = later, time.Now().Add(q.opts.Lease)
+			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(c.id)), slog.Any("error", err))
 		case res.Status == promotion.Down, res.Status == promotion.Deferred:
 			end = later
 		}
 		// If this fails, the lease ends by itself.
-		if err := errors.Join(err, q.release(context.WithoutCancel(ctx), id, lease, end, res.RetryAt)); err != nil {
+		if err := errors.Join(err, q.release(context.WithoutCancel(ctx), c, end, res.RetryAt)); err != nil {
 			return err
 		}
 	}
@@ -333,7 +418,7 @@ type Stats struct {
 	Later    int64 // rows set aside: their verifier is down, or its budget is spent
 	Pending  int   // tokens
 	Active   int
-	Retry    int // tokens that failed, for the row store did
+	Retry    int // tokens that met a row store that did not answer
 	Archived int // tokens asynq gave up; no row is lost with them
 	Latency  time.Duration
 }

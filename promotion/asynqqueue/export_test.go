@@ -8,8 +8,8 @@ import (
 
 // Claim takes the hottest row, as a worker does that dies with it.
 func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
-	id, _, ok, err := q.claim(ctx)
-	return id, ok, err
+	c, ok, err := q.claim(ctx)
+	return c.id, ok, err
 }
 
 // Pump does once what Serve does every quarter of a second.

@@ -27,9 +27,11 @@ type Kind string
 
 // The kinds.
 const (
-	URL       Kind = "url"        // the one that was named
-	Child     Kind = "child"      // a redis-server of our own, on a unix socket
-	InProcess Kind = "in-process" // inside this process; slower, and gone with it
+	URL   Kind = "url"   // the one that was named
+	Child Kind = "child" // a redis-server of our own, on a unix socket
+	// InProcess is inside this process: slower, and gone with it. A pipeline of more
+	// than 4 KiB waits for itself, since there is no buffer between the two ends.
+	InProcess Kind = "in-process"
 )
 
 // Options of [Open]. Every zero field has a usable default.

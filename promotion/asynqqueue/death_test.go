@@ -1,0 +1,230 @@
+package asynqqueue_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// claimedKey is the set of claims of the default tenant.
+const claimedKey = "hearsay:{64656661756c74}:claimed"
+
+func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		release := make(chan struct{})
+		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
+		id := w.write("acme", memory.StateUnverified)
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 300 * time.Millisecond, Concurrency: 4})
+		w.sweep(q)
+		serve(t, q, w.worker)
+		var first, now float64
+		eventually(t, "it is claimed", func() bool {
+			var err error
+			first, err = client.ZScore(t.Context(), claimedKey, string(id)).Result()
+			return err == nil
+		})
+		eventually(t, "three leases have passed", func() bool {
+			now, _ = client.ZScore(t.Context(), claimedKey, string(id)).Result()
+			return now-first > 900
+		})
+		close(release)
+		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+		if n := w.verifier.Calls(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+func TestAWorkerThatIsToldToStopEndsItsCheckAndTakesNoOther(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		var ids []memory.ID
+		for _, name := range []string{"a", "b", "c"} {
+			ids = append(ids, w.write(name, memory.StateUnverified))
+		}
+		w.sweep(q)
+		ctx, cancel := context.WithCancel(t.Context())
+		started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- q.Serve(ctx, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				close(started) // a second check would panic
+				<-goOn
+				return w.worker.Check(ctx, id)
+			}))
+		}()
+		<-started
+		cancel()
+		close(goOn)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if s := stats(t, q); s.Claimed != 0 || s.Waiting != 2 || s.Archived != 0 || !w.all(memory.StateVerified, ids[0]) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestAPanicHoldsUpNoRow(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Panics("oops"), verifiertest.Supports())
+		id := w.write("acme", memory.StateUnverified)
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 300 * time.Millisecond})
+		w.sweep(q)
+		serve(t, q, w.worker)
+		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+	})
+}
+
+// asynq never recovers a task whose lease entry is lost.
+func TestTokensThatAsynqTakesForActiveForEverHoldUpNoRow(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		var ids []memory.ID
+		for i := range 10 {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		prefix := "asynq:{" + q.Name() + "}:"
+		lost := 0
+		for {
+			id, err := client.LMove(t.Context(), prefix+"pending", prefix+"active", "RIGHT", "LEFT").Result()
+			if err != nil {
+				break
+			}
+			if err := client.HSet(t.Context(), prefix+"t:"+id, "state", "active").Err(); err != nil {
+				t.Fatal(err)
+			}
+			lost++
+		}
+		if s := stats(t, q); lost != 4 || s.Active != 4 || s.Pending != 0 {
+			t.Fatalf("%d lost, %+v", lost, s)
+		}
+		serve(t, q, w.worker)
+		eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+	})
+}
+
+func TestOffersThatAreNoNumbersAreOrderedAsNothing(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		q := asynqqueue.New(client, nil)
+		odd, warm := w.write("odd", memory.StateUnverified), w.write("warm", memory.StateUnverified)
+		nan, inf := zero/zero, 1/zero
+		for _, o := range []promotion.Offer{{ID: odd, Heat: nan, Confidence: nan}, {ID: odd, Heat: -inf, Confidence: -inf}, {ID: odd, Heat: -5, Confidence: -1}} {
+			if err := q.Offer(t.Context(), []promotion.Offer{o, {ID: warm, Heat: 0.01}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []memory.ID{warm, odd} {
+			if got, ok, err := q.Claim(t.Context()); got != want || !ok || err != nil {
+				t.Errorf("%v %v %v, want %v", got, ok, err, want)
+			}
+		}
+		if err := q.Offer(t.Context(), []promotion.Offer{{ID: "mem_00000000000000000000000000", Heat: inf, Confidence: inf}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var zero float64
+
+// TestHelperWorker is the process that TestARowComesBackWithinTenSecondsOfAKill
+// kills: it claims a row and never gives it back.
+func TestHelperWorker(t *testing.T) {
+	url := os.Getenv("ASYNQQUEUE_HELPER_REDIS")
+	if url == "" {
+		return
+	}
+	r, err := localredis.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	q := asynqqueue.New(r.Client, nil)
+	if err := q.Serve(t.Context(), checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+		fmt.Println("checking", id)
+		io.Copy(io.Discard, os.Stdin) // until killed
+		return promotion.Result{}, nil
+	})); err != nil {
+		t.Error(err)
+	}
+}
+
+// asynq alone needs up to two minutes for it.
+func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("no redis-server in PATH")
+		}
+		t.Log("no redis-server in PATH: no second process can be killed")
+		return
+	}
+	dir, err := os.MkdirTemp("", "aq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.Child, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	w := newWorld(t, verifiertest.Supports())
+	id := w.write("acme", memory.StateUnverified)
+	q := asynqqueue.New(r.Client, nil)
+	w.sweep(q)
+
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperWorker$")
+	cmd.Env = append(os.Environ(), "ASYNQQUEUE_HELPER_REDIS=unix://"+filepath.Join(dir, "r.sock"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "checking "+string(id)) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	killed := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	serve(t, q, w.worker)
+	eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+	took := time.Since(killed)
+	if took > 10*time.Second {
+		t.Errorf("it came back after %s", took)
+	}
+	t.Logf("it came back after %s", took)
+	tasks, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo(q.Name())
+	if err != nil || tasks.Archived != 0 || tasks.Retry != 0 {
+		t.Errorf("%+v, %v", tasks, err)
+	}
+}
