@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"encoding/json"
+	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +106,58 @@ func (l *ledger) rowWith(value string) (memory.ID, bool) {
 	defer l.mu.Unlock()
 	for i := len(l.served) - 1; i >= 0; i-- {
 		if r := l.rows[l.served[i].ID]; r.Content.Typed() && r.Content.Object == value {
+			return r.ID, true
+		}
+	}
+	return "", false
+}
+
+// written finds numbers as people write them: 1000, 1,000, 12.50.
+var written = regexp.MustCompile(`[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?`)
+
+// typedNumber reports whether the principal typed a number of this value. A
+// currency sign beside it is fine; a letter, a digit or any other joining sign is
+// not, so that 900 is not found in ACC-900 or in 1900.
+func (l *ledger) typedNumber(n json.Number) bool {
+	want, ok := new(big.Rat).SetString(n.String())
+	if !ok {
+		return false
+	}
+	const currency = "$€£¥"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, text := range l.typed {
+		for _, at := range written.FindAllStringIndex(text, -1) {
+			before := strings.TrimRight(text[:at[0]], currency)
+			if joined(lastRunes(before)) || joined(firstRunes(strings.TrimLeft(text[at[1]:], currency+"%"))) {
+				continue
+			}
+			got, ok := new(big.Rat).SetString(strings.ReplaceAll(text[at[0]:at[1]], ",", ""))
+			if ok && strings.HasSuffix(before, "-") {
+				got.Neg(got)
+			}
+			if ok && got.Cmp(want) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rowWithNumber finds a served row whose typed object is a number of this value.
+func (l *ledger) rowWithNumber(n json.Number) (memory.ID, bool) {
+	want, ok := new(big.Rat).SetString(n.String())
+	if !ok {
+		return "", false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.served) - 1; i >= 0; i-- {
+		r := l.rows[l.served[i].ID]
+		if !written.MatchString(r.Content.Object) || len(r.Content.Object) > 64 {
+			continue
+		}
+		if got, ok := new(big.Rat).SetString(r.Content.Object); ok && r.Content.Typed() && got.Cmp(want) == 0 {
 			return r.ID, true
 		}
 	}

@@ -47,26 +47,37 @@ func (r *Run) sink(p string, leaf any) gate.Sink {
 	s := gate.Sink{Pointer: p}
 	value, ok := scalar(leaf)
 	s.Value = value
+	_, isBool := leaf.(bool)
+	if !ok || isBool || strings.TrimSpace(value) == "" {
+		s.Source = gate.SourceShort // it names nothing that somebody could have given
+		return s
+	}
+	spoken := r.ledger.typedSpan(value)
+	row, found := r.ledger.rowWith(value)
+	if n, isNumber := leaf.(json.Number); isNumber {
+		spoken = r.ledger.typedNumber(n) // by value: the sign and the size count, the spelling does not
+		if !found {
+			row, found = r.ledger.rowWithNumber(n)
+		}
+	}
 	switch {
-	case !ok || vouchesNothing(leaf, value):
+	case !spoken && !found: // from nowhere, however small: an invented amount is an invention
+	case vouchesNothing(leaf, value):
 		s.Source = gate.SourceShort
-	case r.ledger.typedSpan(value):
+	case spoken:
 		s.Source = gate.SourcePrincipal
 	default:
-		if id, found := r.ledger.rowWith(value); found {
-			s.Source, s.Row = gate.SourceRow, id
-		}
+		s.Source, s.Row = gate.SourceRow, row
 	}
 	return s
 }
 
 // vouchesNothing reports whether a value is too small to show where it came from.
+// It is not from nowhere if somebody gave it; the whole run answers for it all
+// the same.
 func vouchesNothing(leaf any, value string) bool {
-	switch leaf.(type) {
-	case bool:
-		return true
-	case json.Number:
-		f, ok := new(big.Rat).SetString(value)
+	if n, ok := leaf.(json.Number); ok {
+		f, ok := new(big.Rat).SetString(n.String())
 		return ok && f.IsInt() && f.Num().CmpAbs(big.NewInt(smallInteger)) < 0
 	}
 	return utf8.RuneCountInString(strings.TrimSpace(value)) < shortToken

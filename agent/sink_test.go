@@ -2,6 +2,8 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"testing"
 
@@ -154,4 +156,46 @@ func TestANameThatTheModelChoseIsASinkToo(t *testing.T) {
 	typed(t, run, "write to ops@acme.example")
 	mustBlock(t, run, "mail_all", in{map[string]bool{"evil@x.example": true}}, gate.ErrFromNowhere)
 	mustFire(t, run, "mail_all", in{map[string]bool{"ops@acme.example": true}})
+}
+
+func TestAnAmountComesFromSomewhereToo(t *testing.T) {
+	type in struct {
+		Amount float64 `json:"amount"`
+	}
+	for name, c := range map[string]struct {
+		typed  string
+		amount float64
+		fires  bool
+	}{
+		"an invented small amount is held":         {"pay Acme, please", 900, false},
+		"an invented large amount is held":         {"pay Acme, please", 90000, false},
+		"a typed amount fires":                     {"pay Acme 900, please", 900, true},
+		"a currency sign beside it is fine":        {"pay Acme $900.00.", 900, true},
+		"thousands may be grouped":                 {"pay Acme 12,500 euros", 12500, true},
+		"a part of a longer number is another one": {"invoice 1900 is due", 900, false},
+		"a part of an account number is no amount": {"pay to ACC-900", 900, false},
+		"a fraction is another amount":             {"pay 900.50", 900, false},
+		"a number that was typed negative is that": {"book -900", -900, true},
+		"the sign is part of the amount":           {"book -900", 900, false},
+		"a grouping that is none is two numbers":   {"rooms 12,500,7", 125007, false},
+		"a fraction nobody typed is held":          {"pay Acme, please", 0.5, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			fired := 0
+			a := w.agentWith(t, "a", w.gate, []agent.Tool{
+				agent.Func("pay", "", func(context.Context, in) (nothing, error) { fired++; return nothing{}, nil }, agent.Irreversible()),
+			}, nil)
+			run := a.Start("ana")
+			typed(t, run, c.typed)
+			args, err := json.Marshal(in{c.amount})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = run.Call(t.Context(), "pay", args)
+			if c.fires != (fired == 1) || c.fires != (err == nil) || !c.fires && !errors.Is(err, gate.ErrFromNowhere) {
+				t.Errorf("fired %d times: %v", fired, err)
+			}
+		})
+	}
 }
