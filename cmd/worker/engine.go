@@ -209,6 +209,7 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 	gauge(queueOldest, s.Latency.Seconds(), "tokens")
 	gauge(queueSize, float64(s.Waiting), "rows", "waiting")
 	gauge(queueSize, float64(s.Claimed), "rows", "claimed")
+	gauge(queueSize, float64(s.Later), "rows", "later")
 	gauge(queueSize, float64(s.Pending), "tokens", "pending")
 	gauge(queueSize, float64(s.Active), "tokens", "active")
 	gauge(queueSize, float64(s.Retry), "tokens", "retry")
