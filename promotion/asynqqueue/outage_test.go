@@ -17,12 +17,13 @@ import (
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
-// downInSlots is down until the next half second, as a breaker is: at one moment
-// for all rows.
+// downInSlots is down until one moment for all rows, twice a second, as a breaker
+// is. The moment is in the middle between two pumps, so that the rows come back
+// together.
 func downInSlots() verifiertest.Step {
-	const slot = 500 * time.Millisecond
+	const slot, middle = 500 * time.Millisecond, 125 * time.Millisecond
 	return func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
-		end := time.Now().Truncate(slot).Add(slot)
+		end := time.Now().Add(-middle).Truncate(slot).Add(slot + middle)
 		return verifiertest.Down(time.Until(end))(ctx, s, row)
 	}
 }
