@@ -3,7 +3,6 @@ package promotion_test
 import (
 	"context"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -131,21 +130,6 @@ func (w *world) want(id memory.ID, state memory.State, r promotion.Result, statu
 	w.t.Helper()
 	if got := w.row(id); got.State() != state || r.Status != status {
 		w.t.Errorf("the check gave %s and the row is %s, want %s and %s", r.Status, got.State(), status, state)
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(15 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("did not come true: %s", what)
-		}
 	}
 }
 
