@@ -277,7 +277,7 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 		return s.again(ctx, d, ID(objs[0].Data), objs[2], now)
 	}
 	if objs[1].Revision > 0 && !d.Origin.External() {
-		return s.echo(ctx, d.Asserter, d.Run, known.First, objs[2], "", now)
+		return s.collapse(ctx, d, known.First, objs[2], now)
 	}
 
 	heads, err := decodeHeads(objs[3:], append(slices.Clone(parents), d.SelectedBy...))
@@ -482,7 +482,7 @@ func bodyTerms(d Draft, parents []Head, claim Key, now time.Time) []Term {
 // again handles an identity that is already there.
 func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time.Time) (Receipt, error) {
 	if !d.Origin.External() || d.State != StateVerified {
-		return s.echo(ctx, d.Asserter, d.Run, id, echo, "", now)
+		return s.collapse(ctx, d, id, echo, now)
 	}
 	heads, err := s.heads(ctx, []ID{id})
 	if err != nil {
@@ -503,7 +503,7 @@ func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time
 		return Receipt{ID: id, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
 	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
 		// The word of its own source does not lift what took the state away.
-		r, echoErr := s.echo(ctx, d.Asserter, d.Run, id, echo, "", now)
+		r, echoErr := s.collapse(ctx, d, id, echo, now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
 		return r, echoErr
 	}
@@ -535,11 +535,21 @@ func (s *Store) Echo(ctx context.Context, row ID, by Asserter, run, wording stri
 		if err != nil {
 			return Receipt{}, err
 		}
-		return s.echo(ctx, by, run, row, objs[0], wording, s.Now())
+		return s.echo(ctx, by, run, heads[0], objs[0], wording, s.Now())
 	})
 }
 
-func (s *Store) echo(ctx context.Context, by Asserter, run string, id ID, record Object, wording string, now time.Time) (Receipt, error) {
+// collapse lets a draft come back as the row that holds its claim.
+func (s *Store) collapse(ctx context.Context, d Draft, id ID, record Object, now time.Time) (Receipt, error) {
+	heads, err := s.heads(ctx, []ID{id})
+	if err != nil {
+		return Receipt{}, err
+	}
+	return s.echo(ctx, d.Asserter, d.Run, heads[0], record, "", now)
+}
+
+// echo counts one re-entry of the claim of a row.
+func (s *Store) echo(ctx context.Context, by Asserter, run string, row Head, record Object, wording string, now time.Time) (Receipt, error) {
 	var e Echoes
 	if record.Data != nil {
 		if err := json.Unmarshal(record.Data, &e); err != nil {
@@ -554,17 +564,13 @@ func (s *Store) echo(ctx context.Context, by Asserter, run string, id ID, record
 	}
 	e.Last = now
 	nonce := newNonce()
-	entry := AuditEntry{Kind: EntryEcho, Row: id, Revision: record.Revision + 1, At: now, Actor: by.Principal, Authority: AuthoritySystem,
+	entry := AuditEntry{Kind: EntryEcho, Row: row.ID, Revision: record.Revision + 1, At: now, Actor: by.Principal, Authority: AuthoritySystem,
 		Source: by.Group(), Reason: "the claim came back", Wording: wording, Run: run, Nonce: nonce}
 	b := Batch{Puts: []Put{{Key: record.Key, From: record.Revision, Data: mustJSON(e), Entry: mustJSON(entry)}}}
 	if err := s.commit(ctx, b, record.Key, record.Revision+1, nonce); err != nil {
 		return Receipt{}, err
 	}
-	heads, err := s.heads(ctx, []ID{id})
-	if err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{ID: id, State: heads[0].State(), Revision: heads[0].Revision, Disposition: Collapsed,
+	return Receipt{ID: row.ID, State: row.State(), Revision: row.Revision, Disposition: Collapsed,
 		Reason: "the claim is already stored; reading it back adds nothing"}, nil
 }
 
