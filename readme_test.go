@@ -141,3 +141,46 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryIDThatIsCitedIsExplained holds docs/sources.md to the comments.
+func TestEveryIDThatIsCitedIsExplained(t *testing.T) {
+	doc, err := os.ReadFile("docs/sources.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z0-9]+-[A-Z0-9.]+) \|`).FindAllStringSubmatch(string(doc), -1) {
+		explained[m[1]] = true
+	}
+	id := regexp.MustCompile(`\b(?:MP|KN|SR|LS|UD|UP|X|D|I|C12)-L?[0-9]+(?:\.[0-9]+)*\b`)
+	cited := 0
+	err = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			_, comment, ok := strings.Cut(line, "//")
+			if !ok {
+				continue
+			}
+			for _, m := range id.FindAllString(comment, -1) {
+				cited++
+				if !explained[m] {
+					t.Errorf("%s cites %s, which docs/sources.md does not explain", path, m)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cited < 100 {
+		t.Fatalf("found only %d citations", cited)
+	}
+	t.Logf("%d citations of %d ids", cited, len(explained))
+}
