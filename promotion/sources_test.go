@@ -261,3 +261,33 @@ func TestI12ACrashBetweenTheWriteAndTheQueueLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A row that nobody covers is read in a loop: it is brought back once in a while,
+// and not with every read.
+func TestReadsBringAParkedRowBackOnceInAWhile(t *testing.T) {
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	nobody := w.worker(nil)
+	q := &offers{}
+	heater := promotion.NewHeater(w.store, q, nil)
+	read := func() {
+		t.Helper()
+		heater.ObserveBlocked([]memory.ID{id})
+		if err := heater.Flush(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.check(nobody, id)
+	}
+	w.want(id, memory.StateUnverified, w.check(nobody, id), promotion.Parked)
+	for range 808 {
+		read()
+	}
+	if n, _ := q.seen(id); n != 1 {
+		t.Errorf("808 reads brought it back %d times", n)
+	}
+	w.pass(10 * time.Minute)
+	read()
+	if n, _ := q.seen(id); n != 2 {
+		t.Errorf("brought back %d times", n)
+	}
+}

@@ -228,3 +228,38 @@ func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
 		t.Errorf("%+v, %v", tasks, err)
 	}
 }
+
+func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Lease: 300 * time.Millisecond, Logger: w.log})
+		id := w.write("acme", memory.StateUnverified)
+		w.sweep(q)
+		tried, answers := make(chan struct{}, 99), make(chan struct{})
+		serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+			tried <- struct{}{}
+			select {
+			case <-answers:
+				return w.worker.Check(ctx, id)
+			default:
+				return promotion.Result{}, memory.ErrStore
+			}
+		}))
+		eventually(t, "it is tried three times", func() bool { return len(tried) >= 3 })
+		tokens, err := asynq.NewInspectorFromRedisClient(client).ListRetryTasks(q.Name())
+		if err != nil || len(tokens) == 0 {
+			t.Fatalf("%d tokens wait, %v", len(tokens), err)
+		}
+		for _, task := range tokens {
+			if task.Retried != 0 {
+				t.Errorf("a retry was counted: %+v", task)
+			}
+		}
+		close(answers)
+		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+		if s := stats(t, q); s.Archived != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.quiet()
+	})
+}
