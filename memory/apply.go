@@ -152,6 +152,9 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if known.Rejection != nil && rank != RankUser {
 			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
 		}
+		if !reaffirm && rank != RankUser && openContradiction(merged) >= rank { // SR-7.14
+			return Head{}, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, openContradiction(merged))
+		}
 	}
 	next.set(t.To, now)
 	var contested error

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -500,4 +501,26 @@ func TestDemotionTakesAHigherWord(t *testing.T) {
 			t.Fatal("the second contradiction was taken for the first")
 		}
 	})
+}
+
+func TestSourcesOfOneRankThatDisagreeVerifyNothing(t *testing.T) {
+	b := newBench(t)
+	id := b.put(modelDraft(berlin)).ID
+	if err := b.AddEvidence(b.Context(), id, "worker:1", "erp says otherwise", contradicts(memory.RankTool, "tool:erp")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.move(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+	wantErr(t, err, memory.ErrInsufficient)
+	if s := b.head(id).State(); s != memory.StateUnverified {
+		t.Fatalf("SR-7.14: the row is %s", s)
+	}
+	b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1"))
+}
+
+func TestHeatIsACountOfReads(t *testing.T) {
+	b := newBench(t)
+	id := b.put(modelDraft(berlin)).ID
+	for _, reads := range []map[memory.ID]float64{{id: math.NaN()}, {id: math.Inf(1)}, {id: -1}, {"mem_x": 1}} {
+		wantErr(t, b.AddHeat(b.Context(), reads), memory.ErrInvalid)
+	}
 }

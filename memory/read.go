@@ -522,6 +522,14 @@ func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
 	if len(reads) == 0 {
 		return nil
 	}
+	for id, weight := range reads {
+		if err := id.check("reads"); err != nil {
+			return err
+		}
+		if math.IsNaN(weight) || math.IsInf(weight, 0) || weight < 0 {
+			return invalid("reads", "out_of_range", "%v is no count of reads", weight)
+		}
+	}
 	_, err := retry(ctx, func() (struct{}, error) {
 		ids := make([]ID, 0, len(reads))
 		keys := make([]string, 0, len(reads))
