@@ -42,8 +42,17 @@ type Driver interface {
 	// ascending order, at most limit of them. Entries are never changed.
 	History(ctx context.Context, tenant, key string, after uint64, limit int) ([]LogEntry, error)
 
+	// Incarnation must return a number that stays the same as long as the driver is
+	// sure that what it talks to still holds every batch that was acknowledged, and
+	// grows as soon as it is not: the server was restarted or failed over, or is
+	// another one. It must not do I/O. When it grows, [Store] makes sure that no
+	// acknowledged demotion is missing before it answers again.
+	Incarnation() uint64
+
 	// Close releases the store. Every later call must give [ErrClosed].
 	Close() error
+
+	Maintenance
 }
 
 // Batch is one atom: all of it happens, or none of it does.

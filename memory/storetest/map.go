@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -170,4 +171,118 @@ func (d *mapDriver) Close() error {
 	}
 	d.closed = true
 	return nil
+}
+
+func (d *mapDriver) Incarnation() uint64 { return 0 }
+
+func (d *mapDriver) Tenants(ctx context.Context, after string, limit int) ([]string, string, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer d.mu.Unlock()
+	var names []string
+	for name, t := range d.tenants {
+		if len(t.objects)+len(t.logs) > 0 {
+			names = append(names, name)
+		}
+	}
+	return page(names, "", after, limit)
+}
+
+func (d *mapDriver) Logs(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer d.mu.Unlock()
+	var keys []string
+	for key, log := range d.tenant(tenant).logs {
+		if len(log) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return page(keys, prefix, after, limit)
+}
+
+// page is one page of the names that begin with prefix. The cursor is the last name.
+func page(names []string, prefix, after string, limit int) ([]string, string, error) {
+	if err := memory.CheckPage(limit); err != nil {
+		return nil, "", err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n <= after || !strings.HasPrefix(n, prefix) })
+	slices.Sort(names)
+	if len(names) <= limit {
+		return names, "", nil
+	}
+	return names[:limit:limit], names[limit-1], nil
+}
+
+func (d *mapDriver) Restore(ctx context.Context, tenant string, objects []memory.Restored) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if err := memory.CheckRestored(objects); err != nil {
+		return err
+	}
+	t := d.tenant(tenant)
+	for _, o := range objects {
+		for _, carriers := range t.terms {
+			delete(carriers, o.Key)
+		}
+		delete(t.objects, o.Key)
+		if o.Revision == 0 {
+			continue
+		}
+		t.objects[o.Key] = memory.Object{Key: o.Key, Revision: o.Revision, Data: bytes.Clone(o.Data)}
+		for _, term := range o.Terms {
+			if t.terms[term.Name] == nil {
+				t.terms[term.Name] = map[string]uint64{}
+			}
+			t.terms[term.Name][o.Key] = term.Sort
+		}
+	}
+	return nil
+}
+
+func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if err := memory.CheckRewrite(key, entries); err != nil {
+		return err
+	}
+	t := d.tenant(tenant)
+	log := slices.Clone(t.logs[key])
+	for _, e := range entries {
+		at := slices.IndexFunc(log, func(l memory.LogEntry) bool { return l.Revision == e.Revision })
+		switch {
+		case at < 0:
+			return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, e.Revision)
+		case e.Data == nil:
+			log = slices.Delete(log, at, at+1)
+		default:
+			log[at].Data = bytes.Clone(e.Data)
+		}
+	}
+	t.logs[key] = log
+	return nil
+}
+
+func (d *mapDriver) Compact(ctx context.Context) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	d.mu.Unlock()
+	return nil
+}
+
+func (d *mapDriver) Inspect(ctx context.Context) (memory.Inspection, error) {
+	if err := d.enter(ctx); err != nil {
+		return memory.Inspection{}, err
+	}
+	d.mu.Unlock()
+	return memory.Inspection{Server: "maps in this process", Promise: "nothing outlives the process", Findings: []memory.Finding{
+		{Name: "storage", Found: "process memory", Loss: "everything, when the process ends", Fix: "open a store that writes to a file or a server"},
+	}}, nil
 }

@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+)
+
+// Maintenance is what a driver must be able to do for an operator: rebuild what
+// is a projection, erase, compact, and say what it promises. No call of an agent
+// goes through it, and it knows no rule either. The package memory/storetest asks
+// it of every driver.
+type Maintenance interface {
+	// Tenants must list the tenants that have an object or a log entry, in
+	// ascending memcmp order, after a tenant ("" = from the start). next is ""
+	// at the end.
+	Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error)
+
+	// Logs must list the keys of a tenant that begin with prefix and have a log
+	// entry, in ascending memcmp order, after a key ("" = from the start). What
+	// stays put while a caller pages must be listed exactly once. It must not
+	// lean on terms or objects: those may be lost.
+	Logs(ctx context.Context, tenant, prefix, after string, limit int) (keys []string, next string, err error)
+
+	// Restore must set objects outright, all or none, whatever is there now: the
+	// revision, the data, and exactly these terms. Revision 0 removes the object
+	// with its terms, as if it had never been written; its log stays. The caps of
+	// [Batch] hold: a larger list must give [ErrTooLarge].
+	Restore(ctx context.Context, tenant string, objects []Restored) error
+
+	// Rewrite must replace the data of log entries of one key, all or none: erasure
+	// strips payloads, compaction packs. An entry with nil Data is removed. An
+	// entry that is not there must give [ErrInvalidBatch], with nothing written.
+	Rewrite(ctx context.Context, tenant, key string, entries []LogEntry) error
+
+	// Compact must overwrite what was deleted or replaced, as far as the driver can
+	// see to it: afterwards, bytes that no object, term or entry holds are in none
+	// of the store's files. It may take long, and calls may wait for it.
+	Compact(ctx context.Context) error
+
+	// Inspect must say what the store behind the driver is and what it promises,
+	// setting by setting.
+	Inspect(ctx context.Context) (Inspection, error)
+}
+
+// Restored is the whole state of one object, for [Maintenance].Restore.
+type Restored struct {
+	Object
+	Terms []Term
+}
+
+// Inspection is what a driver says of the server or file behind it.
+type Inspection struct {
+	Server   string    // name and version: "PostgreSQL 15.18"
+	Promise  string    // what an acknowledged batch outlives, in a sentence
+	Findings []Finding // in a fixed order, safe ones included
+}
+
+// Finding is one setting and what it means for what was acknowledged.
+type Finding struct {
+	Name  string // the setting, as the server calls it: "appendfsync"
+	Found string // its value: "everysec"
+	Safe  bool   // an acknowledged batch is not lost or changed by it
+	Loss  string // if it is not safe: what would be lost, and when
+	Fix   string // if it is not safe: what to set
+}
+
+// Unsafe returns the findings that are not safe.
+func (i Inspection) Unsafe() []Finding {
+	var out []Finding
+	for _, f := range i.Findings {
+		if !f.Safe {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// CheckRestored validates a list for [Maintenance].Restore against the contract:
+// caps, empty or repeated keys. Drivers call it first, so that all refuse alike.
+func CheckRestored(objects []Restored) error {
+	puts := make([]Put, len(objects))
+	for i, o := range objects {
+		if o.Revision == 0 && (o.Data != nil || len(o.Terms) > 0) {
+			return fmt.Errorf("%w: key %q is removed and has data or terms", ErrInvalidBatch, o.Key)
+		}
+		puts[i] = Put{Key: o.Key, Data: o.Data, Add: o.Terms}
+	}
+	return Batch{Puts: puts}.Check()
+}
+
+// CheckPage validates the limit of a listing.
+func CheckPage(limit int) error {
+	if limit < 1 || limit > MaxQueryLimit {
+		return fmt.Errorf("%w: limit %d, want 1 to %d", ErrInvalidBatch, limit, MaxQueryLimit)
+	}
+	return nil
+}
+
+// CheckRewrite validates a list for [Maintenance].Rewrite against the contract.
+func CheckRewrite(key string, entries []LogEntry) error {
+	if key == "" {
+		return fmt.Errorf("%w: rewrite of an empty key", ErrInvalidBatch)
+	}
+	if len(entries) > MaxBatchOps {
+		return fmt.Errorf("%w: %d entries, at most %d", ErrTooLarge, len(entries), MaxBatchOps)
+	}
+	size := 0
+	for i, e := range entries {
+		if e.Revision == 0 || i > 0 && e.Revision <= entries[i-1].Revision {
+			return fmt.Errorf("%w: revisions to rewrite do not ascend", ErrInvalidBatch)
+		}
+		size += len(e.Data)
+	}
+	if size > MaxBatchBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, MaxBatchBytes)
+	}
+	return nil
+}
