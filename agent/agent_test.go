@@ -43,7 +43,7 @@ func newWorldWith(t testing.TB, o memory.Options) *world {
 		w.now = w.now.Add(time.Millisecond)
 		return w.now
 	}
-	w.store = memory.New(storetest.NewMap(), &o)
+	w.store = storetest.NewStore(&o)
 	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // newExampleAgent makes an agent with a register, a web search and a mail.
 func newExampleAgent() *agent.Agent {
 	now := func() time.Time { return time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC) }
-	store := memory.New(storetest.NewMap(), &memory.Options{Clock: now})
+	store := storetest.NewStore(&memory.Options{Clock: now})
 	g, err := gate.New(store, gate.Policy{Name: "example", Version: "1", Declared: true}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // e-mail may not be sent with it.
 func Example() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 	claim, err := store.Put(ctx, memory.Draft{
 		Content: memory.Content{Subject: "acme", Predicate: "billing.email", Object: "ops@acme.example", Cardinality: memory.CardinalityFunctional},
@@ -48,7 +48,7 @@ func Example() {
 // Observing is how a team starts: it sees what would have been blocked, and
 // nothing that can be undone is.
 func ExampleOptions_observe() {
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 	g, err := gate.New(store, gate.Policy{Name: "trial", Declared: true}, &gate.Options{Mode: gate.Observe})
 	if err != nil {

@@ -249,7 +249,7 @@ func cited(l Lineage, f memory.Fitness) []memory.Cited {
 	for i, id := range l.ids() {
 		c := memory.Cited{Row: id}
 		if i < len(f.Heads) {
-			c.Revision = f.Heads[i].Revision
+			c.Revision, c.Class = f.Heads[i].Revision, f.Heads[i].Class
 		}
 		out = append(out, c)
 	}

@@ -155,7 +155,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	w := &world{now: clock0}
-	w.Store = memory.New(storetest.NewMap(), &memory.Options{
+	w.Store = storetest.NewStore(&memory.Options{
 		Clock: func() time.Time {
 			w.mu.Lock()
 			defer w.mu.Unlock()

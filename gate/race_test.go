@@ -164,7 +164,7 @@ func TestI7UnderConcurrency(t *testing.T) {
 			fired, blocked, late := 0, 0, 0
 			order := &ordered{Driver: open(t)}
 			w := &world{now: clock0}
-			w.Store = memory.New(order, &memory.Options{Authority: func(string, string, string) bool { return true }})
+			w.Store = storetest.On(order, &memory.Options{Authority: func(string, string, string) bool { return true }})
 			defer func() {
 				if err := w.Close(); err != nil {
 					t.Error(err)

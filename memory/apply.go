@@ -2,48 +2,11 @@ package memory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
-
-// EntryKind says what an audit entry records.
-type EntryKind string
-
-// The kinds of audit entries.
-const (
-	EntryWrite      EntryKind = "write"      // a row was written
-	EntryTransition EntryKind = "transition" // an axis moved
-	EntryReaffirm   EntryKind = "reaffirm"   // a verified row was verified again
-	EntryEcho       EntryKind = "echo"       // the claim came back
-	EntryEvidence   EntryKind = "evidence"   // evidence was added; no state moved
-	EntryContest    EntryKind = "contest"    // a contradiction of the same rank stands open
-	EntryDecision   EntryKind = "decision"   // the gate decided
-	EntryOutcome    EntryKind = "outcome"    // a call that fired ended
-)
-
-// AuditEntry is one line of a row's history: who moved what, in which capacity,
-// on whose word and why. It is written in the same atom as the move (I-6) and is
-// never changed.
-type AuditEntry struct {
-	Kind      EntryKind  `json:"kind"`
-	Row       ID         `json:"row,omitempty"`
-	Revision  uint64     `json:"revision"` // of the object after the entry
-	At        time.Time  `json:"at"`
-	Actor     string     `json:"actor"`
-	Authority Authority  `json:"authority"`
-	Source    string     `json:"source"`
-	Reason    string     `json:"reason"`
-	Axis      Axis       `json:"axis,omitzero"`
-	From      string     `json:"from,omitempty"`
-	To        string     `json:"to,omitempty"`
-	Evidence  []Evidence `json:"evidence,omitempty"`
-	Wording   string     `json:"wording,omitempty"` // of an echo
-	Run       string     `json:"run,omitempty"`
-	Nonce     string     `json:"nonce"`
-}
 
 // Apply makes one transition: the move, its audit entry, its evidence and the
 // due mark are one atom, compared and swapped on t.Revision (I-6). It refuses an
@@ -95,24 +58,28 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if old.Revision != t.Revision {
 		return Head{}, &ConflictError{Key: headKey + string(id)}
 	}
-	var b body
-	if err := json.Unmarshal(objs[1].Data, &b); err != nil {
-		return Head{}, fmt.Errorf("%w: row body", ErrStore)
+	if old.Has(FlagErased) {
+		return Head{}, fmt.Errorf("%w: %s", ErrErased, id)
 	}
-	var evidence []Evidence
-	if objs[2].Data != nil {
-		if err := json.Unmarshal(objs[2].Data, &evidence); err != nil {
-			return Head{}, fmt.Errorf("%w: row evidence", ErrStore)
-		}
+	b, err := s.body(ctx, objs[1])
+	if err != nil {
+		return Head{}, err
 	}
+	evid, err := s.evidenceOf(ctx, objs[2])
+	if err != nil {
+		return Head{}, err
+	}
+	evidence := evid.list
 	claims, err := s.get(ctx, claimKey(old.Claim))
 	if err != nil {
 		return Head{}, err
 	}
-	known, err := decodeClaim(claims[0])
+	known, err := s.claimOf(ctx, claims[0])
 	if err != nil {
 		return Head{}, err
 	}
+
+	rejected := known.Rejection != nil
 
 	from := old.axisOf(t.To.axis())
 	reaffirm := t.To == AxisValue(TruthSupported) && from == t.To
@@ -133,12 +100,14 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, invalid("evidence.rank", "not_earned", "a user speaks with the authority of a user (I-13)")
 	}
 
-	tx, next := batch{}, old
-	said, voided := evidence, false
+	tx, next := s.begin(ctx, now), old
+	said, voided, voids := evidence, false, voidsNothing
 	if t.Reject {
 		said, voided = voidAll(evidence)
+		voids = voidsEverything
 	} else if old.Truth == TruthSupported && t.To.axis() == AxisTruth && !reaffirm {
 		said, voided = voidSupports(evidence)
+		voids = voidsSupports
 	}
 	merged := mergeEvidence(said, t.Evidence)
 	rank := old.Rank
@@ -167,7 +136,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if next.Outage == OutageRecorded {
 			next.Outage = OutageResolved // a verifier answered
 		}
-		if err := s.settle(ctx, &tx, &next, b.Content, merged, t.Actor, now); err != nil {
+		if err := s.settle(ctx, tx, &next, b.Content, merged, t.Actor, b.Asserter.Group(), now); err != nil {
 			return Head{}, err
 		}
 		if next.Truth != TruthSupported {
@@ -178,19 +147,19 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		}
 	}
 	if t.To == AxisValue(TruthContradicted) {
-		if err := s.siblings(ctx, &tx, old, t, now); err != nil {
+		if err := s.siblings(ctx, tx, old, t, now); err != nil {
 			return Head{}, err
 		}
 	}
 	if t.Reject {
-		known.Rejection = &Rejection{By: t.Actor, Reason: t.Reason, At: now}
+		known.Rejection, known.Rejected = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id
 		next.Flags &^= FlagContested
 	} else if known.Rejection != nil && next.Truth == TruthSupported {
-		known.Rejection = nil
+		known.Rejection, known.Rejected = nil, ""
 	}
-	if t.To == AxisValue(TruthContradicted) || claimChanged(claims[0], known) {
+	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) {
 		// Put and not only checked: a sibling that is being verified meets it.
-		tx.put(Put{Key: claimKey(old.Claim), From: claims[0].Revision, Data: mustJSON(known)})
+		tx.claim(claimKey(old.Claim), claims[0].Revision, known, old.Class)
 	} else if t.To.axis() == AxisTruth { // one claim's rows are verified and contradicted in turn
 		tx.check(claimKey(old.Claim), claims[0].Revision)
 	}
@@ -201,22 +170,28 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		kind, to = EntryContest, from
 	case reaffirm:
 		kind = EntryReaffirm
+	case t.Reject:
+		kind = EntryReject
 	}
-	tx.head(old, next, AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
-		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Evidence: t.Evidence, Nonce: nonce})
+	entry := AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
+		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Nonce: nonce}
+	tx.head(old, next, entry)
 	if voided || len(merged) > len(evidence) {
-		tx.put(Put{Key: evidKey + string(id), From: objs[2].Revision, Data: mustJSON(merged)})
+		if !voided {
+			voids = voidsNothing
+		}
+		tx.evidence(&old, evid, change{void: voids, added: merged[len(said):]}, entry)
 	}
 	switch {
 	case contested != nil, t.To.axis() != AxisTruth:
 	case next.Truth == TruthSupported:
-		tx.due(id, objs[3], due{Reason: "to be checked again"}, next.StaleAt)
+		tx.due(&old, objs[3], due{Reason: "to be checked again"}, next.StaleAt)
 	case next.Truth == TruthSuperseded:
 		tx.notDue(id, objs[3])
 	default:
-		tx.due(id, objs[3], due{Reason: "demoted: " + t.Reason}, now)
+		tx.due(&old, objs[3], due{Reason: "demoted: " + t.Reason}, now)
 	}
-	if err := s.commit(ctx, tx.Batch, headKey+string(id), old.Revision+1, nonce); err != nil {
+	if err := tx.commit(headKey+string(id), old.Revision+1, nonce); err != nil {
 		return Head{}, err
 	}
 	next.Revision = old.Revision + 1
@@ -269,11 +244,6 @@ func openContradiction(evidence []Evidence) Rank {
 	return worst
 }
 
-func claimChanged(o Object, c claimRecord) bool {
-	before, err := decodeClaim(o)
-	return err != nil || (before.Rejection == nil) != (c.Rejection == nil)
-}
-
 // raises reports whether a move of an axis other than truth gives something
 // back: only a user with authority over the subject does that as a user.
 func raises(from, to AxisValue) bool {
@@ -304,7 +274,7 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 	if reaffirm {
 		evidence = t.Evidence
 	}
-	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}}
+	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
 	ids, err := s.Closure(ctx, h.ID)
 	if err != nil {
 		return 0, err
@@ -334,8 +304,8 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 		return rank, err
 	}
 	if err != nil && t.Authority == AuthorityProbe && h.Rank == RankTool {
-		kin.Claim.Group = "" // its own source may say it again, if it does not only repeat the row
-		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || e.Group != h.Group })
+		kin.Claim.Group = Token{} // its own source may say it again, if it does not only repeat the row
+		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || s.scope.group(e.Group) != h.Group })
 		rank, err = Sufficient(kin, own)
 	}
 	if err != nil {
@@ -350,11 +320,11 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 // newer word, demotes; an equal rank stands beside, both contested; a lower one
 // is not verified (h.Truth says so) and demotes nobody. The line is put in the
 // same atom, so that of two rivals verified at once one sees the other.
-func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, evidence []Evidence, actor string, now time.Time) error {
+func (s *Store) settle(ctx context.Context, tx *atom, h *Head, c Content, evidence []Evidence, actor, source string, now time.Time) error {
 	if !c.Typed() {
 		return nil
 	}
-	line := lineKey(c.lineKey())
+	line := lineKey(s.scope.blind("line", c.line()))
 	lock, err := s.get(ctx, line)
 	if err != nil {
 		return err
@@ -369,7 +339,7 @@ func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, evide
 	beaten := make([]bool, len(rivals))
 	for i := range rivals {
 		r := &rivals[i]
-		same := rank == r.Rank && slices.ContainsFunc(backers(r.evidence, r.Rank), func(g string) bool { return slices.Contains(own, g) })
+		same := rank == r.Rank && slices.ContainsFunc(backers(r.evid.list, r.Rank), func(g string) bool { return slices.Contains(own, g) })
 		beaten[i] = rank > r.Rank || same
 		stands = stands && (beaten[i] || rank == r.Rank)
 		if !beaten[i] {
@@ -385,7 +355,7 @@ func (s *Store) settle(ctx context.Context, tx *batch, h *Head, c Content, evide
 	}
 	for i := range rivals {
 		r := &rivals[i]
-		entry := AuditEntry{Actor: actor, Authority: authority, Source: h.Group}
+		entry := AuditEntry{Actor: actor, Authority: authority, Source: source}
 		switch {
 		case stands && beaten[i]:
 			entry.Reason = "contradicted by " + string(h.ID)
@@ -413,9 +383,8 @@ func backers(evidence []Evidence, rank Rank) []string {
 // the objects that move with it.
 type bystander struct {
 	Head
-	evidence []Evidence
-	evid     Object
-	mark     Object
+	evid evidenceObject
+	mark Object
 }
 
 func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time) AuditEntry {
@@ -425,17 +394,18 @@ func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time)
 }
 
 // demote contradicts the row: its supports are void, and it is due for a check.
-func (r *bystander) demote(tx *batch, e AuditEntry, now time.Time) {
+func (r *bystander) demote(tx *atom, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.set(TruthContradicted, now)
-	tx.head(r.Head, next, r.entry(e, EntryTransition, TruthContradicted, now))
-	if voided, any := voidSupports(r.evidence); any {
-		tx.put(Put{Key: r.evid.Key, From: r.evid.Revision, Data: mustJSON(voided)})
+	entry := r.entry(e, EntryTransition, TruthContradicted, now)
+	tx.head(r.Head, next, entry)
+	if _, any := voidSupports(r.evid.list); any {
+		tx.evidence(&r.Head, r.evid, change{void: voidsSupports}, entry)
 	}
-	tx.due(r.ID, r.mark, due{Reason: "demoted: " + e.Reason}, now)
+	tx.due(&r.Head, r.mark, due{Reason: "demoted: " + e.Reason}, now)
 }
 
-func (r *bystander) contest(tx *batch, e AuditEntry, now time.Time) {
+func (r *bystander) contest(tx *atom, e AuditEntry, now time.Time) {
 	if r.Has(FlagContested) {
 		return
 	}
@@ -460,7 +430,7 @@ func voidSupports(evidence []Evidence) (out []Evidence, any bool) {
 // demotion attaches to the claim, and respelling does not escape it (I-9). A
 // user's word demotes all of them; evidence demotes those of a lower rank and
 // contests the others.
-func (s *Store) siblings(ctx context.Context, tx *batch, of Head, t Transition, now time.Time) error {
+func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, now time.Time) error {
 	rank := Rank(0)
 	for _, e := range t.Evidence {
 		if e.Relation == RelationContradicts {
@@ -470,7 +440,7 @@ func (s *Store) siblings(ctx context.Context, tx *batch, of Head, t Transition, 
 	if t.Authority != AuthorityUser && rank == 0 {
 		return nil
 	}
-	same, err := s.verified(ctx, termClaim(of.Claim), func(h *Head, _ *body) bool { return h.ID != of.ID })
+	same, err := s.verified(ctx, s.termClaim(of.Claim), func(h *Head, _ *body) bool { return h.ID != of.ID })
 	if err != nil {
 		return err
 	}
@@ -488,8 +458,8 @@ func (s *Store) siblings(ctx context.Context, tx *batch, of Head, t Transition, 
 
 // rivals returns the verified rows of the same line with another claim, of a
 // predicate that one of the two calls functional.
-func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]bystander, error) {
-	return s.verified(ctx, termLine(c.lineKey()), func(h *Head, b *body) bool {
+func (s *Store) rivals(ctx context.Context, c Content, claim Token) ([]bystander, error) {
+	return s.verified(ctx, s.termLine(c), func(h *Head, b *body) bool {
 		return h.Claim != claim && (c.Cardinality == CardinalityFunctional || b.Content.Cardinality == CardinalityFunctional)
 	})
 }
@@ -498,7 +468,7 @@ func (s *Store) rivals(ctx context.Context, c Content, claim Key) ([]bystander, 
 func (s *Store) verified(ctx context.Context, term string, want func(*Head, *body) bool) ([]bystander, error) {
 	var out []bystander
 	for after := ""; ; {
-		hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 200})
+		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 200})
 		if err != nil {
 			return nil, err
 		}
@@ -517,10 +487,13 @@ func (s *Store) verified(ctx context.Context, term string, want func(*Head, *bod
 			return nil, err
 		}
 		for i := range heads {
-			var b body
-			r := bystander{Head: heads[i], evid: objs[per*i+1], mark: objs[per*i+2]}
-			if json.Unmarshal(objs[per*i].Data, &b) != nil || r.evid.Data != nil && json.Unmarshal(r.evid.Data, &r.evidence) != nil {
-				return nil, fmt.Errorf("%w: row %s", ErrStore, r.ID)
+			r := bystander{Head: heads[i], mark: objs[per*i+2]}
+			b, err := s.body(ctx, objs[per*i])
+			if err != nil {
+				return nil, err
+			}
+			if r.evid, err = s.evidenceOf(ctx, objs[per*i+1]); err != nil {
+				return nil, err
 			}
 			if want(&r.Head, &b) {
 				out = append(out, r)
@@ -560,26 +533,28 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if objs[0].Revision == 0 {
 			return struct{}{}, fmt.Errorf("%w: %s", ErrNotFound, row)
 		}
-		var have []Evidence
-		if objs[1].Data != nil {
-			if err := json.Unmarshal(objs[1].Data, &have); err != nil {
-				return struct{}{}, fmt.Errorf("%w: row evidence", ErrStore)
-			}
-		}
-		merged := mergeEvidence(have, evidence)
-		if len(merged) == len(have) {
-			return struct{}{}, nil
-		}
-		nonce := newNonce()
-		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[1].Revision + 1, At: s.Now(), Actor: actor,
-			Authority: AuthorityProbe, Source: evidence[0].Source, Reason: reason, Evidence: merged[len(have):], Nonce: nonce}
-		tx := batch{}
-		tx.put(Put{Key: objs[1].Key, From: objs[1].Revision, Data: mustJSON(merged), Entry: mustJSON(entry)})
 		heads, err := decodeHeads(objs[:1], []ID{row})
 		if err != nil {
 			return struct{}{}, err
 		}
-		if h := heads[0]; h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
+		h := heads[0]
+		if h.Has(FlagErased) {
+			return struct{}{}, fmt.Errorf("%w: %s", ErrErased, row)
+		}
+		have, err := s.evidenceOf(ctx, objs[1])
+		if err != nil {
+			return struct{}{}, err
+		}
+		merged := mergeEvidence(have.list, evidence)
+		if len(merged) == len(have.list) {
+			return struct{}{}, nil
+		}
+		nonce, now := newNonce(), s.Now()
+		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[1].Revision + 1, At: now, Actor: actor,
+			Authority: AuthorityProbe, Source: evidence[0].Source, Reason: reason, Nonce: nonce}
+		tx := s.begin(ctx, now)
+		tx.evidence(&h, have, change{added: merged[len(have.list):]}, entry)
+		if h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
 			next := h
 			next.Flags |= FlagContested
 			contest := entry
@@ -587,7 +562,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 			contest.From, contest.To = h.Truth.String(), h.Truth.String()
 			tx.head(h, next, contest)
 		}
-		return struct{}{}, s.commit(ctx, tx.Batch, objs[1].Key, objs[1].Revision+1, nonce)
+		return struct{}{}, tx.commit(objs[1].Key, objs[1].Revision+1, nonce)
 	})
 	return err
 }

@@ -23,6 +23,7 @@ type draftWire struct {
 	Asserter            Asserter    `json:"asserter"`
 	DerivedFrom         []ID        `json:"derived_from"`
 	SelectedBy          []ID        `json:"selected_by"`
+	Subjects            []string    `json:"subjects"`
 	LineageUnknown      bool        `json:"lineage_unknown"`
 	Evidence            []Evidence  `json:"evidence"`
 	Anchor              string      `json:"anchor"`
@@ -63,7 +64,7 @@ func DecodeDraft(b []byte) (Draft, error) {
 		return Draft{}, draftError(err)
 	}
 	d := Draft{Content: w.Content, Origin: w.Origin, State: w.State, Asserter: w.Asserter,
-		DerivedFrom: w.DerivedFrom, SelectedBy: w.SelectedBy, LineageUnknown: w.LineageUnknown, Evidence: w.Evidence, Anchor: w.Anchor,
+		DerivedFrom: w.DerivedFrom, SelectedBy: w.SelectedBy, Subjects: w.Subjects, LineageUnknown: w.LineageUnknown, Evidence: w.Evidence, Anchor: w.Anchor,
 		Sensitivity: w.Sensitivity, Criticality: w.Criticality, Kind: w.Kind, Layer: w.Layer,
 		ValueConfidence: w.ValueConfidence, ValidTimeConfidence: w.ValidTimeConfidence, ValidFrom: w.ValidFrom, ValidUntil: w.ValidUntil,
 		Source: w.Source, Category: w.Category, Run: w.Run}
@@ -154,7 +155,7 @@ func draftError(err error) error {
 var flagNames = [...]struct {
 	flag Flags
 	name string
-}{{FlagContested, "contested"}, {FlagTainted, "tainted"}, {FlagLineageUnknown, "lineage_unknown"}, {FlagTraced, "traced"}}
+}{{FlagContested, "contested"}, {FlagTainted, "tainted"}, {FlagLineageUnknown, "lineage_unknown"}, {FlagTraced, "traced"}, {FlagErased, "erased"}}
 
 // Names returns the wire names of the flags that are set, in a fixed order.
 func (f Flags) Names() []string {
@@ -171,6 +172,7 @@ func (f Flags) Names() []string {
 // it, in snake_case names that are stable. Digests are hexadecimal; times that
 // are not stated and lists that are empty are left out.
 func (r Row) MarshalJSON() ([]byte, error) {
+	hash := r.Content.Hash()
 	return json.Marshal(struct {
 		ID                  ID          `json:"id"`
 		Revision            uint64      `json:"revision"`
@@ -192,6 +194,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Depth               uint32      `json:"depth"`
 		DerivedFrom         []ID        `json:"derived_from,omitempty"`
 		SelectedBy          []ID        `json:"selected_by,omitempty"`
+		Subjects            []string    `json:"subjects,omitempty"`
 		Evidence            []Evidence  `json:"evidence,omitempty"`
 		Echoes              Echoes      `json:"echoes,omitzero"`
 		Rejection           *Rejection  `json:"rejection,omitempty"`
@@ -212,8 +215,8 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Run                 string      `json:"run,omitempty"`
 	}{
 		r.ID, r.Revision, r.State(), r.Origin, r.Content, r.Asserter, r.Truth, r.Retrieval, r.Security, r.Freshness, r.Outage,
-		r.Rank, r.Flags.Names(), r.Sensitivity, r.Criticality, r.Kind, r.Layer, r.Depth, r.DerivedFrom, r.SelectedBy, r.Evidence,
+		r.Rank, r.Flags.Names(), r.Sensitivity, r.Criticality, r.Kind, r.Layer, r.Depth, r.DerivedFrom, r.SelectedBy, r.Subjects, r.Evidence,
 		r.Echoes, r.Rejection, r.Anchor, r.ValueConfidence, r.ValidTimeConfidence, r.CreatedAt, r.VerifiedAt, r.StaleAt, r.ExpiresAt,
-		r.ValidFrom, r.ValidUntil, hex.EncodeToString(r.ContentHash[:]), r.Claim.String(), r.Group, r.Source, r.Category, r.Run,
+		r.ValidFrom, r.ValidUntil, hex.EncodeToString(hash[:]), r.Content.ClaimKey().String(), r.Asserter.Group(), r.Source, r.Category, r.Run,
 	})
 }

@@ -9,7 +9,7 @@ import (
 // Limits of one [Batch]. A driver must accept a batch up to these caps and
 // must refuse a larger one with [ErrTooLarge], writing nothing.
 const (
-	MaxBatchOps   = 10_000   // checks + puts
+	MaxBatchOps   = 20_000   // checks + puts: a closure of MaxClosure rows and then some
 	MaxBatchBytes = 16 << 20 // sum of head, entry, key and term bytes
 )
 
@@ -196,3 +196,5 @@ func (q Query) Check() error {
 	}
 	return nil
 }
+
+func isConflict(err error) bool { return errors.Is(err, ErrConflict) }

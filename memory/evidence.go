@@ -78,6 +78,9 @@ type Kin struct {
 	// EvidenceLineage has, per evidence ID, the heads of the rows it rests on and
 	// of all their ancestors.
 	EvidenceLineage map[string][]Head
+	// Group says which token the heads have for an independence group, with case and
+	// kind folded. Without it every piece of evidence depends on the claim.
+	Group func(folded string) Token
 }
 
 // fold compares independence groups. Here, to take two for one is the safe
@@ -154,14 +157,62 @@ func dependent(kin Kin, e *Evidence) string {
 	if e.Rank == RankUser {
 		return ""
 	}
-	group := fold(e.Group)
-	if group == fold(kin.Claim.Group) {
+	if kin.Group == nil {
+		return "the groups cannot be compared"
+	}
+	group := kin.Group(fold(e.Group))
+	if group == kin.Claim.Group {
 		return "the evidence is of the claim's own independence group"
 	}
 	for _, a := range kin.Ancestors {
-		if group == fold(a.Group) {
+		if group == a.Group {
 			return "the evidence is of the independence group of an ancestor"
 		}
 	}
 	return ""
+}
+
+func encodeEvidence(list []Evidence) []byte {
+	e := encoder{}
+	e.evidence(list)
+	return e.b
+}
+
+func (e *encoder) evidence(list []Evidence) {
+	e.num(uint64(len(list)))
+	for i := range list {
+		v := &list[i]
+		void := byte(0)
+		if v.Void {
+			void = 1
+		}
+		e.byte(byte(v.Relation))
+		e.byte(byte(v.Rank))
+		e.byte(void)
+		e.time(v.At)
+		for _, s := range [...]string{v.Source, v.Verifier, v.Group, v.Anchor.URI, v.Anchor.Version, v.Anchor.Hash, v.Authority} {
+			e.str(s)
+		}
+		e.ids(v.DerivedFrom)
+	}
+}
+
+func (d *decoder) evidence() []Evidence {
+	n := d.num()
+	if n > uint64(len(d.b)) { // each takes more than a byte
+		d.bad = true
+	}
+	if d.bad || n == 0 {
+		return nil
+	}
+	list := make([]Evidence, n)
+	for i := range list {
+		v := &list[i]
+		v.Relation, v.Rank, v.Void, v.At = Relation(d.byte()), Rank(d.byte()), d.byte() == 1, d.time()
+		for _, s := range [...]*string{&v.Source, &v.Verifier, &v.Group, &v.Anchor.URI, &v.Anchor.Version, &v.Anchor.Hash, &v.Authority} {
+			*s = d.str()
+		}
+		v.DerivedFrom = d.ids()
+	}
+	return list
 }

@@ -11,19 +11,25 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
+// groupToken stands for the blinding of a store.
+func groupToken(folded string) (t memory.Token) {
+	copy(t[:], folded)
+	return t
+}
+
 // TestI4Sufficient is the table of rank × group × lineage × criticality.
 func TestI4Sufficient(t *testing.T) {
-	claim := memory.Head{ID: "claim", Revision: 1, Claim: memory.Key{1}, Group: "family:claude"}
-	ancestor := memory.Head{ID: "up", Revision: 1, Claim: memory.Key{2}, Group: "tool:web"}
-	twin := memory.Head{ID: "twin", Revision: 1, Claim: memory.Key{1}, Group: "family:claude"}
-	stranger := memory.Head{ID: "other", Revision: 1, Claim: memory.Key{3}, Group: "user:bob"}
+	claim := memory.Head{ID: "claim", Revision: 1, Claim: memory.Token{1}, Group: groupToken("claude")}
+	ancestor := memory.Head{ID: "up", Revision: 1, Claim: memory.Token{2}, Group: groupToken("web")}
+	twin := memory.Head{ID: "twin", Revision: 1, Claim: memory.Token{1}, Group: groupToken("claude")}
+	stranger := memory.Head{ID: "other", Revision: 1, Claim: memory.Token{3}, Group: groupToken("bob")}
 	lineages := map[string][]memory.Head{"none": nil, "the claim": {claim}, "another row of its identity": {stranger, twin}, "a stranger": {stranger}, "what is not known": {{}}}
 	for rank := memory.RankRecall; rank <= memory.RankUser; rank++ {
 		for _, group := range []string{"tool:crm", "family:gpt", "family:claude", "family:Claude", "claude", "tool:web", "Tool:web"} {
 			for lineage, rests := range lineages {
 				for crit := memory.CriticalityLow; crit <= memory.CriticalityCritical; crit++ {
 					e := supports(rank, group)
-					kin := memory.Kin{Claim: claim, Ancestors: []memory.Head{ancestor}, EvidenceLineage: map[string][]memory.Head{e.ID(): rests}}
+					kin := memory.Kin{Group: groupToken, Claim: claim, Ancestors: []memory.Head{ancestor}, EvidenceLineage: map[string][]memory.Head{e.ID(): rests}}
 					kin.Claim.Criticality = crit
 					own := group != "tool:crm" && group != "family:gpt"
 					fromClaim := lineage != "none" && lineage != "a stranger"
@@ -68,7 +74,7 @@ func TestI4Sufficient(t *testing.T) {
 		{"nothing verifies nothing", 1, nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			kin := memory.Kin{Claim: claim, Ancestors: []memory.Head{ancestor}}
+			kin := memory.Kin{Group: groupToken, Claim: claim, Ancestors: []memory.Head{ancestor}}
 			kin.Claim.Criticality = tc.crit
 			if got, err := memory.Sufficient(kin, tc.evidence); got != tc.want || (err == nil) != (tc.want != 0) {
 				t.Fatalf("%s, %v; want %s", got, err, tc.want)

@@ -13,7 +13,7 @@ import (
 // The example of the seed: a claim that comes back collapses onto its row.
 func ExampleStore_Put() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 	home := memory.Content{Subject: "user", Predicate: "home_city", Object: "Berlin", Cardinality: memory.CardinalityFunctional}
 	first, err := store.Put(ctx, memory.Draft{
@@ -36,7 +36,7 @@ func ExampleStore_Put() {
 // A promotion takes evidence that is independent of who made the claim.
 func ExampleStore_Apply() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 	row, err := store.Put(ctx, memory.Draft{
 		Content:  memory.Content{Subject: "ana", Predicate: "city", Object: "Berlin", Cardinality: memory.CardinalityFunctional},

@@ -27,6 +27,8 @@ const (
 	FlagLineageUnknown
 	// FlagTraced: the closure is larger than MaxInlineClosure and is not inline.
 	FlagTraced
+	// FlagErased: what the row said was erased; the skeleton stays.
+	FlagErased
 )
 
 // Head is the compact projection of a row that the gate decides on. Its Revision
@@ -50,17 +52,22 @@ type Head struct {
 	Rank        Rank // rank of the evidence that verified it; unset if not verified
 	Flags       Flags
 
-	Depth       uint32 // inference hops from the nearest first-hand row (MP-20)
-	CreatedAt   time.Time
-	VerifiedAt  time.Time // zero if never
-	StaleAt     time.Time // past it the row is stale
-	ExpiresAt   time.Time // past it the row is expired
-	ValidUntil  time.Time // zero = not stated
-	ContentHash [32]byte
-	Claim       Key    // the claim key
-	Group       string // independence group of the asserter
+	Depth      uint32 // inference hops from the nearest first-hand row (MP-20)
+	CreatedAt  time.Time
+	VerifiedAt time.Time // zero if never
+	StaleAt    time.Time // past it the row is stale
+	ExpiresAt  time.Time // past it the row is expired
+	ValidUntil time.Time // zero = not stated
+	// Commitment, Claim and Group stand for the exact content, the claim key and the
+	// asserter's independence group. They compare within one store, and say nothing
+	// to who has only a copy of it.
+	Commitment Token
+	Claim      Token
+	Group      Token
+	Class      Class // of the data key that the row is sealed under
 
 	ancestors []byte // 16 bytes an id; decoded by Ancestors
+	link      link
 }
 
 // State projects the axes onto the three verification states.
@@ -101,24 +108,13 @@ func (h *Head) Ancestors() (ids []ID, ok bool) {
 	if h.Has(FlagTraced) {
 		return nil, false
 	}
-	ids = make([]ID, 0, len(h.ancestors)/16)
-	for b := h.ancestors; len(b) >= 16; b = b[16:] {
-		ids = append(ids, ID(idPrefix+idAlphabet.EncodeToString(b[:16])))
-	}
-	return ids, true
-}
-
-func packIDs(ids []ID) []byte {
-	out := make([]byte, 0, 16*len(ids))
-	for _, id := range ids {
-		out, _ = idAlphabet.AppendDecode(out, []byte(id[len(idPrefix):])) // ids were checked by Valid
-	}
-	return out
+	return unpackIDs(h.ancestors), true
 }
 
 const (
 	headVersion = 1
-	headFixed   = 1 + 12 + 4 + 5*8 + 32 + 32 + 2
+	headMoving  = 12 + 3*8                            // what a transition can move
+	headFixed   = 1 + headMoving + 4 + 2*8 + 3*16 + 8 // and what it cannot, but for the ancestors
 )
 
 var errHead = errors.New("memory: a stored head does not decode")
@@ -137,48 +133,74 @@ func fromMicros(v int64) time.Time {
 	return time.UnixMicro(v).UTC()
 }
 
-// encode writes the fixed binary form: version, twelve bytes of enums and flags,
-// depth, five times in microseconds, two digests, the group, the ancestors.
+// encode writes the fixed binary form: version, what can move, depth, two times in
+// microseconds, three tokens, the class, the ancestors.
 func (h *Head) encode() []byte {
-	b := make([]byte, 0, headFixed+len(h.Group)+len(h.ancestors))
-	b = append(b, headVersion,
-		byte(h.Origin), byte(h.Truth), byte(h.Retrieval), byte(h.Security), byte(h.Freshness), byte(h.Outage),
-		byte(h.Sensitivity), byte(h.Criticality), byte(h.Kind), byte(h.Layer), byte(h.Rank), byte(h.Flags))
+	b := make([]byte, 0, headFixed+len(h.ancestors))
+	b = append(b, headVersion)
+	b = h.appendMoving(b)
 	b = binary.BigEndian.AppendUint32(b, h.Depth)
-	for _, t := range [...]time.Time{h.CreatedAt, h.VerifiedAt, h.StaleAt, h.ExpiresAt, h.ValidUntil} {
-		b = binary.BigEndian.AppendUint64(b, uint64(micros(t)))
-	}
-	b = append(b, h.ContentHash[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(micros(h.CreatedAt)))
+	b = binary.BigEndian.AppendUint64(b, uint64(micros(h.ValidUntil)))
+	b = append(b, h.Commitment[:]...)
 	b = append(b, h.Claim[:]...)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(h.Group)))
-	b = append(b, h.Group...)
+	b = append(b, h.Group[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(h.Class))
 	return append(b, h.ancestors...)
 }
 
-// decodeHead reads what encode wrote. It keeps a slice of b.
+func (h *Head) encodeMoving() []byte { return h.appendMoving(make([]byte, 0, headMoving)) }
+
+func (h *Head) appendMoving(b []byte) []byte {
+	b = append(b,
+		byte(h.Origin), byte(h.Truth), byte(h.Retrieval), byte(h.Security), byte(h.Freshness), byte(h.Outage),
+		byte(h.Sensitivity), byte(h.Criticality), byte(h.Kind), byte(h.Layer), byte(h.Rank), byte(h.Flags))
+	for _, t := range [...]time.Time{h.VerifiedAt, h.StaleAt, h.ExpiresAt} {
+		b = binary.BigEndian.AppendUint64(b, uint64(micros(t)))
+	}
+	return b
+}
+
+func (h *Head) decodeMoving(b []byte) {
+	h.Origin, h.Truth, h.Retrieval, h.Security = Origin(b[0]), Truth(b[1]), Retrieval(b[2]), Security(b[3])
+	h.Freshness, h.Outage, h.Sensitivity, h.Criticality = Freshness(b[4]), Outage(b[5]), Sensitivity(b[6]), Criticality(b[7])
+	h.Kind, h.Layer, h.Rank, h.Flags = Kind(b[8]), Layer(b[9]), Rank(b[10]), Flags(b[11])
+	h.VerifiedAt = fromMicros(int64(binary.BigEndian.Uint64(b[12:])))
+	h.StaleAt = fromMicros(int64(binary.BigEndian.Uint64(b[20:])))
+	h.ExpiresAt = fromMicros(int64(binary.BigEndian.Uint64(b[28:])))
+}
+
+// forget makes the head one of an erased row: nothing stands for what it said,
+// and it can be read by nobody.
+func (h *Head) forget() {
+	h.Commitment, h.Claim, h.Group = Token{}, Token{}, Token{}
+}
+
+// decodeHead reads a head object: its link, and what encode wrote. It keeps a
+// slice of b.
 func decodeHead(h *Head, id ID, revision uint64, b []byte) error {
-	if len(b) < headFixed || b[0] != headVersion {
+	*h = Head{ID: id, Revision: revision}
+	b, err := h.link.decode(b)
+	if err != nil {
 		return errHead
 	}
-	group := int(binary.BigEndian.Uint16(b[headFixed-2:]))
-	if len(b) < headFixed+group || (len(b)-headFixed-group)%16 != 0 {
+	return h.decode(b)
+}
+
+// decode reads what encode wrote.
+func (h *Head) decode(b []byte) error {
+	if len(b) < headFixed || b[0] != headVersion || (len(b)-headFixed)%packedID != 0 {
 		return errHead
 	}
-	*h = Head{
-		ID: id, Revision: revision,
-		Origin: Origin(b[1]), Truth: Truth(b[2]), Retrieval: Retrieval(b[3]), Security: Security(b[4]),
-		Freshness: Freshness(b[5]), Outage: Outage(b[6]), Sensitivity: Sensitivity(b[7]), Criticality: Criticality(b[8]),
-		Kind: Kind(b[9]), Layer: Layer(b[10]), Rank: Rank(b[11]), Flags: Flags(b[12]),
-		Depth:      binary.BigEndian.Uint32(b[13:]),
-		CreatedAt:  fromMicros(int64(binary.BigEndian.Uint64(b[17:]))),
-		VerifiedAt: fromMicros(int64(binary.BigEndian.Uint64(b[25:]))),
-		StaleAt:    fromMicros(int64(binary.BigEndian.Uint64(b[33:]))),
-		ExpiresAt:  fromMicros(int64(binary.BigEndian.Uint64(b[41:]))),
-		ValidUntil: fromMicros(int64(binary.BigEndian.Uint64(b[49:]))),
-		Group:      string(b[headFixed : headFixed+group]),
-		ancestors:  b[headFixed+group:],
-	}
-	copy(h.ContentHash[:], b[57:])
-	copy(h.Claim[:], b[89:])
+	h.decodeMoving(b[1:])
+	b = b[1+headMoving:]
+	h.Depth = binary.BigEndian.Uint32(b)
+	h.CreatedAt = fromMicros(int64(binary.BigEndian.Uint64(b[4:])))
+	h.ValidUntil = fromMicros(int64(binary.BigEndian.Uint64(b[12:])))
+	copy(h.Commitment[:], b[20:])
+	copy(h.Claim[:], b[36:])
+	copy(h.Group[:], b[52:])
+	h.Class = Class(binary.BigEndian.Uint64(b[68:]))
+	h.ancestors = b[76:]
 	return nil
 }

@@ -27,6 +27,28 @@ func newID(prefix string, micros int64, seq uint16, random [8]byte) string {
 	return prefix + idAlphabet.EncodeToString(b[:])
 }
 
+// packedID is the size of an id without its prefix, in bytes.
+const packedID = 16
+
+func packIDs(ids []ID) []byte {
+	out := make([]byte, 0, packedID*len(ids))
+	for _, id := range ids {
+		out, _ = idAlphabet.AppendDecode(out, []byte(id[len(idPrefix):])) // ids were checked by Valid
+	}
+	return out
+}
+
+func unpackIDs(b []byte) []ID {
+	if len(b) < packedID {
+		return nil
+	}
+	ids := make([]ID, 0, len(b)/packedID)
+	for ; len(b) >= packedID; b = b[packedID:] {
+		ids = append(ids, ID(idPrefix+idAlphabet.EncodeToString(b[:packedID])))
+	}
+	return ids
+}
+
 // Valid reports whether id has the form of an [ID].
 func (id ID) Valid() bool {
 	s, ok := strings.CutPrefix(string(id), idPrefix)

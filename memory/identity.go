@@ -104,10 +104,11 @@ func (c Content) IdentityKey(anchor string) Key {
 	return digest("identity/1", string(claim[:]), anchor)
 }
 
-// lineKey is the key of a subject and predicate: the line on which objects of a
-// functional predicate contradict each other.
-func (c Content) lineKey() Key {
-	return digest("line/1", Canonical(c.Subject), Canonical(c.Predicate))
+// line names a subject and predicate: the line on which objects of a functional
+// predicate contradict each other.
+func (c Content) line() string {
+	k := digest("line/1", Canonical(c.Subject), Canonical(c.Predicate))
+	return string(k[:])
 }
 
 // Limits of one row, in bytes.

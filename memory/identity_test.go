@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 func TestI9IdentityIsExactAfterOneCanonicalForm(t *testing.T) {
@@ -83,7 +84,7 @@ func TestI9IdentityIsExactAfterOneCanonicalForm(t *testing.T) {
 		b := newBench(t)
 		id := b.put(modelDraft(berlin)).ID
 		for _, tenant := range []string{"Default", "default ", "d"} {
-			other := memory.New(b.driver, &memory.Options{Tenant: tenant, Clock: b.clock})
+			other := storetest.On(b.driver, &memory.Options{Tenant: tenant, Clock: b.clock})
 			_, err := other.Get(t.Context(), id)
 			wantErr(t, err, memory.ErrNotFound)
 			if r, err := other.Put(t.Context(), modelDraft(berlin)); err != nil || r.Disposition != memory.Created {

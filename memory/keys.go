@@ -59,3 +59,5 @@ var (
 	// ErrKey: the keys at hand are not the ones the store was written with.
 	ErrKey = errors.New("memory: wrong key")
 )
+
+func isErased(err error) bool { return errors.Is(err, ErrErased) }

@@ -101,7 +101,7 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	b := &bench{TB: t, driver: newMapDriver(), now: day0}
-	b.Store = memory.New(b.driver, &memory.Options{Clock: b.clock})
+	b.Store = storetest.On(b.driver, &memory.Options{Clock: b.clock})
 	return b
 }
 

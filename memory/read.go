@@ -1,7 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +33,7 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 		keys[i] = headKey + string(id)
 	}
 	keys[len(ids)] = epochKey
-	objs, err := s.driver.Get(ctx, s.tenant, keys)
+	objs, err := s.get(ctx, keys...)
 	if err != nil {
 		return Fitness{}, err
 	}
@@ -61,7 +64,7 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	rows := make([]Row, len(ids))
 	keys = keys[:0]
 	for i, id := range ids {
-		if err := decodeRow(&rows[i], id, objs[per*i:per*i+per]); err != nil {
+		if err := s.row(ctx, &rows[i], id, objs[per*i:per*i+per]); err != nil {
 			return nil, err
 		}
 		keys = append(keys, echoKey(rows[i].Claim), claimKey(rows[i].Claim))
@@ -70,12 +73,10 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 		return nil, err
 	}
 	for i := range rows {
-		if objs[2*i].Data != nil {
-			if err := json.Unmarshal(objs[2*i].Data, &rows[i].Echoes); err != nil {
-				return nil, fmt.Errorf("%w: corroboration record", ErrStore)
-			}
+		if rows[i].Echoes, _, err = echoesOf(objs[2*i]); err != nil {
+			return nil, err
 		}
-		known, err := decodeClaim(objs[2*i+1])
+		known, err := s.claimOf(ctx, objs[2*i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -84,26 +85,34 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	return rows, nil
 }
 
-func decodeRow(r *Row, id ID, objs []Object) error {
-	if objs[0].Data == nil || objs[1].Data == nil {
+func (s *Store) row(ctx context.Context, r *Row, id ID, objs []Object) error {
+	if objs[0].Data == nil {
 		return fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	if err := decodeHead(&r.Head, id, objs[0].Revision, objs[0].Data); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	var b body
-	if err := json.Unmarshal(objs[1].Data, &b); err != nil {
-		return fmt.Errorf("%w: row body", ErrStore)
+	if r.Has(FlagErased) {
+		return fmt.Errorf("%w: %s", ErrErased, id)
 	}
-	if objs[2].Data != nil {
-		if err := json.Unmarshal(objs[2].Data, &r.Evidence); err != nil {
-			return fmt.Errorf("%w: row evidence", ErrStore)
-		}
+	b, err := s.body(ctx, objs[1])
+	if err != nil {
+		return err
 	}
+	evid, err := s.evidenceOf(ctx, objs[2])
+	if err != nil {
+		return err
+	}
+	r.Evidence = evid.list
+	r.fill(&b)
+	return nil
+}
+
+// fill sets what a body says.
+func (r *Row) fill(b *body) {
 	r.Content, r.Asserter, r.DerivedFrom, r.SelectedBy, r.Anchor = b.Content, b.Asserter, b.DerivedFrom, b.SelectedBy, b.Anchor
 	r.ValueConfidence, r.ValidTimeConfidence, r.ValidFrom = b.ValueConfidence, b.ValidTimeConfidence, b.ValidFrom
-	r.Source, r.Category, r.Run = b.Source, b.Category, b.Run
-	return nil
+	r.Source, r.Category, r.Run, r.Subjects = b.Source, b.Category, b.Run, b.Subjects
 }
 
 // Closure returns the strict ancestors of the rows together, each once: from the
@@ -171,9 +180,9 @@ func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
 		}
 		var parents []ID
 		for _, o := range objs {
-			var b body
-			if o.Data == nil || json.Unmarshal(o.Data, &b) != nil {
-				return nil, fmt.Errorf("%w: a row of the lineage is missing", ErrStore)
+			b, err := s.body(ctx, o)
+			if err != nil {
+				return nil, fmt.Errorf("a row of the lineage: %w", err)
 			}
 			parents = append(parents, b.DerivedFrom...)
 		}
@@ -212,22 +221,22 @@ type Filter struct {
 	Run       string   // rows written by this run
 }
 
-func (f Filter) term() string {
+func (s *Store) termOf(f Filter) string {
 	switch {
 	case f.State != 0:
 		return termState(f.State)
 	case f.Subject != "":
-		return termLine(Content{Subject: f.Subject, Predicate: f.Predicate}.lineKey())
+		return s.termLine(Content{Subject: f.Subject, Predicate: f.Predicate})
 	case f.Claim != Key{}:
-		return termClaim(f.Claim)
+		return s.termClaim(s.scope.claim(f.Claim))
 	case f.Asserter.Model != "":
-		return "model=" + f.Asserter.Model
+		return s.termModel(f.Asserter.Model)
 	case f.Asserter != Asserter{}:
-		return "by=" + f.Asserter.Group()
+		return s.termBy(f.Asserter.Group())
 	case f.Parent != "":
-		return "child=" + string(f.Parent)
+		return termChild(f.Parent)
 	case f.Run != "":
-		return "run=" + f.Run
+		return s.termRun(f.Run)
 	default:
 		return termRow
 	}
@@ -238,9 +247,9 @@ func (f Filter) term() string {
 // may not appear, and a row that stays put appears exactly once.
 func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		term := f.term()
+		term := s.termOf(f)
 		for after := ""; ; {
-			hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 100})
+			hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 100})
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -286,7 +295,7 @@ func (s *Store) Search(ctx context.Context, text string, limit int) ([]Row, erro
 	}
 	score := map[ID]float64{}
 	for _, w := range searchWords(Content{Text: text}) {
-		hits, _, err := s.driver.Query(ctx, s.tenant, Query{Term: "word=" + w, Limit: searchDepth})
+		hits, _, err := s.query(ctx, Query{Term: s.termWord(w), Limit: searchDepth})
 		if err != nil {
 			return nil, err
 		}
@@ -376,32 +385,52 @@ func (s *Store) History(ctx context.Context, row ID, echoes bool) ([]AuditEntry,
 	if heads[0].Revision == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, row)
 	}
-	keys := []string{headKey + string(row), evidKey + string(row)}
-	if echoes {
-		keys = append(keys, echoKey(heads[0].Claim))
+	out, _, err := s.logOf(ctx, headKey+string(row), row)
+	if err != nil {
+		return nil, err
 	}
-	var out []AuditEntry
-	for _, k := range keys {
-		for after := uint64(0); ; {
-			log, err := s.driver.History(ctx, s.tenant, k, after, 1000)
-			if err != nil {
-				return nil, err
-			}
-			for _, l := range log {
-				var e AuditEntry
-				if err := json.Unmarshal(l.Data, &e); err != nil {
-					return nil, fmt.Errorf("%w: audit entry", ErrStore)
-				}
-				out = append(out, e)
-				after = l.Revision
-			}
-			if len(log) < 1000 {
-				break
+	moves := map[string]int{}
+	for i := range out {
+		moves[out[i].Nonce] = i
+	}
+	added, changes, err := s.logOf(ctx, evidKey+string(row), row)
+	if err != nil {
+		return nil, err
+	}
+	for i := range added {
+		if at, ok := moves[added[i].Nonce]; ok { // what a move brought, shown with the move
+			out[at].Evidence = changes[i].added
+			if added[i].Kind != EntryEvidence {
+				continue
 			}
 		}
+		out = append(out, added[i])
 	}
-	slices.SortStableFunc(out, func(a, b AuditEntry) int { return a.At.Compare(b.At) })
+	if echoes {
+		again, _, err := s.logOf(ctx, echoKey(heads[0].Claim), "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, again...)
+	}
+	slices.SortStableFunc(out, func(a, b AuditEntry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return out, nil
+}
+
+// logOf decodes the log of one key.
+func (s *Store) logOf(ctx context.Context, key string, row ID) (out []AuditEntry, changes []change, err error) {
+	for l, err := range s.entries(ctx, key, 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		e, c, err := s.entry(ctx, key, l)
+		if err != nil {
+			return nil, nil, err
+		}
+		e.Row = row
+		out, changes = append(out, e), append(changes, c)
+	}
+	return out, changes, nil
 }
 
 // Due is a row that wants a check.
@@ -427,7 +456,7 @@ func (s *Store) ParkedRows(ctx context.Context, after string, limit int) (rows [
 }
 
 func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, err error) {
-	hits, next, err := s.driver.Query(ctx, s.tenant, q)
+	hits, next, err := s.query(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -441,9 +470,12 @@ func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, er
 		return nil, "", err
 	}
 	for i, id := range ids {
-		var d due
-		if objs[2*i].Data == nil || json.Unmarshal(objs[2*i].Data, &d) != nil {
+		if objs[2*i].Data == nil {
 			continue // it moved between the listing and the read
+		}
+		d, err := s.dueOf(ctx, objs[2*i])
+		if err != nil {
+			return nil, "", err
 		}
 		rows = append(rows, Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[2*i+1]).at(s.Now())})
 	}
@@ -468,9 +500,19 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 		if objs[0].Revision == 0 {
 			return struct{}{}, fmt.Errorf("%w: %s", ErrNotFound, row)
 		}
-		tx := batch{}
-		tx.due(row, objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
-		return struct{}{}, s.driver.Apply(ctx, s.tenant, tx.Batch)
+		heads, err := decodeHeads(objs[:1], []ID{row})
+		if err != nil {
+			return struct{}{}, err
+		}
+		if heads[0].Has(FlagErased) {
+			return struct{}{}, fmt.Errorf("%w: %s", ErrErased, row)
+		}
+		tx := s.begin(ctx, s.Now())
+		tx.due(&heads[0], objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
+		if tx.err != nil {
+			return struct{}{}, tx.err
+		}
+		return struct{}{}, s.write(ctx, tx.Batch)
 	})
 	return err
 }
@@ -482,12 +524,12 @@ func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err err
 	if err != nil {
 		return Due{}, false, err
 	}
-	var d due
 	if objs[0].Data == nil {
 		return Due{}, false, nil
 	}
-	if err := json.Unmarshal(objs[0].Data, &d); err != nil {
-		return Due{}, false, fmt.Errorf("%w: due mark", ErrStore)
+	d, err := s.dueOf(ctx, objs[0])
+	if err != nil {
+		return Due{}, false, err
 	}
 	return Due{ID: row, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[1]).at(s.Now())}, true, nil
 }
@@ -496,13 +538,21 @@ func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err err
 const HeatHalfLife = 24 * time.Hour
 
 type heat struct {
-	Score float64   `json:"score"`
-	At    time.Time `json:"at"`
+	Score float64
+	At    time.Time
+}
+
+func (h *heat) encode() []byte {
+	e := encoder{}
+	e.float(h.Score)
+	e.time(h.At)
+	return e.b
 }
 
 func decodeHeat(o Object) heat {
-	var h heat
-	if o.Data != nil && json.Unmarshal(o.Data, &h) != nil {
+	d := decoder{b: o.Data}
+	h := heat{Score: d.float(), At: d.time()}
+	if d.end() != nil { // nothing hangs on it
 		return heat{}
 	}
 	return h
@@ -546,10 +596,10 @@ func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
 		}
 		now, b := s.Now(), Batch{}
 		for i, id := range ids {
-			b.Puts = append(b.Puts, Put{Key: keys[i], From: objs[i].Revision,
-				Data: mustJSON(heat{Score: decodeHeat(objs[i]).at(now) + reads[id], At: now})})
+			h := heat{Score: decodeHeat(objs[i]).at(now) + reads[id], At: now}
+			b.Puts = append(b.Puts, Put{Key: keys[i], From: objs[i].Revision, Data: h.encode()})
 		}
-		return struct{}{}, s.driver.Apply(ctx, s.tenant, b)
+		return struct{}{}, s.write(ctx, b)
 	})
 	return err
 }
@@ -558,6 +608,7 @@ func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
 type Cited struct {
 	Row      ID     `json:"row"`
 	Revision uint64 `json:"revision"`
+	Class    Class  `json:"-"` // of the row's head, if it is at hand; the record is sealed under it
 }
 
 // DecisionRecord is what the gate decided, to be kept with the rows it cites.
@@ -599,29 +650,103 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
 	}
-	var b Batch
+	class, err := s.classOfCited(ctx, r.Rows)
+	if err != nil {
+		return err
+	}
+	tx := s.begin(ctx, r.At)
 	if r.Fired {
-		b.Checks = make([]Check, 0, len(r.Rows)+1)
-		b.Checks = append(b.Checks, Check{Key: epochKey, Revision: r.Epoch})
+		tx.Checks = make([]Check, 0, len(r.Rows)+2)
+		tx.check(epochKey, r.Epoch)
 		for _, c := range r.Rows {
-			b.Checks = append(b.Checks, Check{Key: headKey + string(c.Row), Revision: c.Revision})
+			tx.check(headKey+string(c.Row), c.Revision)
 		}
 	}
-	at := newestFirst(r.At)
-	terms := make([]Term, 0, len(r.Rows)+2)
-	terms = append(terms, Term{termDecision, at}, Term{"calls=" + r.Run, at})
-	for _, c := range r.Rows {
-		terms = append(terms, Term{"cites=" + string(c.Row), at})
-	}
 	nonce := newNonce() // not the id: recording one decision twice must not look like having won
-	entry := mustJSON(AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce})
-	b.Puts = []Put{{Key: decisionKey + r.ID, Data: mustJSON(r), Entry: entry, Add: terms}}
-	err := s.commit(ctx, b, decisionKey+r.ID, 1, nonce)
+	entry := AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce}
+	if err := tx.decision(&r, Object{Key: decisionKey + r.ID}, link{}, class, s.decisionTerms(&r, class), entry); err != nil {
+		return err
+	}
+	err = tx.commit(decisionKey+r.ID, 1, nonce)
 	var conflict *ConflictError
 	if errors.As(err, &conflict) && conflict.Key == decisionKey+r.ID {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
 	}
 	return err
+}
+
+// decisionTerms are what a decision is found by.
+func (s *Store) decisionTerms(r *DecisionRecord, class Class) []Term {
+	at := newestFirst(r.At)
+	terms := make([]Term, 0, len(r.Rows)+3)
+	terms = append(terms, Term{termDecision, at}, Term{s.termCalls(r.Run), at}, Term{termClass(class), at})
+	for _, c := range r.Rows {
+		terms = append(terms, Term{termCites(c.Row), at})
+	}
+	return terms
+}
+
+// classOfCited is the class of a decision: of the subjects of all rows it cites.
+func (s *Store) classOfCited(ctx context.Context, rows []Cited) (Class, error) {
+	var classes []Class
+	var unknown []ID
+	for _, c := range rows {
+		switch {
+		case c.Revision == 0:
+		case c.Class == 0:
+			unknown = append(unknown, c.Row)
+		case !slices.Contains(classes, c.Class):
+			classes = append(classes, c.Class)
+		}
+	}
+	if len(unknown) > 0 {
+		heads, err := s.heads(ctx, unknown)
+		if err != nil {
+			return 0, err
+		}
+		for _, h := range heads {
+			if h.Revision > 0 && !slices.Contains(classes, h.Class) {
+				classes = append(classes, h.Class)
+			}
+		}
+	}
+	c, err := s.keys.Class(ctx, classes, nil)
+	if err != nil {
+		return 0, fmt.Errorf("the data key of the decision: %w", err)
+	}
+	return c, nil
+}
+
+// decision puts a decision. The chain covers the digest of what was decided.
+func (t *atom) decision(r *DecisionRecord, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return invalid("data", "malformed", "%v", err)
+	}
+	data := t.seal(class, old.Key, old.Revision, b)
+	digest := sha256.Sum256(data)
+	t.log(Put{Key: old.Key, From: old.Revision, Add: terms}, prev, data, digest[:], class, e, change{})
+	return t.err
+}
+
+// decisionOf opens a decision. ok is false if it was erased.
+func (s *Store) decisionOf(ctx context.Context, o Object) (r DecisionRecord, prev link, class Class, ok bool, err error) {
+	rest, err := prev.decode(o.Data)
+	if err != nil {
+		return r, prev, 0, false, faulty(err, "decision record")
+	}
+	if len(rest) < 8 {
+		return r, prev, 0, false, nil
+	}
+	class = Class(binary.BigEndian.Uint64(rest))
+	b, err := s.unseal(ctx, o.Key, o.Revision, rest)
+	if isErased(err) {
+		return r, prev, class, false, nil
+	}
+	if err == nil && json.Unmarshal(b, &r) != nil {
+		err = errWire
+	}
+	return r, prev, class, err == nil, faulty(err, "decision record")
 }
 
 // RecordOutcome notes how a fired call ended.
@@ -634,10 +759,20 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 		if objs[0].Data == nil {
 			return struct{}{}, fmt.Errorf("%w: decision %s", ErrNotFound, clip(id, 40))
 		}
-		nonce := newNonce()
-		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: s.Now(), Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
-		b := Batch{Puts: []Put{{Key: objs[0].Key, From: objs[0].Revision, Data: objs[0].Data, Entry: mustJSON(entry)}}}
-		return struct{}{}, s.commit(ctx, b, objs[0].Key, objs[0].Revision+1, nonce)
+		r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
+		if err != nil {
+			return struct{}{}, err
+		}
+		if !ok {
+			return struct{}{}, fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
+		}
+		nonce, now := newNonce(), s.Now()
+		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
+		tx := s.begin(ctx, now)
+		if err := tx.decision(&r, objs[0], prev, class, nil, entry); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
 	})
 	return err
 }
@@ -655,7 +790,7 @@ type CitedDecision struct {
 // depends on a reading that no longer holds is computed here from the versions,
 // not stored (I-11).
 func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, error) {
-	records, err := s.decisions(ctx, "cites="+string(row))
+	records, err := s.decisions(ctx, termCites(row))
 	if err != nil {
 		return nil, err
 	}
@@ -677,31 +812,29 @@ func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, e
 
 // lastHarm is the fitness version at which a row last lost trust; 0 = never.
 func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error) {
-	const page = 1000
-	for after := uint64(0); ; {
-		log, err := s.driver.History(ctx, s.tenant, headKey+string(row), after, page)
+	key := headKey + string(row)
+	for l, err := range s.entries(ctx, key, 0) {
 		if err != nil {
 			return 0, err
 		}
-		for _, l := range log {
-			after = l.Revision
-			var e AuditEntry
-			if err := json.Unmarshal(l.Data, &e); err != nil {
-				return 0, fmt.Errorf("%w: audit entry", ErrStore)
-			}
-			if e.harms() {
-				harmed = l.Revision
-			}
+		var r record
+		if _, err := r.decode(l.Data); err != nil {
+			return 0, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, key)
 		}
-		if len(log) < page {
-			return harmed, nil
+		if e := r.entry(l.Revision); e.harms() {
+			harmed = l.Revision
 		}
 	}
+	return harmed, nil
 }
 
 // harms reports whether the entry took trust away from the row.
 func (e *AuditEntry) harms() bool {
-	if e.Kind != EntryTransition {
+	switch e.Kind {
+	case EntryReject, EntryErase:
+		return true
+	case EntryTransition, EntryRollback:
+	default:
 		return false
 	}
 	switch e.Axis {
@@ -723,7 +856,7 @@ func (s *Store) Decisions(ctx context.Context) ([]DecisionRecord, error) {
 func (s *Store) decisions(ctx context.Context, term string) ([]DecisionRecord, error) {
 	var out []DecisionRecord
 	for after := ""; ; {
-		hits, next, err := s.driver.Query(ctx, s.tenant, Query{Term: term, After: after, Limit: 500})
+		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 500})
 		if err != nil {
 			return nil, err
 		}
@@ -736,11 +869,13 @@ func (s *Store) decisions(ctx context.Context, term string) ([]DecisionRecord, e
 			return nil, err
 		}
 		for _, o := range objs {
-			var r DecisionRecord
-			if err := json.Unmarshal(o.Data, &r); err != nil {
-				return nil, fmt.Errorf("%w: decision record", ErrStore)
+			r, _, _, ok, err := s.decisionOf(ctx, o)
+			if err != nil {
+				return nil, err
 			}
-			out = append(out, r)
+			if ok {
+				out = append(out, r)
+			}
 		}
 		if after = next; after == "" {
 			return out, nil
@@ -756,10 +891,21 @@ func (s *Store) BumpEpoch(ctx context.Context, actor, reason string) error {
 		if err != nil {
 			return struct{}{}, err
 		}
-		nonce := newNonce()
-		entry := AuditEntry{Kind: EntryTransition, Revision: objs[0].Revision + 1, At: s.Now(), Actor: actor, Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: nonce}
-		b := Batch{Puts: []Put{{Key: epochKey, From: objs[0].Revision, Data: []byte{1}, Entry: mustJSON(entry)}}}
-		return struct{}{}, s.commit(ctx, b, epochKey, objs[0].Revision+1, nonce)
+		var prev link
+		if objs[0].Data != nil {
+			if _, err := prev.decode(objs[0].Data); err != nil {
+				return struct{}{}, faulty(err, "epoch")
+			}
+		}
+		class, err := s.keys.Class(ctx, nil, nil)
+		if err != nil {
+			return struct{}{}, err
+		}
+		nonce, now := newNonce(), s.Now()
+		entry := AuditEntry{Kind: EntryEpoch, Revision: objs[0].Revision + 1, At: now, Actor: actor, Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: nonce}
+		tx := s.begin(ctx, now)
+		tx.log(Put{Key: epochKey, From: objs[0].Revision}, prev, nil, nil, class, entry, change{})
+		return struct{}{}, tx.commit(epochKey, objs[0].Revision+1, nonce)
 	})
 	return err
 }

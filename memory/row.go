@@ -137,6 +137,11 @@ type Draft struct {
 	// like any other, and is never fit before.
 	LineageUnknown bool
 
+	// Subjects are the persons the row is about, besides the subject of its triple
+	// and the person who asserts it: with their erasure the row goes, and whatever
+	// was made from it. They are compared in canonical form.
+	Subjects []string
+
 	Evidence []Evidence
 	// Anchor is the external reference the claim was seen at (MP-12): a document,
 	// a tool, a message. Only external origins have one.
@@ -187,6 +192,17 @@ func (d *Draft) Check() error {
 	} {
 		if err != nil {
 			return err
+		}
+	}
+	if len(d.Subjects) > MaxItems {
+		return invalid("subjects", "too_many", "%d, at most %d", len(d.Subjects), MaxItems)
+	}
+	for _, name := range d.Subjects {
+		if err := checkText("subjects", name, MaxField); err != nil {
+			return err
+		}
+		if Canonical(name) == "" {
+			return invalid("subjects", "required", "a subject has a name")
 		}
 	}
 	if d.CheckEvery < 0 || d.CheckEvery > maxCheckEvery {
@@ -296,6 +312,7 @@ type Row struct {
 	Asserter            Asserter
 	DerivedFrom         []ID
 	SelectedBy          []ID
+	Subjects            []string   // as the draft named them
 	Evidence            []Evidence // append-only, oldest first
 	Anchor              string
 	ValueConfidence     float64

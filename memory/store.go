@@ -4,21 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Options of a [Store]. Every zero field has a usable default.
 type Options struct {
-	// Tenant is the scope of the store: no call reads or writes another tenant's
-	// rows. "" = "default".
-	Tenant string
+	// Tenant and Namespace are the scope of the store: no call reads or writes what
+	// is in another one. Lineage never leaves a namespace. Each is at most 1,024
+	// bytes of UTF-8 without control characters. Tenant "" = "default".
+	Tenant    string
+	Namespace string
 	// Clock is the store's clock; nil = time.Now. Every time limit is judged by it.
 	Clock func() time.Time
 	// Authority says whether a principal may speak for a subject and predicate
@@ -38,30 +40,51 @@ func OwnSubject(principal, subject, _ string) bool {
 // axis, Record writes a decision.
 type Store struct {
 	driver    Driver
-	tenant    string
+	keys      Keys
+	scope     scope
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
+	chains    sync.Map    // audit key id to *chain
+	known     atomic.Bool // the store was written with these keys
 
-	mu   sync.Mutex
-	seq  uint16
-	last int64
+	mu       sync.Mutex
+	seq      uint16
+	last     int64
+	sequence Sequence
 }
 
-// New returns a Store over a driver. The store owns the driver: Close closes it.
-func New(d Driver, o *Options) *Store {
-	s := &Store{driver: d, tenant: "default", clock: time.Now, authority: OwnSubject}
-	if o != nil {
-		if o.Tenant != "" {
-			s.tenant = o.Tenant
-		}
-		if o.Clock != nil {
-			s.clock = o.Clock
-		}
-		if o.Authority != nil {
-			s.authority = o.Authority
-		}
+// New returns a store over a driver, sealed and authenticated with keys. The store
+// owns the driver: Close closes it. A scope that is not well formed gives a
+// [*FieldError].
+func New(d Driver, k Keys, o *Options) (*Store, error) {
+	if o == nil {
+		o = &Options{}
 	}
-	return s
+	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority}
+	tenant := firstNonEmpty(o.Tenant, "default")
+	switch {
+	case d == nil:
+		return nil, invalid("driver", "required", "a store keeps its bytes with a driver")
+	case k == nil:
+		return nil, invalid("keys", "required", "a store has keys; see memory/keyring")
+	}
+	if err := checkScope("tenant", tenant); err != nil {
+		return nil, err
+	}
+	if err := checkScope("namespace", o.Namespace); err != nil {
+		return nil, err
+	}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	if s.authority == nil {
+		s.authority = OwnSubject
+	}
+	if o.Namespace != "" {
+		s.driver = spaced{Driver: d, prefix: spacePrefix(o.Namespace)}
+	}
+	s.scope = newScope(k.Root(), tenant, o.Namespace)
+	return s, nil
 }
 
 // Close closes the driver. Later calls give [ErrClosed].
@@ -70,8 +93,11 @@ func (s *Store) Close() error { return s.driver.Close() }
 // Now is the store's clock, in UTC, to the microsecond.
 func (s *Store) Now() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }
 
-// Tenant is the scope of the store.
-func (s *Store) Tenant() string { return s.tenant }
+// Tenant is the tenant of the store's scope.
+func (s *Store) Tenant() string { return s.scope.tenant }
+
+// Namespace is the namespace of the store's scope; "" is one like any other.
+func (s *Store) Namespace() string { return s.scope.namespace }
 
 func (s *Store) newID(prefix string, now time.Time) string {
 	var random [8]byte
@@ -111,18 +137,39 @@ const (
 	dueKey  = "due/"
 	heatKey = "heat/"
 
+	echoKeyPrefix = "echo/"
+
 	epochKey    = "sys/epoch"
 	decisionKey = "decision/"
 )
 
-func identKey(k Key) string { return "ident/" + string(k[:]) }
-func claimKey(k Key) string { return "claim/" + string(k[:]) }
-func echoKey(k Key) string  { return "echo/" + string(k[:]) }
-func lineKey(k Key) string  { return "line/" + string(k[:]) }
+func identKey(t Token) string { return "ident/" + string(t[:]) }
+func claimKey(t Token) string { return "claim/" + string(t[:]) }
+func echoKey(t Token) string  { return echoKeyPrefix + string(t[:]) }
+func lineKey(t Token) string  { return "line/" + string(t[:]) }
 
 func termState(v State) string { return "state=" + v.String() }
-func termClaim(k Key) string   { return "claim=" + string(k[:]) }
-func termLine(k Key) string    { return "line=" + string(k[:]) }
+func termChild(id ID) string   { return "child=" + string(id) }
+func termCites(id ID) string   { return "cites=" + string(id) }
+
+// blindTerm is a term made of words that say something of persons: a claim, a
+// line, who wrote it, a word of it.
+func (s *Store) blindTerm(kind, value string) string {
+	t := s.scope.blind(kind, value)
+	return kind + "=" + string(t[:])
+}
+
+func (s *Store) termClaim(t Token) string      { return "claim=" + string(t[:]) }
+func (s *Store) termLine(c Content) string     { return s.blindTerm("line", c.line()) }
+func (s *Store) termWord(w string) string      { return s.blindTerm("w", w)[:2+wordToken] }
+func (s *Store) termRun(run string) string     { return s.blindTerm("run", run) }
+func (s *Store) termCalls(run string) string   { return s.blindTerm("calls", run) }
+func (s *Store) termModel(model string) string { return s.blindTerm("model", model) }
+func (s *Store) termBy(group string) string    { return s.blindTerm("by", group) }
+
+// wordToken is how much of a word's token is kept. Two words that share it would
+// share search results, and nothing else.
+const wordToken = 8
 
 const (
 	termRow      = "row"
@@ -133,32 +180,6 @@ const (
 
 // newestFirst sorts the carriers of a term by descending time.
 func newestFirst(t time.Time) uint64 { return math.MaxUint64 - uint64(t.UnixMicro()) }
-
-// body is the immutable part of a row.
-type body struct {
-	Content             Content       `json:"content"`
-	Origin              Origin        `json:"origin"`
-	Asserter            Asserter      `json:"asserter"`
-	DerivedFrom         []ID          `json:"derived_from,omitempty"`
-	SelectedBy          []ID          `json:"selected_by,omitempty"`
-	Anchor              string        `json:"anchor,omitempty"`
-	ValueConfidence     float64       `json:"value_confidence"`
-	ValidTimeConfidence float64       `json:"valid_time_confidence"`
-	ValidFrom           time.Time     `json:"valid_from,omitzero"`
-	ValidUntil          time.Time     `json:"valid_until,omitzero"`
-	CheckEvery          time.Duration `json:"check_every,omitempty"`
-	Source              string        `json:"source"`
-	Category            string        `json:"category,omitempty"`
-	Run                 string        `json:"run,omitempty"`
-	Depth               uint32        `json:"depth"`
-	Identity            string        `json:"identity"`
-}
-
-// claimRecord is what is known of a claim key, whatever rows carry it.
-type claimRecord struct {
-	First     ID         `json:"first"`
-	Rejection *Rejection `json:"rejection,omitempty"`
-}
 
 // Disposition says what became of one write.
 type Disposition uint8
@@ -214,30 +235,6 @@ func retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 	return v, err
 }
 
-// commit applies a batch whose log entry at (key, revision) holds nonce. A
-// driver may have applied a batch although it reported an error or, having sent
-// it twice, a conflict against itself: the history tells.
-func (s *Store) commit(ctx context.Context, b Batch, key string, revision uint64, nonce string) error {
-	err := s.driver.Apply(ctx, s.tenant, b)
-	if err == nil || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
-		return err
-	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	log, lookErr := s.driver.History(look, s.tenant, key, revision-1, 1)
-	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {
-		var e AuditEntry
-		if json.Unmarshal(log[0].Data, &e) == nil && e.Nonce == nonce {
-			return nil
-		}
-	}
-	return err
-}
-
-func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
-	return s.driver.Get(ctx, s.tenant, keys)
-}
-
 // Put writes a draft. If its claim is already there the claim comes back as what
 // it is: a model's draft, however it is labelled, collapses onto the row that
 // holds the claim (MP-14, MP-33); an external draft collapses on the full
@@ -256,7 +253,7 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 
 func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 	now := s.Now()
-	claim, ident := d.Content.ClaimKey(), d.Content.IdentityKey(d.Anchor)
+	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	parents := dedupe(d.DerivedFrom)
 	keys := []string{identKey(ident), claimKey(claim), echoKey(claim)}
 	for _, p := range parents {
@@ -269,14 +266,14 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	known, err := decodeClaim(objs[1])
+	known, err := s.claimOf(ctx, objs[1])
 	if err != nil {
 		return Receipt{}, err
 	}
-	if objs[0].Revision > 0 {
+	if objs[0].Data != nil {
 		return s.again(ctx, d, ID(objs[0].Data), objs[2], now)
 	}
-	if objs[1].Revision > 0 && !d.Origin.External() {
+	if objs[1].Data != nil && !d.Origin.External() {
 		return s.collapse(ctx, d, known.First, objs[2], now)
 	}
 
@@ -292,14 +289,60 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 			}
 			return Receipt{}, invalid(field, "not_found", "no row %s", h.ID)
 		}
+		if h.Has(FlagErased) {
+			return Receipt{}, fmt.Errorf("%w: row %s, which this one is made from", ErrErased, h.ID)
+		}
 	}
 	return s.create(ctx, d, known, objs, heads[:len(parents)], now)
 }
 
+func (s *Store) ident(d Draft) Token {
+	k := d.Content.IdentityKey(d.Anchor)
+	return s.scope.blind("identity", string(k[:]))
+}
+
+// classOf is the class of a row: of the subjects of its parents and its own.
+func (s *Store) classOf(ctx context.Context, d Draft, parents []Head) (Class, error) {
+	classes := make([]Class, 0, len(parents))
+	for i := range parents {
+		if !slices.Contains(classes, parents[i].Class) {
+			classes = append(classes, parents[i].Class)
+		}
+	}
+	c, err := s.keys.Class(ctx, classes, d.subjects())
+	if err != nil {
+		return 0, fmt.Errorf("the data key of the row: %w", err)
+	}
+	return c, nil
+}
+
+// subjects are whom the row is about, in canonical form: those that the draft
+// names, the subject of its triple, and the person who asserts it.
+func (d *Draft) subjects() []string {
+	var out []string
+	add := func(name string) {
+		if name = Canonical(name); name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, name := range d.Subjects {
+		add(name)
+	}
+	add(d.Content.Subject)
+	if d.Origin == OriginUserAsserted {
+		add(d.Asserter.Principal)
+	}
+	return out
+}
+
 // create writes a row that no identity holds yet.
 func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
-	claim, ident := d.Content.ClaimKey(), d.Content.IdentityKey(d.Anchor)
+	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	closure, err := s.closureOf(ctx, parents)
+	if err != nil {
+		return Receipt{}, err
+	}
+	class, err := s.classOf(ctx, d, parents)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -322,13 +365,17 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 
 	id := ID(s.newID(idPrefix, now))
 	h := newHead(id, d, state, parents, closure, now)
-	tx := batch{}
+	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
+	tx := s.begin(ctx, now)
+	for _, p := range parents { // what is being erased has no new children
+		tx.check(headKey+string(p.ID), p.Revision)
+	}
 	if state == StateVerified {
 		h.Rank = RankTool
 		if d.Origin == OriginUserAsserted {
 			h.Rank = RankUser
 		}
-		if err := s.settle(ctx, &tx, &h, d.Content, d.Evidence, d.Asserter.Principal, now); err != nil {
+		if err := s.settle(ctx, tx, &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), now); err != nil {
 			return Receipt{}, err
 		}
 		if h.Truth != TruthSupported {
@@ -342,40 +389,47 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	nonce := newNonce()
 	entry := AuditEntry{Kind: EntryWrite, Row: id, Revision: 1, At: now, Actor: d.Asserter.Principal, Authority: AuthoritySystem,
 		Source: d.Asserter.Group(), Reason: firstNonEmpty(reason, "written as "+d.Origin.String()), Axis: AxisTruth,
-		To: state.String(), Evidence: d.Evidence, Nonce: nonce}
+		To: state.String(), Nonce: nonce}
 	tx.head(Head{ID: id}, h, entry)
-	tx.put(Put{Key: bodyKey + string(id), Data: mustJSON(newBody(d, h.Depth, ident)), Add: bodyTerms(d, parents, claim, now)})
+	about := newBody(d)
+	tx.put(Put{Key: bodyKey + string(id), Data: tx.seal(class, bodyKey+string(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
 		evidence := mergeEvidence(nil, d.Evidence)
 		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
 			evidence, _ = voidSupports(evidence)
 		}
-		tx.put(Put{Key: evidKey + string(id), Data: mustJSON(evidence)})
+		tx.evidence(&h, evidenceObject{}, change{added: evidence}, entry)
 	}
 	if h.Truth == TruthSupported {
-		tx.due(id, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
+		tx.due(&h, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
 	} else {
-		tx.due(id, Object{}, due{Reason: "written " + state.String()}, now)
+		tx.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
-	tx.put(Put{Key: identKey(ident), Data: []byte(id)})
-	if objs[1].Revision == 0 {
-		tx.put(Put{Key: claimKey(claim), Data: mustJSON(claimRecord{First: id})})
+	tx.put(Put{Key: identKey(ident), From: objs[0].Revision, Data: []byte(id)})
+	if objs[1].Data == nil {
+		tx.claim(claimKey(claim), objs[1].Revision, claimRecord{First: id}, class)
 	} else if known.Rejection != nil && h.Truth == TruthSupported {
-		known.Rejection = nil // a user with authority says so again, and wins
-		tx.put(Put{Key: claimKey(claim), From: objs[1].Revision, Data: mustJSON(known)})
+		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
+		tx.claim(claimKey(claim), objs[1].Revision, known, class)
 	} else {
 		tx.check(claimKey(claim), objs[1].Revision)
 	}
-	if err := s.commit(ctx, tx.Batch, headKey+string(id), 1, nonce); err != nil {
+	if err := tx.commit(headKey+string(id), 1, nonce); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}, nil
 }
 
+// commitment is the token of an exact content.
+func (s *Store) commitment(c Content) Token {
+	k := c.Hash()
+	return s.scope.blind("content", string(k[:]))
+}
+
 // ownWord says why a draft is not independent enough of its lineage to be born
 // verified, or "": a source that was fed the claim, or its own earlier output,
 // says nothing new (I-4).
-func (s *Store) ownWord(ctx context.Context, d Draft, claim Key, closure []ID) (string, error) {
+func (s *Store) ownWord(ctx context.Context, d Draft, claim Token, closure []ID) (string, error) {
 	above, err := s.heads(ctx, closure)
 	if err != nil {
 		return "", err
@@ -384,7 +438,7 @@ func (s *Store) ownWord(ctx context.Context, d Draft, claim Key, closure []ID) (
 		switch {
 		case h.Claim == claim:
 			return "the claim rests on itself", nil
-		case d.Origin != OriginUserAsserted && fold(h.Group) == fold(d.Asserter.Group()):
+		case d.Origin != OriginUserAsserted && h.Group == s.scope.group(d.Asserter.Group()):
 			return "the claim rests on its own source", nil
 		}
 	}
@@ -406,7 +460,7 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 		ID: id, Origin: d.Origin, Truth: TruthUnverified, Retrieval: RetrievalNormal, Security: SecurityClean,
 		Freshness: FreshnessFresh, Outage: OutageNone, Sensitivity: d.Sensitivity, Criticality: d.Criticality,
 		Kind: d.Kind, Layer: d.Layer, CreatedAt: now, StaleAt: now.Add(window), ExpiresAt: now.Add(window * expiryFactor),
-		ValidUntil: d.ValidUntil, ContentHash: d.Content.Hash(), Claim: d.Content.ClaimKey(), Group: d.Asserter.Group(),
+		ValidUntil: d.ValidUntil,
 	}
 	if h.Kind == 0 {
 		h.Kind = KindRaw
@@ -449,32 +503,33 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 	return h
 }
 
-func newBody(d Draft, depth uint32, ident Key) body {
+func newBody(d Draft) body {
 	return body{
 		Content: d.Content, Origin: d.Origin, Asserter: d.Asserter, DerivedFrom: dedupe(d.DerivedFrom), SelectedBy: dedupe(d.SelectedBy),
 		Anchor: d.Anchor, ValueConfidence: d.ValueConfidence, ValidTimeConfidence: d.ValidTimeConfidence,
 		ValidFrom: d.ValidFrom.UTC(), ValidUntil: d.ValidUntil.UTC(), CheckEvery: d.CheckEvery,
-		Source: firstNonEmpty(d.Source, "explicit"), Category: d.Category, Run: d.Run, Depth: depth, Identity: ident.String(),
+		Source: firstNonEmpty(d.Source, "explicit"), Category: d.Category, Run: d.Run, Subjects: d.Subjects,
 	}
 }
 
-func bodyTerms(d Draft, parents []Head, claim Key, now time.Time) []Term {
-	at := newestFirst(now)
-	terms := []Term{{termRow, at}, {termClaim(claim), at}, {"by=" + d.Asserter.Group(), at}}
+// bodyTerms are what a row is found by. They are a function of what is stored.
+func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
+	at := newestFirst(h.CreatedAt)
+	terms := []Term{{termRow, at}, {s.termClaim(h.Claim), at}, {s.termBy(d.Asserter.Group()), at}, {termClass(h.Class), at}}
 	if d.Asserter.Model != "" {
-		terms = append(terms, Term{"model=" + d.Asserter.Model, at})
+		terms = append(terms, Term{s.termModel(d.Asserter.Model), at})
 	}
 	if d.Content.Typed() {
-		terms = append(terms, Term{termLine(d.Content.lineKey()), at})
+		terms = append(terms, Term{s.termLine(d.Content), at})
 	}
 	if d.Run != "" {
-		terms = append(terms, Term{"run=" + d.Run, at})
+		terms = append(terms, Term{s.termRun(d.Run), at})
 	}
 	for _, p := range parents {
-		terms = append(terms, Term{"child=" + string(p.ID), uint64(now.UnixMicro())})
+		terms = append(terms, Term{termChild(p), uint64(h.CreatedAt.UnixMicro())})
 	}
 	for _, w := range searchWords(d.Content) {
-		terms = append(terms, Term{"word=" + w, at})
+		terms = append(terms, Term{s.termWord(w), at})
 	}
 	return terms
 }
@@ -550,12 +605,11 @@ func (s *Store) collapse(ctx context.Context, d Draft, id ID, record Object, now
 
 // echo counts one re-entry of the claim of a row.
 func (s *Store) echo(ctx context.Context, by Asserter, run string, row Head, record Object, wording string, now time.Time) (Receipt, error) {
-	var e Echoes
-	if record.Data != nil {
-		if err := json.Unmarshal(record.Data, &e); err != nil {
-			return Receipt{}, fmt.Errorf("%w: corroboration record", ErrStore)
-		}
-	} else {
+	e, prev, err := echoesOf(record)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if e.Count == 0 {
 		e.First = now
 	}
 	e.Count++
@@ -566,12 +620,36 @@ func (s *Store) echo(ctx context.Context, by Asserter, run string, row Head, rec
 	nonce := newNonce()
 	entry := AuditEntry{Kind: EntryEcho, Row: row.ID, Revision: record.Revision + 1, At: now, Actor: by.Principal, Authority: AuthoritySystem,
 		Source: by.Group(), Reason: "the claim came back", Wording: wording, Run: run, Nonce: nonce}
-	b := Batch{Puts: []Put{{Key: record.Key, From: record.Revision, Data: mustJSON(e), Entry: mustJSON(entry)}}}
-	if err := s.commit(ctx, b, record.Key, record.Revision+1, nonce); err != nil {
+	tx := s.begin(ctx, now)
+	data := e.encode()
+	tx.log(Put{Key: record.Key, From: record.Revision}, prev, data, data, row.Class, entry, change{})
+	if err := tx.commit(record.Key, record.Revision+1, nonce); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{ID: row.ID, State: row.State(), Revision: row.Revision, Disposition: Collapsed,
 		Reason: "the claim is already stored; reading it back adds nothing"}, nil
+}
+
+func (e *Echoes) encode() []byte {
+	w := encoder{}
+	w.num(uint64(e.Count))
+	w.num(uint64(e.Reworded))
+	w.time(e.First)
+	w.time(e.Last)
+	return w.b
+}
+
+func echoesOf(o Object) (e Echoes, prev link, err error) {
+	if o.Data == nil {
+		return e, prev, nil
+	}
+	rest, err := prev.decode(o.Data)
+	d := decoder{b: rest}
+	e = Echoes{Count: int(d.num()), Reworded: int(d.num()), First: d.time(), Last: d.time()}
+	if err == nil {
+		err = d.end()
+	}
+	return e, prev, faulty(err, "corroboration record")
 }
 
 func (s *Store) heads(ctx context.Context, ids []ID) ([]Head, error) {
@@ -600,27 +678,6 @@ func decodeHeads(objs []Object, ids []ID) ([]Head, error) {
 	return heads, nil
 }
 
-func decodeClaim(o Object) (claimRecord, error) {
-	var c claimRecord
-	if o.Data == nil {
-		return c, nil
-	}
-	if err := json.Unmarshal(o.Data, &c); err != nil {
-		return c, fmt.Errorf("%w: claim record", ErrStore)
-	}
-	return c, nil
-}
-
-// mustJSON marshals a value of this package. Every field was checked on the way
-// in, so a failure is a programming error.
-func mustJSON(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("memory: " + err.Error())
-	}
-	return b
-}
-
 func firstNonEmpty(a, b string) string {
 	if a != "" {
 		return a
@@ -638,54 +695,4 @@ func dedupe(ids []ID) []ID {
 		}
 	}
 	return out
-}
-
-// batch composes one atom.
-type batch struct{ Batch }
-
-func (t *batch) check(key string, revision uint64) {
-	t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
-}
-
-func (t *batch) put(p Put) { t.Puts = append(t.Puts, p) }
-
-// head moves a head and its state term, with the audit entry in the same atom (I-6).
-func (t *batch) head(old, next Head, e AuditEntry) {
-	p := Put{Key: headKey + string(next.ID), From: old.Revision, Data: next.encode(), Entry: mustJSON(e)}
-	was, is := old.State(), next.stateOnce(old.Revision+1)
-	if was != is {
-		if was != 0 {
-			p.Remove = []string{termState(was)}
-		}
-		p.Add = []Term{{termState(is), newestFirst(next.CreatedAt)}}
-	}
-	t.put(p)
-}
-
-// due is the mark of a row that wants a check.
-type due struct {
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
-	Parked bool      `json:"parked,omitempty"`
-	Tries  int       `json:"tries,omitempty"` // verdicts asked for since the last move
-}
-
-func (t *batch) due(id ID, old Object, d due, at time.Time) {
-	d.At = at
-	p := Put{Key: dueKey + string(id), From: old.Revision, Data: mustJSON(d)}
-	if d.Parked {
-		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
-	} else {
-		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
-	}
-	if old.Revision == 0 {
-		p.Remove = nil // it carries nothing yet
-	}
-	t.put(p)
-}
-
-func (t *batch) notDue(id ID, old Object) {
-	if old.Data != nil {
-		t.put(Put{Key: dueKey + string(id), From: old.Revision, Remove: []string{termDue, termParked}})
-	}
 }

@@ -125,14 +125,14 @@ func TestI2NoVerbChangesWhatARowWasWrittenWith(t *testing.T) {
 		From     []memory.ID
 		Depth    uint32
 		Content  memory.Content
-		Hash     [32]byte
-		Claim    memory.Key
-		Group    string
+		Hash     memory.Token
+		Claim    memory.Token
+		Group    memory.Token
 		Created  time.Time
 	}
 	snap := func() written {
 		r := b.row(id)
-		return written{r.Origin, r.Asserter, r.DerivedFrom, r.Depth, r.Content, r.ContentHash, r.Claim, r.Group, r.CreatedAt}
+		return written{r.Origin, r.Asserter, r.DerivedFrom, r.Depth, r.Content, r.Commitment, r.Claim, r.Group, r.CreatedAt}
 	}
 	was := snap()
 	b.pass(time.Hour)
@@ -309,6 +309,7 @@ func TestI6ATransitionIsOneAtomUnderFaults(t *testing.T) {
 	})
 	t.Run("a cancelled caller still learns that it was applied", func(t *testing.T) {
 		b := newBench(t)
+		b.put(modelDraft(says("a", "store", "that is known")))
 		ctx, cancel := context.WithCancel(t.Context())
 		b.driver.after = func(memory.Batch) error { cancel(); return ctx.Err() }
 		if _, err := b.Put(ctx, modelDraft(berlin)); err != nil {

@@ -15,7 +15,7 @@ import (
 // telling it the claim, and what that says decides. Asking again at once buys nothing.
 func ExampleNewWorker() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 
 	crm := verifier.NewTool("crm", func(_ context.Context, q verifier.Question) (verifier.Answer, error) {

@@ -164,7 +164,7 @@ func (s *stuck) DueMark(context.Context, memory.ID) (memory.Due, bool, error) {
 }
 
 func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
-	s := &stuck{Store: memory.New(storetest.NewMap(), nil), got: make(chan int, 9), release: make(chan struct{})}
+	s := &stuck{Store: storetest.NewStore(nil), got: make(chan int, 9), release: make(chan struct{})}
 	h := promotion.NewHeater(s, &offers{}, nil)
 	note := func(from, to int) {
 		for i := from; i < to; i++ {

@@ -29,7 +29,7 @@ type world struct {
 
 func newWorld(t tb) *world {
 	w := &world{t: t, ctx: context.Background(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	w.store = memory.New(storetest.NewMap(), &memory.Options{Clock: w.clock})
+	w.store = storetest.NewStore(&memory.Options{Clock: w.clock})
 	return w
 }
 

@@ -15,7 +15,7 @@ import (
 // A gated tool gives a denial as an observation, so that the executor goes on.
 func ExampleTools() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	g, err := gate.New(store, gate.Policy{Name: "example", Version: "1", Declared: true}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -30,7 +30,7 @@ func ExampleChat() {
 	config := api.DefaultConfig("no key")
 	config.BaseURL = model.URL()
 
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	g, err := gate.New(store, gate.Policy{Name: "example", Version: "1", Declared: true}, nil)
 	if err != nil {
 		log.Fatal(err)

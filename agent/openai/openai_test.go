@@ -73,7 +73,7 @@ func (w *world) ran(name string) {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: memory.New(storetest.NewMap(), nil)}
+	w := &world{t: t, store: storetest.NewStore(nil)}
 	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
 	if err != nil {
 		t.Fatal(err)

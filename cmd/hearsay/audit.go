@@ -137,7 +137,9 @@ func moveOf(e *memory.AuditEntry) string {
 	switch e.Kind {
 	case memory.EntryWrite:
 		return "written " + e.To
-	case memory.EntryTransition:
+	case memory.EntryErase:
+		return "erased"
+	case memory.EntryTransition, memory.EntryReject, memory.EntryRollback:
 		return e.Axis.String() + " " + e.From + " → " + e.To
 	case memory.EntryReaffirm:
 		return "verified again"

@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = memory.New(d, &memory.Options{Clock: func() time.Time { return w.now }})
+	w.store = storetest.On(d, &memory.Options{Clock: func() time.Time { return w.now }})
 	t.Cleanup(func() { w.store.Close() })
 	w.env["HEARSAY_STORE"] = "sqlite:" + w.path
 	return w

@@ -286,10 +286,11 @@ func (c *card) line(label, format string, args ...any) {
 
 func (a *app) showText(now time.Time, shown rowJSON) error {
 	r, c := &shown.Row, card{}
+	hash := r.Content.Hash()
 	m := markOf(r)
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), claimOf(r))
 	c.line("id", "%s", r.ID)
-	c.line("fitness", "version %d, content %s", r.Revision, hex.EncodeToString(r.ContentHash[:8]))
+	c.line("fitness", "version %d, content %s", r.Revision, hex.EncodeToString(hash[:8]))
 	who := ""
 	if f := r.Asserter.Family; f != "" {
 		who = ", family " + oneLine(f, maxName)

@@ -216,7 +216,7 @@ func openStore(t *testing.T, path string) *memory.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := memory.New(d, nil)
+	s := storetest.On(d, nil)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -56,7 +56,7 @@ func Apply(ctx context.Context, store Store, k *Keyring, s Signed) (Result, erro
 	}
 	row := &rows[0]
 	switch {
-	case row.ContentHash != s.ContentHash || row.Content.Hash() != s.ContentHash:
+	case row.Content.Hash() != s.ContentHash:
 		return Result{}, refuse(ErrContent, "content_hash", "the row holds something else")
 	case row.Revision != s.Revision:
 		return Result{}, refuse(ErrStale, "revision", fmt.Sprintf("the row is at %d, the statement is of %d", row.Revision, s.Revision))

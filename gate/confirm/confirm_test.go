@@ -72,7 +72,7 @@ func (w *world) pass(d time.Duration) {
 // concerns tickets, cleo for everything.
 func newWorld(t testing.TB) *world {
 	w := &world{now: day0, keys: ring(t, "# who may confirm what", "", line(t, "ana", "acme/billing.*"), line(t, "ben", "ticket*"), line(t, "cleo", "*"))}
-	w.Store = memory.New(storetest.NewMap(), &memory.Options{Authority: w.keys.Authority, Clock: func() time.Time {
+	w.Store = storetest.NewStore(&memory.Options{Authority: w.keys.Authority, Clock: func() time.Time {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.now = w.now.Add(time.Microsecond)
@@ -863,7 +863,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	store := memory.New(storetest.NewMap(), &memory.Options{Authority: keys.Authority})
+	store := storetest.NewStore(&memory.Options{Authority: keys.Authority})
 	defer store.Close()
 	written, err := store.Put(ctx, memory.Draft{
 		Content: memory.Content{Subject: "acme", Predicate: "billing.email", Object: "ops@acme.example", Cardinality: memory.CardinalityFunctional},

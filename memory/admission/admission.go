@@ -46,7 +46,7 @@ type Served struct {
 
 // NewServed analyses a row as it was served.
 func NewServed(row *memory.Row) Served {
-	return Served{ID: row.ID, claim: row.Claim, typed: row.Content.Typed(), statement: restate.Of(row.Content.String())}
+	return Served{ID: row.ID, claim: row.Content.ClaimKey(), typed: row.Content.Typed(), statement: restate.Of(row.Content.String())}
 }
 
 // Writer admits drafts to a store. It is safe for concurrent use.

@@ -20,7 +20,7 @@ type bench struct {
 
 func setup(t *testing.T) *bench {
 	t.Helper()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	t.Cleanup(func() { store.Close() })
 	return &bench{t, store, admission.New(store)}
 }
@@ -211,7 +211,7 @@ func TestAChannelCarriesItsOwnOriginOnly(t *testing.T) {
 
 func ExampleWriter_Model() {
 	ctx := context.Background()
-	store := memory.New(storetest.NewMap(), nil)
+	store := storetest.NewStore(nil)
 	defer store.Close()
 	w := admission.New(store)
 	draft := memory.Draft{Content: memory.Content{Text: "User prefers Vim", Cardinality: memory.CardinalityUnknown},

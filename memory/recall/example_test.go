@@ -15,7 +15,7 @@ import (
 func ExampleRecall() {
 	ctx := context.Background()
 	noon := time.Date(2026, 4, 17, 12, 0, 0, 0, time.UTC)
-	store := memory.New(storetest.NewMap(), &memory.Options{Clock: func() time.Time { return noon }})
+	store := storetest.NewStore(&memory.Options{Clock: func() time.Time { return noon }})
 	defer store.Close()
 	_, err := store.Put(ctx, memory.Draft{
 		Content:     memory.Content{Text: "Claude Mythos is not a real AI model or cybersecurity system.", Cardinality: memory.CardinalityUnknown},

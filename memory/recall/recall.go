@@ -318,7 +318,7 @@ func (r *Result) oppose(ctx context.Context, store Store) error {
 		}
 	}
 	uncertain := r.Uncertain
-	first := map[key]memory.Key{} // the claim that a line's channel rows make
+	first := map[key]memory.Token{} // the claim that a line's channel rows make
 	for _, row := range slices.Backward(r.Context) {
 		if opposable(&row) {
 			first[key{memory.Canonical(row.Content.Subject), memory.Canonical(row.Content.Predicate)}] = row.Claim

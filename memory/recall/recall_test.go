@@ -51,7 +51,8 @@ func (s shelf) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, er
 func stock(rows ...memory.Row) shelf {
 	for i := range rows {
 		rows[i].ID = memory.ID(fmt.Sprintf("mem_%026d", i))
-		rows[i].Claim = rows[i].Content.ClaimKey()
+		key := rows[i].Content.ClaimKey()
+		rows[i].Claim = memory.Token(key[:16])
 	}
 	return shelf{rows: rows, now: day0}
 }

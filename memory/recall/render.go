@@ -126,7 +126,7 @@ func verifiedBy(r *memory.Row) *memory.Evidence {
 	for i := range r.Evidence {
 		e := &r.Evidence[i]
 		if e.Relation == memory.RelationSupports && !e.Void && e.Rank == r.Rank {
-			if e.Group == r.Group {
+			if e.Group == r.Asserter.Group() {
 				return nil
 			}
 			best = e

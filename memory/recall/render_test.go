@@ -21,7 +21,7 @@ func row(text string, change ...func(*memory.Row)) memory.Row {
 	r := memory.Row{
 		Head: memory.Head{ID: "mem_00000000000000000000000000", Revision: 1, Origin: memory.OriginModelDerived, Truth: memory.TruthUnverified,
 			Retrieval: memory.RetrievalNormal, Security: memory.SecurityClean, Freshness: memory.FreshnessFresh, Outage: memory.OutageNone,
-			Sensitivity: memory.SensitivityInternal, CreatedAt: day0, Group: "family:claude"},
+			Sensitivity: memory.SensitivityInternal, CreatedAt: day0},
 		Content:  memory.Content{Text: text, Cardinality: memory.CardinalityUnknown},
 		Asserter: memory.Asserter{Principal: "ana", Model: "Sonnet", Family: "claude"},
 	}
@@ -32,7 +32,7 @@ func row(text string, change ...func(*memory.Row)) memory.Row {
 }
 
 func by(origin memory.Origin, who memory.Asserter) func(*memory.Row) {
-	return func(r *memory.Row) { r.Origin, r.Asserter, r.Group = origin, who, who.Group() }
+	return func(r *memory.Row) { r.Origin, r.Asserter = origin, who }
 }
 
 func verified(rank memory.Rank, source, group string) func(*memory.Row) {

@@ -97,7 +97,7 @@ type world struct {
 
 func newWorld(t *testing.T, steps ...verifiertest.Step) *world {
 	t.Helper()
-	w := &world{t: t, store: memory.New(storetest.NewMap(), nil), verifier: verifiertest.New("crm", steps...), lines: &lines{}}
+	w := &world{t: t, store: storetest.NewStore(nil), verifier: verifiertest.New("crm", steps...), lines: &lines{}}
 	w.log = slog.New(slog.NewTextHandler(w.lines, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
 	w.worker, err = promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},

@@ -1,0 +1,257 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+	"time"
+)
+
+// atom composes one batch. What is sealed in it, it seals; each object that has a
+// log gets its entry, chained to the one before. The first fault sticks, and commit
+// gives it.
+type atom struct {
+	Batch
+	ctx     context.Context
+	store   *Store
+	now     time.Time
+	logged  []logged
+	classes []Class
+	err     error
+}
+
+// logged is a put whose entry is written when the atom is complete.
+type logged struct {
+	put    int
+	prev   link
+	entry  AuditEntry
+	class  Class
+	state  []byte
+	data   []byte
+	change change
+}
+
+func (s *Store) begin(ctx context.Context, now time.Time) *atom {
+	return &atom{ctx: ctx, store: s, now: now}
+}
+
+func (t *atom) check(key string, revision uint64) {
+	t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
+}
+
+func (t *atom) put(p Put) { t.Puts = append(t.Puts, p) }
+
+// seal encrypts what will be the data of key at its next revision. The atom then
+// fails if the class is being erased.
+func (t *atom) seal(c Class, key string, from uint64, plain []byte) []byte {
+	if t.err != nil {
+		return nil
+	}
+	var sealed []byte
+	sealed, t.err = t.store.seal(t.ctx, c, key, from+1, plain)
+	t.of(c)
+	return sealed
+}
+
+func (t *atom) of(c Class) {
+	if !slices.Contains(t.classes, c) {
+		t.classes = append(t.classes, c)
+		t.check(classKey(c), 0)
+	}
+}
+
+// log puts an object that has a log. state is what the chain covers of its data;
+// class is of the entry's payload.
+func (t *atom) log(p Put, prev link, data, state []byte, class Class, e AuditEntry, c change) {
+	t.put(p)
+	t.of(class)
+	t.logged = append(t.logged, logged{put: len(t.Puts) - 1, prev: prev, entry: e, class: class, state: state, data: data, change: c})
+}
+
+// complete writes the entries.
+func (t *atom) complete() error {
+	if t.err != nil || len(t.logged) == 0 {
+		return t.err
+	}
+	floor := Sequence(0)
+	for i := range t.logged {
+		floor = max(floor, t.logged[i].prev.sequence)
+	}
+	sequence := t.store.nextSequence(t.now, floor)
+	id, _ := t.store.keys.Audit()
+	chain, err := chainOf(&t.store.chains, t.store.keys, &t.store.scope, id)
+	if err != nil {
+		return err
+	}
+	for i := range t.logged {
+		l := &t.logged[i]
+		p := &t.Puts[l.put]
+		revision := p.From + 1
+		r := record{kind: byte(slices.Index(entryKinds[:], l.entry.Kind)), authority: byte(l.entry.Authority), axis: byte(l.entry.Axis),
+			sequence: sequence, at: t.now, key: id, class: l.class, state: l.state}
+		r.from, r.to = l.entry.codes()
+		if _, err := hex.Decode(r.nonce[:], []byte(l.entry.Nonce)); err != nil {
+			return err
+		}
+		r.payload, err = t.store.keys.Seal(t.ctx, l.class, l.entry.detail(l.change), t.store.scope.associated(entryPlace+p.Key, revision))
+		if err != nil {
+			return err
+		}
+		r.digest = sha256.Sum256(r.payload)
+		b, covered := r.encode()
+		mac := chain.sum(p.Key, revision, &l.prev.mac, b[:covered])
+		p.Entry = append(b, mac[:]...)
+		next := link{sequence: sequence, mac: mac}
+		p.Data = append(next.append(make([]byte, 0, linkSize+len(l.data))), l.data...)
+	}
+	t.logged = nil
+	return nil
+}
+
+// nextSequence is later than every sequence this store gave out, than floor, and
+// than the clock.
+func (s *Store) nextSequence(now time.Time, floor Sequence) Sequence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sequence = max(s.sequence, floor, Sequence(now.UnixMicro())<<sequenceBits-1) + 1
+	return s.sequence
+}
+
+// commit applies the atom; its log entry at (key, revision) holds nonce. A driver
+// may have applied a batch although it reported an error or, having sent it
+// twice, a conflict against itself: the history tells.
+func (t *atom) commit(key string, revision uint64, nonce string) error {
+	if err := t.complete(); err != nil {
+		return err
+	}
+	s := t.store
+	err := s.write(t.ctx, t.Batch)
+	if err == nil || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	defer cancel()
+	log, lookErr := s.driver.History(look, s.scope.tenant, key, revision-1, 1)
+	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {
+		var r record
+		if _, err := r.decode(log[0].Data); err == nil && hex.EncodeToString(r.nonce[:]) == nonce {
+			return nil
+		}
+	}
+	return err
+}
+
+// head moves a head and its state term, with the audit entry in the same atom
+// (I-6). The first entry has the whole head, a later one what can move of it.
+func (t *atom) head(old, next Head, e AuditEntry) {
+	p := Put{Key: headKey + string(next.ID), From: old.Revision}
+	was, is := old.State(), next.stateOnce(old.Revision+1)
+	if was != is {
+		if was != 0 {
+			p.Remove = []string{termState(was)}
+		}
+		p.Add = []Term{{termState(is), newestFirst(next.CreatedAt)}}
+	}
+	data := next.encode()
+	state := data
+	if old.Revision > 0 {
+		state = next.encodeMoving()
+	}
+	t.log(p, old.link, data, state, next.Class, e, change{})
+}
+
+// evidence puts the list of evidence of a row, and what changed in it.
+func (t *atom) evidence(row *Head, old evidenceObject, c change, e AuditEntry) {
+	key, list := evidKey+string(row.ID), c.apply(old.list)
+	sealed := t.seal(row.Class, key, old.Revision, encodeEvidence(list))
+	if (old.Revision+1)%snapshotEvery == 0 {
+		c = change{void: replacesAll, added: list}
+	}
+	t.log(Put{Key: key, From: old.Revision}, old.link, sealed, nil, row.Class, e, c)
+}
+
+// evidenceObject is the object that holds the evidence of a row.
+type evidenceObject struct {
+	Revision uint64
+	link     link
+	list     []Evidence
+}
+
+func (s *Store) evidenceOf(ctx context.Context, o Object) (evidenceObject, error) {
+	e := evidenceObject{Revision: o.Revision}
+	if o.Data == nil {
+		return e, nil
+	}
+	rest, err := e.link.decode(o.Data)
+	if err == nil && len(rest) > 0 { // nothing is left of what was erased
+		if rest, err = s.unseal(ctx, o.Key, o.Revision, rest); err == nil {
+			d := decoder{b: rest}
+			e.list = d.evidence()
+			err = d.end()
+		}
+	}
+	return e, faulty(err, "row evidence")
+}
+
+// due is the mark of a row that wants a check.
+type due struct {
+	At     time.Time
+	Reason string
+	Parked bool
+	Tries  int // verdicts asked for since the last move
+}
+
+func (d *due) encode() []byte {
+	e := encoder{}
+	e.str(d.Reason)
+	e.num(uint64(d.Tries))
+	return e.b
+}
+
+// The time and the parking of a mark are plain, its reason is sealed: it may
+// quote a verifier, and a verifier may quote the row.
+func (t *atom) due(h *Head, old Object, d due, at time.Time) {
+	d.At = at
+	key := dueKey + string(h.ID)
+	data := binary.BigEndian.AppendUint64(nil, uint64(micros(at)))
+	data = append(data, 0)
+	p := Put{Key: key, From: old.Revision}
+	if d.Parked {
+		data[8] = 1
+		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
+	} else {
+		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
+	}
+	if old.Revision == 0 {
+		p.Remove = nil // it carries nothing yet
+	}
+	p.Data = append(data, t.seal(h.Class, key, old.Revision, d.encode())...)
+	t.put(p)
+}
+
+func (s *Store) dueOf(ctx context.Context, o Object) (d due, err error) {
+	if len(o.Data) < 9 {
+		return d, faulty(errWire, "due mark")
+	}
+	d.At, d.Parked = fromMicros(int64(binary.BigEndian.Uint64(o.Data))), o.Data[8] == 1
+	plain, err := s.unseal(ctx, o.Key, o.Revision, o.Data[9:])
+	if isErased(err) {
+		return d, nil
+	}
+	if err == nil {
+		r := decoder{b: plain}
+		d.Reason, d.Tries = r.str(), int(min(r.num(), math.MaxInt32))
+		err = r.end()
+	}
+	return d, faulty(err, "due mark")
+}
+
+func (t *atom) notDue(id ID, old Object) {
+	if old.Data != nil {
+		t.put(Put{Key: dueKey + string(id), From: old.Revision, Remove: []string{termDue, termParked}})
+	}
+}

@@ -1,0 +1,707 @@
+package memory
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Erasure asks for the erasure of a data subject: the one walk that follows
+// lineage eagerly (I-11, C12-10.2).
+type Erasure struct {
+	Subject string // compared in canonical form
+	Request string // the request's name; the certificate has a digest of it
+	Actor   string
+	// DryRun counts what would go, and changes nothing.
+	DryRun bool
+	// Progress, if not nil, hears how many rows are erased.
+	Progress func(rows int)
+}
+
+// Certificate says what an erasure did. It holds no personal data: subject and
+// request are keyed digests.
+type Certificate struct {
+	Subject   Token     `json:"-"`
+	Request   Token     `json:"-"`
+	Rows      int       `json:"rows"`      // erased, derived ones included
+	Decisions int       `json:"decisions"` // that cited one of them
+	Claims    int       `json:"claims"`    // of which no row is left
+	Keys      int       `json:"keys"`      // data keys destroyed
+	DryRun    bool      `json:"dry_run,omitempty"`
+	Completed time.Time `json:"completed_at,omitzero"`
+}
+
+// Erase erases what the store holds of a subject: the rows about it or asserted by
+// it, the rows whose words name it, whatever was made from those through any
+// depth, and the decisions that cite them. Contents, evidence, indexes and heat go,
+// the data keys of all classes that the subject has a part in are destroyed, and
+// the driver compacts. The skeleton stays: that a row was there, and what moved
+// when; the chain of its log still holds.
+//
+// What is written about the subject afterwards is of new keys. A row that is being
+// made from an erased one at the same time is either erased too, or refused with
+// [ErrErased]. Erase may be interrupted at any point, and is completed by calling
+// it again; the certificate is written last, once nothing is found any more.
+func (s *Store) Erase(ctx context.Context, e Erasure) (Certificate, error) {
+	subject := Canonical(e.Subject)
+	switch {
+	case subject == "":
+		return Certificate{}, invalid("subject", "required", "who is to be erased")
+	case strings.TrimSpace(e.Actor) == "":
+		return Certificate{}, invalid("actor", "required", "who erases")
+	}
+	for _, f := range [...]struct{ name, value string }{{"subject", e.Subject}, {"request", e.Request}, {"actor", e.Actor}} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return Certificate{}, err
+		}
+	}
+	if _, err := s.admit(ctx); err != nil {
+		return Certificate{}, err
+	}
+	x := erasing{s: s, Erasure: e, subject: subject}
+	x.Certificate.Subject, x.Certificate.Request = s.scope.blind("subject", subject), s.scope.blind("request", e.Request)
+	if e.DryRun {
+		return x.dryRun(ctx)
+	}
+	return x.run(ctx)
+}
+
+// erasing is one erasure. Its progress is an object of the store, so that another
+// process can go on with it.
+type erasing struct {
+	s *Store
+	Erasure
+	Certificate
+	subject string
+	classes []Class
+	object  Object
+	link    link
+	open    bool
+	echoes  []string // logs of claims that are gone, to be stripped
+}
+
+const erasureKey = "erasure/"
+
+func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
+	var err error
+	if x.classes, err = x.s.keys.Subject(ctx, x.subject); err != nil {
+		return Certificate{}, err
+	}
+	rows, err := x.find(ctx)
+	if err != nil {
+		return Certificate{}, err
+	}
+	decisions := map[string]bool{}
+	for id := range rows {
+		if err := x.citing(ctx, id, decisions); err != nil {
+			return Certificate{}, err
+		}
+	}
+	return Certificate{Subject: x.Certificate.Subject, Request: x.Certificate.Request,
+		Rows: len(rows), Decisions: len(decisions), Keys: len(x.classes), DryRun: true}, nil
+}
+
+func (x *erasing) run(ctx context.Context) (Certificate, error) {
+	if err := x.begin(ctx); err != nil {
+		return Certificate{}, err
+	}
+	for _, c := range x.classes { // from here on, nothing is written under them
+		if err := x.close(ctx, c); err != nil {
+			return Certificate{}, err
+		}
+	}
+	for { // what was found may have had a child written meanwhile
+		rows, err := x.find(ctx)
+		if err != nil {
+			return Certificate{}, err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		if err := x.eraseAll(ctx, rows); err != nil {
+			return Certificate{}, err
+		}
+	}
+	for _, c := range x.classes { // decisions without a row of theirs left
+		if err := x.eraseDecisions(ctx, termClass(c)); err != nil {
+			return Certificate{}, err
+		}
+	}
+	if err := x.s.keys.Destroy(ctx, x.classes...); err != nil {
+		return Certificate{}, fmt.Errorf("the rows are erased, their keys are not destroyed yet; erase again to go on: %w", err)
+	}
+	if err := x.s.driver.Compact(ctx); err != nil {
+		return Certificate{}, fmt.Errorf("the rows are erased, the store is not compacted yet; erase again to go on: %w", err)
+	}
+	return x.certify(ctx)
+}
+
+// begin opens the record of the erasure, or goes on with one.
+func (x *erasing) begin(ctx context.Context) error {
+	key := erasureKey + x.Certificate.Subject.String()
+	objs, err := x.s.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := x.decode(objs[0]); err != nil {
+		return err
+	}
+	if x.object.Key = key; x.open {
+		return nil
+	}
+	if x.classes, err = x.s.keys.Retire(ctx, x.subject); err != nil {
+		return err
+	}
+	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.classes), time.Time{}
+	x.open = true
+	tx := x.s.begin(ctx, x.s.Now())
+	nonce, err := x.note(ctx, tx, "erasure began")
+	if err != nil {
+		return err
+	}
+	return x.commit(tx, nonce)
+}
+
+// note puts the progress of the erasure. Nothing personal is in it.
+func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+	nobody, err := x.s.keys.Class(ctx, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	w := encoder{}
+	if x.open {
+		w.byte(1)
+	} else {
+		w.byte(0)
+	}
+	w.b = append(w.b, x.Certificate.Request[:]...)
+	for _, n := range [...]int{x.Rows, x.Decisions, x.Claims, x.Keys} {
+		w.num(uint64(n))
+	}
+	w.time(x.Completed)
+	w.num(uint64(len(x.classes)))
+	for _, c := range x.classes {
+		w.num(uint64(c))
+	}
+	nonce = newNonce()
+	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, nobody,
+		AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: reason, Nonce: nonce}, change{})
+	return nonce, nil
+}
+
+// commit applies an atom that has a note in it.
+func (x *erasing) commit(tx *atom, nonce string) error {
+	if err := tx.commit(x.object.Key, x.object.Revision+1, nonce); err != nil {
+		return err
+	}
+	objs, err := x.s.get(tx.ctx, x.object.Key)
+	if err != nil {
+		return err
+	}
+	return x.decode(objs[0])
+}
+
+func (x *erasing) decode(o Object) error {
+	if x.object = o; o.Data == nil {
+		return nil
+	}
+	rest, err := x.link.decode(o.Data)
+	if err != nil {
+		return faulty(err, "record of an erasure")
+	}
+	d := decoder{b: rest}
+	x.open = d.byte() == 1
+	d.take(16)
+	x.Rows, x.Decisions, x.Claims, x.Keys = int(d.num()), int(d.num()), int(d.num()), int(d.num())
+	x.Completed = d.time()
+	x.classes = nil
+	for range min(d.num(), uint64(len(d.b))) {
+		x.classes = append(x.classes, Class(d.num()))
+	}
+	return faulty(d.end(), "record of an erasure")
+}
+
+func (x *erasing) close(ctx context.Context, c Class) error {
+	_, err := retry(ctx, func() (struct{}, error) {
+		objs, err := x.s.get(ctx, classKey(c))
+		if err != nil || objs[0].Revision > 0 {
+			return struct{}{}, err
+		}
+		return struct{}{}, x.s.write(ctx, Batch{Puts: []Put{{Key: classKey(c), Data: []byte{1}}}})
+	})
+	return err
+}
+
+// find lists what is to go: the rows of the subject's classes, those whose words
+// name it, and all that were made from them.
+func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
+	found := map[ID]bool{}
+	var walk []ID
+	add := func(id ID) {
+		if !found[id] {
+			found[id] = true
+			walk = append(walk, id)
+		}
+	}
+	for _, c := range x.classes {
+		for id, err := range x.s.carriers(ctx, termClass(c)) {
+			if err != nil {
+				return nil, err
+			}
+			if id.Valid() { // decisions carry the term too
+				add(id)
+			}
+		}
+	}
+	names := namesOf(x.subject)
+	for after := ""; ; {
+		hits, next, err := x.s.query(ctx, Query{Term: termRow, After: after, Limit: 500})
+		if err != nil {
+			return nil, err
+		}
+		keys := make([]string, len(hits))
+		for i := range hits {
+			keys[i] = hits[i].Key
+		}
+		objs, err := x.s.get(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range idsOf(hits) {
+			if objs[i].Data == nil || found[id] {
+				continue
+			}
+			b, err := x.s.body(ctx, objs[i])
+			if isErased(err) {
+				add(id) // its key is gone, it is not
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if b.names(names) {
+				add(id)
+			}
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	for len(walk) > 0 {
+		id := walk[len(walk)-1]
+		walk = walk[:len(walk)-1]
+		for child, err := range x.s.carriers(ctx, termChild(id)) {
+			if err != nil {
+				return nil, err
+			}
+			add(child)
+		}
+	}
+	return found, nil
+}
+
+// namesOf is a subject as its words stand in a text.
+func namesOf(subject string) string {
+	return " " + strings.Join(words(subject), " ") + " "
+}
+
+func words(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(Canonical(s)), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
+	})
+}
+
+// names reports whether any text of the row has the words of the subject in it,
+// one after the other.
+func (v *body) names(subject string) bool {
+	for _, s := range append([]string{v.Content.Text, v.Content.Subject, v.Content.Predicate, v.Content.Object,
+		v.Asserter.Principal, v.Anchor, v.Source, v.Category, v.Run}, v.Subjects...) {
+		if s != "" && strings.Contains(namesOf(s), subject) {
+			return true
+		}
+	}
+	return false
+}
+
+// eraseGroup is how many rows go in one atom.
+const eraseGroup = 64
+
+func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
+	ids := make([]ID, 0, len(rows))
+	for id := range rows {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for len(ids) > 0 {
+		group := ids[:min(eraseGroup, len(ids))]
+		rest, err := retry(ctx, func() ([]ID, error) { return x.eraseRows(ctx, group, rows) })
+		if err != nil {
+			return err
+		}
+		done := slices.DeleteFunc(slices.Clone(group), func(id ID) bool { return slices.Contains(rest, id) })
+		if err := x.strip(ctx, done); err != nil {
+			return err
+		}
+		for _, id := range done {
+			if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
+				return err
+			}
+		}
+		ids = append(slices.Clone(rest), ids[len(group):]...)
+		if x.Progress != nil {
+			x.Progress(x.Rows)
+		}
+	}
+	return nil
+}
+
+// eraseRows erases rows in one atom, and returns those that could not be in it
+// because another one of it has the same claim.
+func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (rest []ID, err error) {
+	s := x.s
+	const per = 5
+	keys := make([]string, 0, per*len(ids))
+	for _, id := range ids {
+		keys = append(keys, headKey+string(id), bodyKey+string(id), evidKey+string(id), dueKey+string(id), heatKey+string(id))
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	tx := s.begin(ctx, s.Now())
+	before := x.Certificate
+	claims := map[Token]bool{}
+	for i, id := range ids {
+		o := objs[per*i : per*i+per]
+		var h Head
+		if o[0].Data == nil {
+			continue
+		}
+		if err := decodeHead(&h, id, o[0].Revision, o[0].Data); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		switch {
+		case h.Has(FlagErased):
+			continue
+		case claims[h.Claim]:
+			rest = append(rest, id)
+			continue
+		}
+		claims[h.Claim] = true
+		if err := x.eraseRow(ctx, tx, h, o, all); err != nil {
+			return nil, err
+		}
+		x.Rows++
+	}
+	if len(tx.Puts) == 0 {
+		return rest, nil
+	}
+	nonce, err := x.note(ctx, tx, "rows erased")
+	if err == nil {
+		err = x.commit(tx, nonce)
+	}
+	if err != nil {
+		x.Certificate = before
+		if isConflict(err) { // go on from what the record says now
+			if objs, again := s.get(ctx, x.object.Key); again == nil {
+				_ = x.decode(objs[0]) // it decoded before
+			}
+		}
+	}
+	return rest, err
+}
+
+func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, all map[ID]bool) error {
+	s := x.s
+	nobody, err := s.keys.Class(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	gone := AuditEntry{Kind: EntryErase, Row: h.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
+	entry := func() AuditEntry {
+		e := gone
+		e.Nonce = newNonce()
+		return e
+	}
+	next := h
+	next.forget()
+	next.Flags |= FlagErased
+	next.Truth, next.Rank, next.Retrieval = TruthUnverified, 0, RetrievalBlocked
+	tx.log(Put{Key: headKey + string(h.ID), From: h.Revision, Remove: []string{termState(h.State())}}, h.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
+
+	b, err := s.body(ctx, o[1])
+	known := err == nil
+	if err != nil && !isErased(err) && o[1].Data != nil {
+		return err
+	}
+	if o[1].Data != nil {
+		p := Put{Key: o[1].Key, From: o[1].Revision}
+		d := Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
+		for _, t := range s.bodyTerms(d, &h, b.DerivedFrom) {
+			p.Remove = append(p.Remove, t.Name)
+		}
+		tx.put(p)
+		if known {
+			ident := identKey(s.ident(d))
+			held, err := s.get(ctx, ident)
+			if err != nil {
+				return err
+			}
+			if ID(held[0].Data) == h.ID {
+				tx.put(Put{Key: ident, From: held[0].Revision})
+			}
+		}
+	}
+	if o[2].Data != nil {
+		var prev link
+		if _, err := prev.decode(o[2].Data); err != nil {
+			return faulty(err, "row evidence")
+		}
+		tx.log(Put{Key: o[2].Key, From: o[2].Revision}, prev, nil, nil, nobody, entry(), change{})
+	}
+	tx.notDue(h.ID, o[3])
+	if o[4].Data != nil {
+		tx.put(Put{Key: o[4].Key, From: o[4].Revision})
+	}
+	return x.eraseClaim(ctx, tx, &h, nobody, entry(), all)
+}
+
+// eraseClaim takes the row out of what is known of its claim, and the claim with it
+// if no other row holds it.
+func (x *erasing) eraseClaim(ctx context.Context, tx *atom, h *Head, nobody Class, e AuditEntry, all map[ID]bool) error {
+	s := x.s
+	objs, err := s.get(ctx, claimKey(h.Claim), echoKey(h.Claim))
+	if err != nil {
+		return err
+	}
+	var other ID
+	for id, err := range s.carriers(ctx, s.termClaim(h.Claim)) {
+		if err != nil {
+			return err
+		}
+		if id != h.ID && !all[id] && (other == "" || id < other) {
+			other = id
+		}
+	}
+	if other != "" {
+		known, err := s.claimOf(ctx, objs[0])
+		if err != nil {
+			return err
+		}
+		if known.First == h.ID || known.Rejected == h.ID {
+			if known.First == h.ID {
+				known.First = other
+			}
+			if known.Rejected == h.ID { // it stands, and no longer says who and why
+				known.Rejection = &Rejection{By: "(erased)", Reason: "(erased)", At: known.Rejection.At}
+				known.Rejected = other
+			}
+			tx.claim(claimKey(h.Claim), objs[0].Revision, known, nobody)
+		}
+		return nil
+	}
+	if objs[0].Data != nil {
+		x.Claims++
+		tx.put(Put{Key: objs[0].Key, From: objs[0].Revision})
+	}
+	if objs[1].Data != nil {
+		_, prev, err := echoesOf(objs[1])
+		if err != nil {
+			return err
+		}
+		tx.log(Put{Key: objs[1].Key, From: objs[1].Revision}, prev, nil, nil, nobody, e, change{})
+		x.echoes = append(x.echoes, objs[1].Key)
+		return tx.err
+	}
+	return nil
+}
+
+// eraseDecisions erases the decisions that carry a term.
+func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
+	s := x.s
+	seen := map[string]bool{}
+	for after := ""; ; {
+		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 500})
+		if err != nil {
+			return err
+		}
+		for _, hit := range hits {
+			if strings.HasPrefix(hit.Key, decisionKey) && !seen[hit.Key] {
+				seen[hit.Key] = true
+				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
+					return err
+				}
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+func (x *erasing) eraseDecision(ctx context.Context, key string) error {
+	s := x.s
+	objs, err := s.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
+	if err != nil {
+		return err
+	}
+	nobody, err := s.keys.Class(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	p := Put{Key: key, From: objs[0].Revision}
+	if ok {
+		for _, t := range s.decisionTerms(&r, class) {
+			p.Remove = append(p.Remove, t.Name)
+		}
+	}
+	tx := s.begin(ctx, s.Now())
+	tx.log(p, prev, nil, nil, nobody, AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
+		Reason: "erased", Nonce: newNonce()}, change{})
+	before := x.Certificate
+	x.Decisions++
+	nonce, err := x.note(ctx, tx, "decision erased")
+	if err == nil {
+		err = x.commit(tx, nonce)
+	}
+	if err != nil {
+		x.Certificate = before
+		return err
+	}
+	if slices.Contains(x.classes, class) {
+		return nil // its key goes
+	}
+	return s.stripLog(ctx, key)
+}
+
+func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {
+	for after := ""; ; {
+		hits, next, err := x.s.query(ctx, Query{Term: termCites(id), After: after, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for _, h := range hits {
+			into[h.Key] = true
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// strip takes the payloads out of the logs of rows whose class has a key that
+// stays: rows that only name the subject.
+func (x *erasing) strip(ctx context.Context, ids []ID) error {
+	heads, err := x.s.heads(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, key := range x.echoes {
+		if err := x.s.stripLog(ctx, key); err != nil {
+			return err
+		}
+	}
+	x.echoes = nil
+	for i := range heads {
+		if slices.Contains(x.classes, heads[i].Class) {
+			continue
+		}
+		for _, key := range [...]string{headKey + string(heads[i].ID), evidKey + string(heads[i].ID)} {
+			if err := x.s.stripLog(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stripLog takes the payloads out of all entries of a log but those that say that
+// it was erased. The digests stay, and the chain holds.
+func (s *Store) stripLog(ctx context.Context, key string) error {
+	var change []LogEntry
+	size := 0
+	for l, err := range s.stored(ctx, key, 0) {
+		if err != nil {
+			return err
+		}
+		stripped, changed, err := strip(l)
+		if err != nil {
+			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, printable(key))
+		}
+		if !changed {
+			continue
+		}
+		change = append(change, stripped)
+		if size += len(stripped.Data); size > packBytes || len(change) == 1000 {
+			if err := s.driver.Rewrite(ctx, s.scope.tenant, key, change); err != nil {
+				return err
+			}
+			change, size = nil, 0
+		}
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	return s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+}
+
+func strip(l LogEntry) (LogEntry, bool, error) {
+	var run []LogEntry
+	changed := false
+	for one, err := range expand(l) {
+		if err != nil {
+			return l, false, err
+		}
+		var r record
+		if _, err := r.decode(one.Data); err != nil {
+			return l, false, err
+		}
+		if r.payload != nil && kindOf(r.kind) != EntryErase {
+			r.payload, changed = nil, true
+			b, _ := r.encode()
+			one.Data = append(b, r.mac[:]...)
+		}
+		run = append(run, one)
+	}
+	if !changed || !packed(l) {
+		return run[0], changed, nil
+	}
+	p, err := pack(run)
+	return p, true, err
+}
+
+// certify writes the certificate, if nothing is left.
+func (x *erasing) certify(ctx context.Context) (Certificate, error) {
+	rows, err := x.find(ctx)
+	if err != nil {
+		return Certificate{}, err
+	}
+	if len(rows) > 0 {
+		return Certificate{}, fmt.Errorf("%w: %d rows of the subject were written meanwhile; erase again", ErrConflict, len(rows))
+	}
+	tx := x.s.begin(ctx, x.s.Now())
+	x.open, x.Completed = false, tx.now
+	nonce, err := x.note(ctx, tx, "erasure completed")
+	if err != nil {
+		return Certificate{}, err
+	}
+	if err := x.commit(tx, nonce); err != nil {
+		return Certificate{}, err
+	}
+	return x.Certificate, nil
+}
+
+// SubjectDigest is the keyed digest that a certificate names a subject by, in
+// hexadecimal.
+func (s *Store) SubjectDigest(subject string) string {
+	t := s.scope.blind("subject", Canonical(subject))
+	return hex.EncodeToString(t[:])
+}

@@ -1,0 +1,296 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Rebuilt is what [Store.Rebuild] made again.
+type Rebuilt struct {
+	Rows      int `json:"rows"`
+	Erased    int `json:"erased"`    // of them, skeletons
+	Decisions int `json:"decisions"` // whose index was made again
+	Lost      int `json:"lost"`      // rows and decisions whose content is gone without an erasure
+}
+
+// Rebuild makes everything that is a projection again from the logs and the
+// contents: heads byte by byte as they were, evidence, corroboration records,
+// identities, claims, due marks, and every index. A log that does not hold against
+// its chain stops it with a [*TamperError].
+//
+// Due marks come back on the safe side: a verified row is checked when its
+// freshness ends, any other one now. Heat starts cold.
+//
+// Nothing else may write meanwhile. Open permits are voided at the end. It may be
+// interrupted, and run again. progress, if not nil, hears the number of rows done.
+func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows int)) (Rebuilt, error) {
+	if _, err := s.admit(ctx); err != nil {
+		return Rebuilt{}, err
+	}
+	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}}
+	for key, err := range s.Logs(ctx) {
+		if err != nil {
+			return b.Rebuilt, err
+		}
+		kind, rest, _ := strings.Cut(key, "/")
+		switch kind + "/" {
+		case headKey:
+			err = b.row(ctx, ID(rest))
+			if progress != nil && err == nil {
+				progress(b.Rows)
+			}
+		case echoKeyPrefix:
+			err = b.echo(ctx, key)
+		case decisionKey:
+			err = b.decision(ctx, key)
+		}
+		if err != nil {
+			return b.Rebuilt, err
+		}
+	}
+	if err := b.claimRecords(ctx); err != nil {
+		return b.Rebuilt, err
+	}
+	if err := b.flush(ctx); err != nil {
+		return b.Rebuilt, err
+	}
+	return b.Rebuilt, s.BumpEpoch(ctx, actor, "the store was rebuilt")
+}
+
+// rebuilding gathers what is restored, some rows at a time.
+type rebuilding struct {
+	Rebuilt
+	s       *Store
+	auditor *Auditor
+	claims  map[Token]*claimed
+	batch   []Restored
+	size    int
+}
+
+// claimed is what the rows of a claim say of it.
+type claimed struct {
+	first    ID
+	class    Class
+	rejected ID
+	by       Rejection
+	at       Sequence // of what decided whether a rejection stands
+	class2   Class    // of the rejected row
+}
+
+func (b *rebuilding) restore(ctx context.Context, o Restored) error {
+	b.batch = append(b.batch, o)
+	b.size += len(o.Key) + len(o.Data)
+	for _, t := range o.Terms {
+		b.size += len(t.Name) + 8
+	}
+	if len(b.batch) < 500 && b.size < MaxBatchBytes/4 {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *rebuilding) flush(ctx context.Context) error {
+	if len(b.batch) == 0 {
+		return nil
+	}
+	err := b.s.driver.Restore(ctx, b.s.scope.tenant, b.batch)
+	b.batch, b.size = b.batch[:0], 0
+	return err
+}
+
+// read verifies a log and returns what it adds up to.
+func (b *rebuilding) read(ctx context.Context, key string, entry func(LogEntry) error) (*Log, error) {
+	log := &Log{Key: key}
+	for l, err := range b.s.entries(ctx, key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if err := b.auditor.Next(log, l); err != nil {
+			return nil, err
+		}
+		if entry != nil {
+			if err := entry(l); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return log, nil
+}
+
+func (l *Log) link() link { return link{l.sequence, l.MAC} }
+
+// object is a logged object at the end of its log.
+func (l *Log) object(data []byte) Object {
+	last := l.link()
+	return Object{Key: l.Key, Revision: l.Revision, Data: append(last.append(nil), data...)}
+}
+
+func (b *rebuilding) row(ctx context.Context, id ID) error {
+	s := b.s
+	var moves []AuditEntry
+	log, err := b.read(ctx, headKey+string(id), func(l LogEntry) error {
+		e, _, err := s.entry(ctx, headKey+string(id), l)
+		moves = append(moves, e)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	h, err := replay(log.first, log.state, log.erased)
+	if err != nil {
+		return &TamperError{log.Key, log.Revision, "the head does not add up"}
+	}
+	h.ID, h.Revision, h.link = id, log.Revision, log.link()
+	b.Rows++
+	if log.erased {
+		b.Erased++
+		return b.restore(ctx, Restored{Object: log.object(h.encode())})
+	}
+	if err := b.restore(ctx, Restored{Object: log.object(h.encode()), Terms: []Term{{termState(h.State()), newestFirst(h.CreatedAt)}}}); err != nil {
+		return err
+	}
+	objs, err := s.get(ctx, bodyKey+string(id), dueKey+string(id))
+	if err != nil {
+		return err
+	}
+	if objs[0].Data == nil {
+		b.Lost++
+		return nil
+	}
+	about, err := s.body(ctx, objs[0])
+	if err != nil {
+		return err
+	}
+	d := Draft{Content: about.Content, Origin: about.Origin, Asserter: about.Asserter, Run: about.Run, Anchor: about.Anchor}
+	if err := b.restore(ctx, Restored{Object: objs[0], Terms: s.bodyTerms(d, &h, about.DerivedFrom)}); err != nil {
+		return err
+	}
+	if err := b.restore(ctx, Restored{Object: Object{Key: identKey(s.ident(d)), Revision: 1, Data: []byte(id)}}); err != nil {
+		return err
+	}
+	if err := b.evidence(ctx, &h); err != nil {
+		return err
+	}
+	b.claim(&h, moves)
+	return b.due(ctx, &h, objs[1])
+}
+
+func (b *rebuilding) evidence(ctx context.Context, h *Head) error {
+	key := evidKey + string(h.ID)
+	var list []Evidence
+	log, err := b.read(ctx, key, func(l LogEntry) error {
+		_, c, err := b.s.entry(ctx, key, l)
+		list = c.apply(list)
+		return err
+	})
+	if err != nil || log.Revision == 0 {
+		return err
+	}
+	sealed, err := b.s.seal(ctx, h.Class, key, log.Revision, encodeEvidence(list))
+	if err != nil {
+		return err
+	}
+	return b.restore(ctx, Restored{Object: log.object(sealed)})
+}
+
+func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
+	t := b.s.begin(ctx, b.s.Now())
+	switch {
+	case h.Truth == TruthSuperseded:
+		t.notDue(h.ID, old)
+	case h.Truth == TruthSupported:
+		t.due(h, old, due{Reason: "to be checked again"}, h.StaleAt)
+	default:
+		t.due(h, old, due{Reason: "the store was rebuilt"}, b.s.Now())
+	}
+	if t.err != nil || len(t.Puts) == 0 {
+		return t.err
+	}
+	p := t.Puts[0]
+	return b.restore(ctx, Restored{Object: Object{Key: dueKey + string(h.ID), Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
+}
+
+// claim notes what a row says of its claim: logs come in the order of ids, so the
+// first row is the one that was written first.
+func (b *rebuilding) claim(h *Head, moves []AuditEntry) {
+	c := b.claims[h.Claim]
+	if c == nil {
+		c = &claimed{first: h.ID, class: h.Class}
+		b.claims[h.Claim] = c
+	}
+	for _, e := range moves {
+		if e.Sequence < c.at {
+			continue
+		}
+		switch {
+		case e.Kind == EntryReject:
+			c.at, c.rejected, c.class2 = e.Sequence, h.ID, h.Class
+			c.by = Rejection{By: e.Actor, Reason: e.Reason, At: e.At}
+		case e.Axis == AxisTruth && e.Kind != EntryContest && (e.To == TruthSupported.String() || e.To == StateVerified.String()):
+			c.at, c.rejected = e.Sequence, "" // who may verify what was rejected ends the rejection
+		}
+	}
+}
+
+func (b *rebuilding) claimRecords(ctx context.Context) error {
+	for token, c := range b.claims {
+		key := claimKey(token)
+		objs, err := b.s.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		r, class := claimRecord{First: c.first}, c.class
+		if c.rejected != "" {
+			r.Rejected, r.Rejection, class = c.rejected, &c.by, c.class2
+		}
+		t := b.s.begin(ctx, b.s.Now())
+		t.claim(key, objs[0].Revision, r, class)
+		if t.err != nil {
+			return t.err
+		}
+		p := t.Puts[0]
+		if err := b.restore(ctx, Restored{Object: Object{Key: key, Revision: p.From + 1, Data: p.Data}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *rebuilding) echo(ctx context.Context, key string) error {
+	log, err := b.read(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	data, _ := projected(log)
+	return b.restore(ctx, Restored{Object: log.object(data)})
+}
+
+func (b *rebuilding) decision(ctx context.Context, key string) error {
+	log, err := b.read(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	objs, err := b.s.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if objs[0].Data == nil {
+		b.Lost++
+		return nil
+	}
+	if err := b.auditor.End(log, objs[0]); err != nil {
+		return err
+	}
+	r, _, class, ok, err := b.s.decisionOf(ctx, objs[0])
+	if err != nil || !ok {
+		return err
+	}
+	b.Decisions++
+	return b.restore(ctx, Restored{Object: objs[0], Terms: b.s.decisionTerms(&r, class)})
+}
+
+// String is a line for people.
+func (r Rebuilt) String() string {
+	return fmt.Sprintf("%d rows (%d erased), %d decisions, %d without content", r.Rows, r.Erased, r.Decisions, r.Lost)
+}

@@ -1,0 +1,295 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+)
+
+// ErrTampered is the sentinel of [*TamperError].
+var ErrTampered = errors.New("memory: the audit does not hold")
+
+// TamperError names the first entry of a log, or the object, that is not what was
+// written. errors.Is(err, ErrTampered) holds.
+type TamperError struct {
+	Key      string // of the log: "head/mem_…"
+	Revision uint64 // of the entry; the object's own if what is wrong is the object
+	Reason   string
+}
+
+func (e *TamperError) Error() string {
+	return fmt.Sprintf("memory: %s, entry %d: %s", printable(e.Key), e.Revision, e.Reason)
+}
+
+// Is reports whether target is [ErrTampered].
+func (e *TamperError) Is(target error) bool { return target == ErrTampered }
+
+// printable is a key with its token in hexadecimal.
+func printable(key string) string {
+	kind, rest, ok := strings.Cut(key, "/")
+	if ok && len(rest) == len(Token{}) && (kind == "echo" || kind == "claim" || kind == "ident" || kind == "line") {
+		return fmt.Sprintf("%s/%x", kind, rest)
+	}
+	return strings.ToValidUTF8(key, "�")
+}
+
+// Auditor holds logs against their chains. It needs the keys of a store and not
+// the store: what was exported is verified with it elsewhere. It is safe for
+// concurrent use.
+type Auditor struct {
+	keys   Keys
+	scope  scope
+	chains sync.Map
+}
+
+// NewAuditor returns an auditor for one scope.
+func NewAuditor(k Keys, tenant, namespace string) *Auditor {
+	return &Auditor{keys: k, scope: newScope(k.Root(), firstNonEmpty(tenant, "default"), namespace)}
+}
+
+// Log is how far a log was verified. The zero value with its Key set is a log of
+// which nothing was.
+type Log struct {
+	Key      string
+	Revision uint64 // of the last entry
+	MAC      [32]byte
+
+	sequence Sequence
+	first    []byte // the state of the first entry
+	state    []byte // and of the last one that has a state
+	stripped uint64 // the last entry whose payload was taken away
+	erased   bool
+}
+
+// Next verifies the entry that follows. It gives a [*TamperError] if the entry is
+// not the one that was written there, and an error that wraps [ErrKey] if the key
+// it was authenticated with is not at hand.
+func (a *Auditor) Next(log *Log, l LogEntry) error {
+	for one, err := range expand(l) {
+		if err != nil {
+			return &TamperError{log.Key, l.Revision, "a packed entry does not decode"}
+		}
+		if err := a.next(log, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Auditor) next(log *Log, l LogEntry) error {
+	fault := func(format string, args ...any) error {
+		return &TamperError{log.Key, l.Revision, fmt.Sprintf(format, args...)}
+	}
+	if l.Revision != log.Revision+1 {
+		return fault("the entry before it is %d: entries are missing", log.Revision)
+	}
+	var r record
+	covered, err := r.decode(l.Data)
+	if err != nil {
+		return fault("it does not decode")
+	}
+	c, err := chainOf(&a.chains, a.keys, &a.scope, r.key)
+	if err != nil {
+		return err
+	}
+	mac := c.sum(log.Key, l.Revision, &log.MAC, covered)
+	switch {
+	case !hmac.Equal(mac[:], r.mac[:]):
+		return fault("its MAC does not hold: it, or the one before it, was changed")
+	case r.payload != nil && sha256.Sum256(r.payload) != r.digest:
+		return fault("its payload was changed")
+	case r.sequence <= log.sequence:
+		return fault("it is older than the one before it")
+	}
+	if r.payload == nil {
+		log.stripped = l.Revision
+	}
+	if EntryErase == kindOf(r.kind) {
+		log.erased = true
+	}
+	log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
+	if len(r.state) > 0 {
+		if log.state = r.state; log.first == nil {
+			log.first = r.state
+		}
+	}
+	return nil
+}
+
+func kindOf(code byte) EntryKind {
+	if int(code) < len(entryKinds) {
+		return entryKinds[code]
+	}
+	return ""
+}
+
+// End asks that a log which was verified to its end is all there, beside the
+// object it is the history of.
+func (a *Auditor) End(log *Log, o Object) error {
+	fault := func(reason string) error { return &TamperError{log.Key, max(o.Revision, log.Revision), reason} }
+	if log.stripped > 0 && !log.erased {
+		return &TamperError{log.Key, log.stripped, "its payload is gone, and no erasure is recorded"}
+	}
+	if o.Revision == 0 {
+		return fault("the object is gone, its log is not")
+	}
+	var last link
+	rest, err := last.decode(o.Data)
+	switch {
+	case err != nil:
+		return fault("the object does not decode")
+	case o.Revision > log.Revision:
+		return fault("the log ends before the object: its tail is cut")
+	case o.Revision < log.Revision:
+		return fault("the object is older than its log")
+	case last.mac != log.MAC || last.sequence != log.sequence:
+		return fault("the object does not belong to the log")
+	}
+	data, ok := projected(log)
+	if ok && !bytes.Equal(data, rest) {
+		return fault("the object is not what its log says")
+	}
+	if strings.HasPrefix(log.Key, decisionKey) && len(rest) > 0 {
+		if digest := sha256.Sum256(rest); !bytes.Equal(digest[:], log.state) {
+			return fault("the decision is not what its log says")
+		}
+	}
+	return nil
+}
+
+// projected is what the log says the object holds, for objects that are
+// projections of their logs.
+func projected(log *Log) (data []byte, ok bool) {
+	switch {
+	case strings.HasPrefix(log.Key, headKey):
+		h, err := replay(log.first, log.state, log.erased)
+		if err != nil {
+			return nil, true // equal to no head
+		}
+		return h.encode(), true
+	case strings.HasPrefix(log.Key, echoKeyPrefix):
+		if log.erased {
+			return nil, true
+		}
+		return log.state, true
+	}
+	return nil, false
+}
+
+// replay is the head that a log adds up to.
+func replay(first, last []byte, erased bool) (Head, error) {
+	var h Head
+	if err := h.decode(first); err != nil {
+		return h, err
+	}
+	if len(last) == headMoving {
+		h.decodeMoving(last)
+	} else if !bytes.Equal(first, last) {
+		return h, errHead
+	}
+	if erased {
+		h.forget()
+	}
+	return h, nil
+}
+
+// Logs lists what the store has of logs, by key. It leans on no index.
+func (s *Store) Logs(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after := ""; ; {
+			keys, next, err := s.driver.Logs(ctx, s.scope.tenant, "", after, 1000)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, k := range keys {
+				if s.scope.namespace == "" && strings.HasPrefix(k, "\x01") {
+					continue // another namespace
+				}
+				if !yield(k, nil) {
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+// Verification is what [Store.Verify] read.
+type Verification struct {
+	Logs    int `json:"logs"`
+	Entries int `json:"entries"`
+	Erased  int `json:"erased"` // logs of what was erased
+}
+
+// Verify holds every log of the scope against its chain, and every object against
+// its log. The first thing that does not hold is a [*TamperError]. seen, if not
+// nil, is told of each log that holds; an error of it ends the verification. What
+// is written meanwhile is verified as far as it is there.
+//
+// The chains show a change within what is there. That a whole row is missing, or
+// that all of the store is an older copy, a checkpoint shows.
+func (s *Store) Verify(ctx context.Context, seen func(*Log) error) (Verification, error) {
+	var v Verification
+	if _, err := s.admit(ctx); err != nil {
+		return v, err
+	}
+	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
+	for key, err := range s.Logs(ctx) {
+		if err != nil {
+			return v, err
+		}
+		log, err := s.verifyLog(ctx, a, key)
+		if err != nil {
+			return v, err
+		}
+		v.Logs++
+		v.Entries += int(log.Revision)
+		if log.erased {
+			v.Erased++
+		}
+		if seen != nil {
+			if err := seen(log); err != nil {
+				return v, err
+			}
+		}
+	}
+	return v, nil
+}
+
+func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string) (*Log, error) {
+	// The object first: what is written between the two reads is one entry too many,
+	// and not one too few.
+	for range conflictRetries {
+		objs, err := s.get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		log := &Log{Key: key}
+		for l, err := range s.stored(ctx, key, 0) {
+			if err != nil {
+				return nil, err
+			}
+			if err := a.Next(log, l); err != nil {
+				return nil, err
+			}
+		}
+		if objs[0].Revision < log.Revision {
+			if now, err := s.get(ctx, key); err != nil {
+				return nil, err
+			} else if now[0].Revision != objs[0].Revision {
+				continue // it moved meanwhile
+			}
+		}
+		return log, a.End(log, objs[0])
+	}
+	return nil, &ConflictError{Key: key}
+}
