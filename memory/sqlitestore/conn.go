@@ -29,6 +29,13 @@ const (
 	stDrop
 	stHistory
 	stQuery
+	stTenants
+	stLogs
+	stSet
+	stForget
+	stDropAll
+	stReplace
+	stStrike
 	statements
 )
 
@@ -46,6 +53,25 @@ var texts = [statements]string{
 	stHistory: `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
 	stQuery: `SELECT sort, key FROM term WHERE tenant = ? AND name = ? AND (sort, key) > (?, ?) AND sort <= ?
 		ORDER BY sort, key LIMIT ?`,
+	// These two step from one name to the next in the index, over whatever lies
+	// between them: a tenant may have a million rows, and a key as many entries.
+	stTenants: `WITH RECURSIVE found (tenant) AS (
+			SELECT (SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM object WHERE tenant > ? UNION ALL SELECT min(tenant) FROM log WHERE tenant > ?))
+			UNION ALL
+			SELECT (SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM object WHERE tenant > found.tenant UNION ALL SELECT min(tenant) FROM log WHERE tenant > found.tenant))
+			FROM found WHERE tenant IS NOT NULL)
+		SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT ?`,
+	stLogs: `WITH RECURSIVE found (key) AS (
+			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > ? AND key >= ?)
+			UNION ALL
+			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > found.key) FROM found WHERE substr(key, 1, ?) = ?)
+		SELECT key FROM found WHERE substr(key, 1, ?) = ? LIMIT ?`,
+	stSet: `INSERT INTO object (tenant, key, revision, data) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data`,
+	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
+	stDropAll: `DELETE FROM term WHERE tenant = ? AND key = ?`,
+	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
+	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
 }
 
 // The statement that looks up many keys takes them as rows of VALUES with their

@@ -136,7 +136,10 @@ func (c *conn) put(tenant string, p *memory.Put) error {
 		c.blob(p.Key)
 		c.arg(int64(p.From + 1))
 		c.arg(p.Entry)
-		if _, err := c.exec(stAppend); err != nil {
+		if _, err := c.exec(stAppend); primary(err) == codeConstraint {
+			// Restore put the object back behind its log. An entry is never replaced.
+			return &memory.ConflictError{Key: p.Key}
+		} else if err != nil {
 			return err
 		}
 	}
@@ -149,12 +152,17 @@ func (c *conn) put(tenant string, p *memory.Put) error {
 			return err
 		}
 	}
-	for i := range p.Add {
+	return c.carry(tenant, p.Key, p.Add)
+}
+
+// carry makes key a carrier of terms.
+func (c *conn) carry(tenant, key string, terms []memory.Term) error {
+	for i := range terms {
 		c.bind()
 		c.blob(tenant)
-		c.blob(p.Add[i].Name)
-		c.sort(p.Add[i].Sort)
-		c.blob(p.Key)
+		c.blob(terms[i].Name)
+		c.sort(terms[i].Sort)
+		c.blob(key)
 		if _, err := c.exec(stCarry); err != nil {
 			return err
 		}
@@ -310,7 +318,8 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 // Check reads the whole file and verifies it: its structure, that each log entry
 // and each term belongs to an object, and that no log is ahead of its object. It
 // takes as long as reading the file does. A damaged file gives an error that
-// wraps [memory.ErrStore].
+// wraps [memory.ErrStore]. What Restore put back behind its log, or removed from
+// beside it, is found here too.
 func (d *Driver) Check(ctx context.Context) error {
 	return edge("check", d.verify(ctx))
 }

@@ -11,15 +11,16 @@ import (
 
 // Primary result codes of SQLite that are told apart here.
 const (
-	codeBusy     = 5
-	codeLocked   = 6
-	codeNoMemory = 7
-	codeReadOnly = 8
-	codeIO       = 10
-	codeCorrupt  = 11
-	codeFull     = 13
-	codeCantOpen = 14
-	codeNotADB   = 26
+	codeBusy       = 5
+	codeLocked     = 6
+	codeNoMemory   = 7
+	codeReadOnly   = 8
+	codeIO         = 10
+	codeCorrupt    = 11
+	codeFull       = 13
+	codeCantOpen   = 14
+	codeConstraint = 19
+	codeNotADB     = 26
 )
 
 var faults = map[int]string{

@@ -36,6 +36,9 @@ type Options struct {
 	// ReadConns is how many reads may run at once; 0 = one for each processor, at
 	// least 2 and at most 8. Each holds a cache of up to 8 MB.
 	ReadConns int
+	// Strict makes Open refuse, with an [*UnsafeError], a store of which Inspect has
+	// a finding that is not safe. It reads the whole file.
+	Strict bool
 }
 
 const (
@@ -57,6 +60,7 @@ var schema = map[string]string{
 // Driver is a [memory.Driver] over one SQLite file. It is safe for concurrent
 // use.
 type Driver struct {
+	path            string
 	writer, readers *pool
 	closed          atomic.Bool
 	done            chan struct{}
@@ -131,11 +135,11 @@ func open(ctx context.Context, path string, o *Options) (*Driver, error) {
 		level = "NORMAL"
 	}
 	write := append(common[:len(common):len(common)], "_txlock=immediate", pragma("journal_mode", "WAL"), pragma("synchronous", level),
-		pragma("fullfsync", "ON"), pragma("checkpoint_fullfsync", "ON"), pragma("journal_size_limit", "67108864"))
+		pragma("fullfsync", "ON"), pragma("checkpoint_fullfsync", "ON"), pragma("journal_size_limit", "67108864"), pragma("secure_delete", "ON"))
 	read := append(common[:len(common):len(common)], pragma("query_only", "ON"))
 
 	done := make(chan struct{})
-	d := &Driver{done: done, writer: newPool(dsn(path, write...), 1, done), readers: newPool(dsn(path, read...), options.ReadConns, done)}
+	d := &Driver{path: path, done: done, writer: newPool(dsn(path, write...), 1, done), readers: newPool(dsn(path, read...), options.ReadConns, done)}
 	// Now with locks, and through the log of the file: what was seen above may
 	// have been old. A transaction that may write shows that the file can be.
 	err = d.write(ctx, func(c *conn) error {
@@ -146,11 +150,25 @@ func open(ctx context.Context, path string, o *Options) (*Driver, error) {
 		}
 		return c.verifySchema(ctx)
 	})
+	if err == nil && options.Strict {
+		err = d.strict(ctx)
+	}
 	if err != nil {
 		_ = d.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *Driver) strict(ctx context.Context) error {
+	found, err := d.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if unsafe := found.Unsafe(); len(unsafe) > 0 {
+		return &UnsafeError{Findings: unsafe}
+	}
+	return nil
 }
 
 // making keeps the short life of a descriptor of our own apart from the handles

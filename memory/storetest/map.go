@@ -73,11 +73,15 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 		if t.objects[p.Key].Revision != p.From {
 			return &memory.ConflictError{Key: p.Key}
 		}
+		if _, taken := entryAt(t.logs[p.Key], p.From+1); taken && p.Entry != nil {
+			return &memory.ConflictError{Key: p.Key}
+		}
 	}
 	for _, p := range b.Puts {
 		t.objects[p.Key] = memory.Object{Key: p.Key, Revision: p.From + 1, Data: bytes.Clone(p.Data)}
 		if p.Entry != nil {
-			t.logs[p.Key] = append(t.logs[p.Key], memory.LogEntry{Revision: p.From + 1, Data: bytes.Clone(p.Entry)})
+			at, _ := entryAt(t.logs[p.Key], p.From+1)
+			t.logs[p.Key] = slices.Insert(t.logs[p.Key], at, memory.LogEntry{Revision: p.From + 1, Data: bytes.Clone(p.Entry)})
 		}
 		for _, name := range p.Remove {
 			delete(t.terms[name], p.Key)
@@ -90,6 +94,11 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 		}
 	}
 	return nil
+}
+
+// entryAt is where the entry of a revision is in a log, or belongs.
+func entryAt(log []memory.LogEntry, revision uint64) (at int, found bool) {
+	return slices.BinarySearchFunc(log, revision, func(e memory.LogEntry, r uint64) int { return cmp.Compare(e.Revision, r) })
 }
 
 func (d *mapDriver) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
@@ -195,10 +204,8 @@ func (d *mapDriver) Logs(ctx context.Context, tenant, prefix, after string, limi
 	}
 	defer d.mu.Unlock()
 	var keys []string
-	for key, log := range d.tenant(tenant).logs {
-		if len(log) > 0 {
-			keys = append(keys, key)
-		}
+	for key := range d.tenant(tenant).logs {
+		keys = append(keys, key)
 	}
 	return page(keys, prefix, after, limit)
 }
@@ -255,9 +262,9 @@ func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []m
 	t := d.tenant(tenant)
 	log := slices.Clone(t.logs[key])
 	for _, e := range entries {
-		at := slices.IndexFunc(log, func(l memory.LogEntry) bool { return l.Revision == e.Revision })
+		at, found := entryAt(log, e.Revision)
 		switch {
-		case at < 0:
+		case !found:
 			return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, e.Revision)
 		case e.Data == nil:
 			log = slices.Delete(log, at, at+1)
@@ -266,6 +273,9 @@ func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []m
 		}
 	}
 	t.logs[key] = log
+	if len(log) == 0 { // a log without entries is none
+		delete(t.logs, key)
+	}
 	return nil
 }
 
