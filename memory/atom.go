@@ -105,6 +105,7 @@ func (t *atom) complete() error {
 		b, covered := r.encode()
 		mac := chain.sum(p.Key, revision, &l.prev.mac, b[:covered])
 		p.Entry = append(b, mac[:]...)
+		p.Add = append(p.Add, Term{termLog, uint64(sequence)})
 		next := link{sequence: sequence, mac: mac}
 		p.Data = append(next.append(make([]byte, 0, linkSize+len(l.data))), l.data...)
 	}

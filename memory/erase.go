@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +82,8 @@ type erasing struct {
 	object  Object
 	link    link
 	open    bool
-	echoes  []string // logs of claims that are gone, to be stripped
+	pending []ID    // rows of the last atom, whose logs and children are not settled
+	echoes  []Token // claims that went with them
 }
 
 const erasureKey = "erasure/"
@@ -114,17 +116,12 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 			return Certificate{}, err
 		}
 	}
-	for { // what was found may have had a child written meanwhile
-		rows, err := x.find(ctx)
-		if err != nil {
-			return Certificate{}, err
-		}
-		if len(rows) == 0 {
-			break
-		}
-		if err := x.eraseAll(ctx, rows); err != nil {
-			return Certificate{}, err
-		}
+	rows, err := x.find(ctx)
+	if err != nil {
+		return Certificate{}, err
+	}
+	if err := x.eraseAll(ctx, rows); err != nil {
+		return Certificate{}, err
 	}
 	for _, c := range x.classes { // decisions without a row of theirs left
 		if err := x.eraseDecisions(ctx, termClass(c)); err != nil {
@@ -187,6 +184,11 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 	for _, c := range x.classes {
 		w.num(uint64(c))
 	}
+	w.ids(x.pending)
+	w.num(uint64(len(x.echoes)))
+	for _, t := range x.echoes {
+		w.b = append(w.b, t[:]...)
+	}
 	nonce = newNonce()
 	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, nobody,
 		AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: reason, Nonce: nonce}, change{})
@@ -198,11 +200,7 @@ func (x *erasing) commit(tx *atom, nonce string) error {
 	if err := tx.commit(x.object.Key, x.object.Revision+1, nonce); err != nil {
 		return err
 	}
-	objs, err := x.s.get(tx.ctx, x.object.Key)
-	if err != nil {
-		return err
-	}
-	return x.decode(objs[0])
+	return x.reload(tx.ctx)
 }
 
 func (x *erasing) decode(o Object) error {
@@ -221,6 +219,12 @@ func (x *erasing) decode(o Object) error {
 	x.classes = nil
 	for range min(d.num(), uint64(len(d.b))) {
 		x.classes = append(x.classes, Class(d.num()))
+	}
+	x.pending, x.echoes = d.ids(), nil
+	for range min(d.num(), uint64(len(d.b))) {
+		var t Token
+		copy(t[:], d.take(uint64(len(t))))
+		x.echoes = append(x.echoes, t)
 	}
 	return faulty(d.end(), "record of an erasure")
 }
@@ -330,33 +334,62 @@ func (v *body) names(subject string) bool {
 // eraseGroup is how many rows go in one atom.
 const eraseGroup = 64
 
+// eraseAll erases rows, and those that were made from them meanwhile: once a row is
+// erased nothing more is made from it, so its children are listed then.
 func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
-	ids := make([]ID, 0, len(rows))
+	queue := make([]ID, 0, len(rows))
 	for id := range rows {
-		ids = append(ids, id)
+		queue = append(queue, id)
 	}
-	slices.Sort(ids)
-	for len(ids) > 0 {
-		group := ids[:min(eraseGroup, len(ids))]
+	slices.Sort(queue)
+	settle := func() error {
+		children, err := x.settle(ctx)
+		for _, id := range children {
+			if !rows[id] {
+				rows[id] = true
+				queue = append(queue, id)
+			}
+		}
+		return err
+	}
+	if err := settle(); err != nil { // what an interrupted erasure left
+		return err
+	}
+	for len(queue) > 0 {
+		group := queue[:min(eraseGroup, len(queue))]
 		rest, err := retry(ctx, func() ([]ID, error) { return x.eraseRows(ctx, group, rows) })
 		if err != nil {
 			return err
 		}
-		done := slices.DeleteFunc(slices.Clone(group), func(id ID) bool { return slices.Contains(rest, id) })
-		if err := x.strip(ctx, done); err != nil {
+		queue = append(slices.Clone(rest), queue[len(group):]...)
+		if err := settle(); err != nil {
 			return err
 		}
-		for _, id := range done {
-			if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
-				return err
-			}
-		}
-		ids = append(slices.Clone(rest), ids[len(group):]...)
 		if x.Progress != nil {
 			x.Progress(x.Rows)
 		}
 	}
 	return nil
+}
+
+// settle finishes the rows of the last atom: the payloads of logs whose key stays,
+// the decisions that cite the rows, and the children that they got meanwhile.
+func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
+	if err := x.strip(ctx); err != nil {
+		return nil, err
+	}
+	for _, id := range x.pending {
+		if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
+			return nil, err
+		}
+		for child, err := range x.s.carriers(ctx, termChild(id)) {
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
+	}
+	return children, nil
 }
 
 // eraseRows erases rows in one atom, and returns those that could not be in it
@@ -373,8 +406,8 @@ func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (res
 		return nil, err
 	}
 	tx := s.begin(ctx, s.Now())
-	before := x.Certificate
 	claims := map[Token]bool{}
+	x.pending, x.echoes = nil, nil
 	for i, id := range ids {
 		o := objs[per*i : per*i+per]
 		var h Head
@@ -396,6 +429,7 @@ func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (res
 			return nil, err
 		}
 		x.Rows++
+		x.pending = append(x.pending, id)
 	}
 	if len(tx.Puts) == 0 {
 		return rest, nil
@@ -405,14 +439,18 @@ func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (res
 		err = x.commit(tx, nonce)
 	}
 	if err != nil {
-		x.Certificate = before
-		if isConflict(err) { // go on from what the record says now
-			if objs, again := s.get(ctx, x.object.Key); again == nil {
-				_ = x.decode(objs[0]) // it decoded before
-			}
-		}
+		return nil, errors.Join(err, x.reload(ctx))
 	}
-	return rest, err
+	return rest, nil
+}
+
+// reload goes back to what the record of the erasure says.
+func (x *erasing) reload(ctx context.Context) error {
+	objs, err := x.s.get(ctx, x.object.Key)
+	if err != nil {
+		return err
+	}
+	return x.decode(objs[0])
 }
 
 func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, all map[ID]bool) error {
@@ -514,7 +552,7 @@ func (x *erasing) eraseClaim(ctx context.Context, tx *atom, h *Head, nobody Clas
 			return err
 		}
 		tx.log(Put{Key: objs[1].Key, From: objs[1].Revision}, prev, nil, nil, nobody, e, change{})
-		x.echoes = append(x.echoes, objs[1].Key)
+		x.echoes = append(x.echoes, h.Claim)
 		return tx.err
 	}
 	return nil
@@ -566,15 +604,13 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	tx := s.begin(ctx, s.Now())
 	tx.log(p, prev, nil, nil, nobody, AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
-	before := x.Certificate
 	x.Decisions++
 	nonce, err := x.note(ctx, tx, "decision erased")
 	if err == nil {
 		err = x.commit(tx, nonce)
 	}
 	if err != nil {
-		x.Certificate = before
-		return err
+		return errors.Join(err, x.reload(ctx))
 	}
 	if slices.Contains(x.classes, class) {
 		return nil // its key goes
@@ -599,25 +635,23 @@ func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error
 
 // strip takes the payloads out of the logs of rows whose class has a key that
 // stays: rows that only name the subject.
-func (x *erasing) strip(ctx context.Context, ids []ID) error {
-	heads, err := x.s.heads(ctx, ids)
+func (x *erasing) strip(ctx context.Context) error {
+	heads, err := x.s.heads(ctx, x.pending)
 	if err != nil {
 		return err
 	}
-	for _, key := range x.echoes {
-		if err := x.s.stripLog(ctx, key); err != nil {
-			return err
+	keys := make([]string, 0, 2*len(heads)+len(x.echoes))
+	for _, t := range x.echoes {
+		keys = append(keys, echoKey(t))
+	}
+	for i := range heads {
+		if !slices.Contains(x.classes, heads[i].Class) {
+			keys = append(keys, headKey+string(heads[i].ID), evidKey+string(heads[i].ID))
 		}
 	}
-	x.echoes = nil
-	for i := range heads {
-		if slices.Contains(x.classes, heads[i].Class) {
-			continue
-		}
-		for _, key := range [...]string{headKey + string(heads[i].ID), evidKey + string(heads[i].ID)} {
-			if err := x.s.stripLog(ctx, key); err != nil {
-				return err
-			}
+	for _, key := range keys {
+		if err := x.s.stripLog(ctx, key); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -688,7 +722,7 @@ func (x *erasing) certify(ctx context.Context) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("%w: %d rows of the subject were written meanwhile; erase again", ErrConflict, len(rows))
 	}
 	tx := x.s.begin(ctx, x.s.Now())
-	x.open, x.Completed = false, tx.now
+	x.open, x.Completed, x.pending, x.echoes = false, tx.now, nil, nil
 	nonce, err := x.note(ctx, tx, "erasure completed")
 	if err != nil {
 		return Certificate{}, err

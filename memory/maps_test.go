@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type mapDriver struct {
 	memory.Driver
 	mu            sync.Mutex
+	terms         []string
 	live          map[string]uint64 // revision by tenant and key; tombstones have none
 	before, after func(memory.Batch) error
 	history       func() error
@@ -49,6 +50,9 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 		return err
 	}
 	for _, p := range b.Puts {
+		for _, term := range p.Add {
+			d.terms = append(d.terms, term.Name)
+		}
 		if d.live[tenant+"\x00"+p.Key] = p.From + 1; p.Data == nil {
 			delete(d.live, tenant+"\x00"+p.Key)
 		}
@@ -73,6 +77,39 @@ func (d *mapDriver) revisions() map[string]uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.live)
+}
+
+// raw is every key, term, object and entry that was written and is there.
+func (d *mapDriver) raw(t testing.TB) (out []string) {
+	t.Helper()
+	tenants, _, err := d.Tenants(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out = append(out, d.terms...)
+	for _, tenant := range tenants {
+		for k := range d.live {
+			key, ok := strings.CutPrefix(k, tenant+"\x00")
+			if !ok {
+				continue
+			}
+			objs, err := d.Driver.Get(t.Context(), tenant, []string{key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, err := d.Driver.History(t.Context(), tenant, key, 0, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, key, string(objs[0].Data))
+			for _, l := range log {
+				out = append(out, string(l.Data))
+			}
+		}
+	}
+	return out
 }
 
 // prefixed counts the live objects whose key has a prefix.

@@ -44,6 +44,8 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 			err = b.echo(ctx, key)
 		case decisionKey:
 			err = b.decision(ctx, key)
+		case "sys/", erasureKey:
+			err = b.plain(ctx, key)
 		}
 		if err != nil {
 			return b.Rebuilt, err
@@ -89,6 +91,13 @@ func (b *rebuilding) restore(ctx context.Context, o Restored) error {
 	}
 	return b.flush(ctx)
 }
+
+// logged restores an object at the end of its log.
+func (b *rebuilding) logged(ctx context.Context, log *Log, data []byte, terms ...Term) error {
+	return b.restore(ctx, Restored{Object: log.object(data), Terms: append(terms, log.term())})
+}
+
+func (l *Log) term() Term { return Term{termLog, uint64(l.sequence)} }
 
 func (b *rebuilding) flush(ctx context.Context) error {
 	if len(b.batch) == 0 {
@@ -145,9 +154,9 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	b.Rows++
 	if log.erased {
 		b.Erased++
-		return b.restore(ctx, Restored{Object: log.object(h.encode())})
+		return b.logged(ctx, log, h.encode())
 	}
-	if err := b.restore(ctx, Restored{Object: log.object(h.encode()), Terms: []Term{{termState(h.State()), newestFirst(h.CreatedAt)}}}); err != nil {
+	if err := b.logged(ctx, log, h.encode(), Term{termState(h.State()), newestFirst(h.CreatedAt)}); err != nil {
 		return err
 	}
 	objs, err := s.get(ctx, bodyKey+string(id), dueKey+string(id))
@@ -191,7 +200,7 @@ func (b *rebuilding) evidence(ctx context.Context, h *Head) error {
 	if err != nil {
 		return err
 	}
-	return b.restore(ctx, Restored{Object: log.object(sealed)})
+	return b.logged(ctx, log, sealed)
 }
 
 func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
@@ -263,7 +272,16 @@ func (b *rebuilding) echo(ctx context.Context, key string) error {
 		return err
 	}
 	data, _ := projected(log)
-	return b.restore(ctx, Restored{Object: log.object(data)})
+	return b.logged(ctx, log, data)
+}
+
+// plain restores an object whose log has all of its data.
+func (b *rebuilding) plain(ctx context.Context, key string) error {
+	log, err := b.read(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	return b.logged(ctx, log, log.state)
 }
 
 func (b *rebuilding) decision(ctx context.Context, key string) error {
@@ -279,6 +297,9 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		b.Lost++
 		return nil
 	}
+	if log.erased {
+		return b.logged(ctx, log, nil)
+	}
 	if err := b.auditor.End(log, objs[0]); err != nil {
 		return err
 	}
@@ -287,7 +308,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		return err
 	}
 	b.Decisions++
-	return b.restore(ctx, Restored{Object: objs[0], Terms: b.s.decisionTerms(&r, class)})
+	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
 }
 
 // String is a line for people.

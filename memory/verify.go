@@ -63,13 +63,29 @@ type Log struct {
 	sequence Sequence
 	first    []byte // the state of the first entry
 	state    []byte // and of the last one that has a state
+	marks    map[uint64][32]byte
 	stripped uint64 // the last entry whose payload was taken away
 	erased   bool
 }
 
+// Mark asks that the MAC at a revision be kept while the log is verified.
+func (l *Log) Mark(revision uint64) {
+	if l.marks == nil {
+		l.marks = map[uint64][32]byte{}
+	}
+	l.marks[revision] = [32]byte{}
+}
+
+// Marked returns the MAC at a revision that was marked; ok is false if the log has
+// no such entry.
+func (l *Log) Marked(revision uint64) (mac [32]byte, ok bool) {
+	mac, ok = l.marks[revision]
+	return mac, ok && revision <= l.Revision
+}
+
 // Next verifies the entry that follows. It gives a [*TamperError] if the entry is
-// not the one that was written there, and an error that wraps [ErrKey] if the key
-// it was authenticated with is not at hand.
+// not the one that was written there, or if the key that it says it was
+// authenticated with is not at hand.
 func (a *Auditor) Next(log *Log, l LogEntry) error {
 	for one, err := range expand(l) {
 		if err != nil {
@@ -96,7 +112,7 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 	}
 	c, err := chainOf(&a.chains, a.keys, &a.scope, r.key)
 	if err != nil {
-		return err
+		return fault("audit key %d is not at hand: the entry was changed, or the key is missing", r.key)
 	}
 	mac := c.sum(log.Key, l.Revision, &log.MAC, covered)
 	switch {
@@ -114,6 +130,9 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 		log.erased = true
 	}
 	log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
+	if _, ok := log.marks[l.Revision]; ok {
+		log.marks[l.Revision] = r.mac
+	}
 	if len(r.state) > 0 {
 		if log.state = r.state; log.first == nil {
 			log.first = r.state
@@ -231,13 +250,14 @@ type Verification struct {
 }
 
 // Verify holds every log of the scope against its chain, and every object against
-// its log. The first thing that does not hold is a [*TamperError]. seen, if not
-// nil, is told of each log that holds; an error of it ends the verification. What
-// is written meanwhile is verified as far as it is there.
+// its log. The first thing that does not hold is a [*TamperError]. What is written
+// meanwhile is verified as far as it is there. begin and seen may be nil: begin is
+// given each log before it is read, seen once it holds; an error of seen ends the
+// verification.
 //
 // The chains show a change within what is there. That a whole row is missing, or
 // that all of the store is an older copy, a checkpoint shows.
-func (s *Store) Verify(ctx context.Context, seen func(*Log) error) (Verification, error) {
+func (s *Store) Verify(ctx context.Context, begin func(*Log), seen func(*Log) error) (Verification, error) {
 	var v Verification
 	if _, err := s.admit(ctx); err != nil {
 		return v, err
@@ -247,7 +267,7 @@ func (s *Store) Verify(ctx context.Context, seen func(*Log) error) (Verification
 		if err != nil {
 			return v, err
 		}
-		log, err := s.verifyLog(ctx, a, key)
+		log, err := s.verifyLog(ctx, a, key, begin)
 		if err != nil {
 			return v, err
 		}
@@ -265,7 +285,7 @@ func (s *Store) Verify(ctx context.Context, seen func(*Log) error) (Verification
 	return v, nil
 }
 
-func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string) (*Log, error) {
+func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, begin func(*Log)) (*Log, error) {
 	// The object first: what is written between the two reads is one entry too many,
 	// and not one too few.
 	for range conflictRetries {
@@ -274,6 +294,9 @@ func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string) (*Log, er
 			return nil, err
 		}
 		log := &Log{Key: key}
+		if begin != nil {
+			begin(log)
+		}
 		for l, err := range s.stored(ctx, key, 0) {
 			if err != nil {
 				return nil, err
