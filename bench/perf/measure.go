@@ -15,6 +15,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
@@ -43,7 +44,12 @@ func open(ctx context.Context, dir string, durable bool) (*sqlitestore.Driver, *
 	if err != nil {
 		return nil, nil, err
 	}
-	return d, memory.New(d, nil), nil
+	keys, err := keyring.OpenOrCreate(dir+"/keys", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := memory.New(d, keys, nil)
+	return d, s, err
 }
 
 // verified is the draft of a fit row: what an authoritative tool field returned.
