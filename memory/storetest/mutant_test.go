@@ -472,7 +472,7 @@ func TestTheSuiteFindsEveryFaultyDriver(t *testing.T) {
 	found := 0
 	maps.Copy(mutants, maintenanceMutants)
 	for name := range mutants {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestChildRunsAMutant$", "-test.timeout=1m")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChildRunsAMutant$", "-test.timeout=1m", "-test.parallel=100")
 		cmd.Env = append(os.Environ(), mutantVariable+"="+name)
 		out, err := cmd.CombinedOutput()
 		_, by, said := strings.Cut(string(out), "found by TestChildRunsAMutant/")
