@@ -143,3 +143,37 @@ func TestKeyring(t *testing.T) {
 		t.Fatalf("exit %d\n%s", r.code, r.talk)
 	}
 }
+
+func TestThePastAndRollback(t *testing.T) {
+	w := newWorld(t)
+	id := w.put("a", said(triple("acme", "is in", "Oslo")))
+	before := w.now
+	w.apply("a", memory.TruthSupported, memory.RelationSupports, memory.RankTool, "crm")
+	if r := w.run("row", "show", string(id)); !strings.Contains(r.out, "✓ verified") {
+		t.Fatal(r.out, r.talk)
+	}
+	at := before.Format("2006-01-02T15:04:05Z07:00")
+	for _, args := range [][]string{{"row", "show", string(id), "--at", at}, {"row", "list", "--at", at}} {
+		if r := w.run(args...); r.code != 0 || !strings.Contains(r.out, "? unverified") {
+			t.Fatalf("%q: exit %d\n%s%s", args, r.code, r.out, r.talk)
+		}
+	}
+	if r := w.run("row", "list", "--at", "1999-01-01T00:00:00Z"); r.code != 0 || r.out != "" {
+		t.Fatal(r.out, r.talk)
+	}
+	if r := w.run("row", "list", "--at", "yesterday"); r.code != exitUsage {
+		t.Fatal(r.out, r.talk)
+	}
+	if r := w.run("row", "rollback", string(id)); r.code != exitUsage {
+		t.Fatal(r.out, r.talk)
+	}
+	if r := w.run("row", "rollback", string(id), "--revision", "1", "--reason", "bad"); r.code != exitChanged {
+		t.Fatal(r.out, r.talk)
+	}
+	if r := w.run("row", "rollback", string(id), "--revision", "2", "--reason", "bad"); r.code != 0 || !strings.Contains(r.out, "displaced no row") {
+		t.Fatal(r.out, r.talk)
+	}
+	if r := w.run("row", "show", string(id)); !strings.Contains(r.out, "superseded") {
+		t.Fatal(r.out, r.talk)
+	}
+}
