@@ -63,14 +63,6 @@ type Importing struct {
 	cursor Object
 }
 
-// importKey has the id of the row that a name of a source stands for here. It is
-// kept when the row is erased, so that an old dump does not bring the row back. If
-// it is lost, the claim itself still collapses onto the row.
-const (
-	importKey = "import/"
-	cursorKey = "importing/"
-)
-
 // Importing starts or resumes the import of one dump.
 func (s *Store) Importing(ctx context.Context, from ImportSource) (*Importing, error) {
 	for _, f := range [...]struct{ name, value string }{{"source", from.Name}, {"dump", from.Dump}, {"actor", from.Actor}} {
@@ -85,14 +77,13 @@ func (s *Store) Importing(ctx context.Context, from ImportSource) (*Importing, e
 	return i, i.read(ctx)
 }
 
-func (i *Importing) token(kind, name string) string {
+func (i *Importing) token(kind, name string) Token {
 	k := digest("import/1", fmt.Sprint(i.from.Trusted), i.from.Name, name)
-	t := i.s.scope.blind(kind, string(k[:]))
-	return string(t[:])
+	return i.s.scope.blind(kind, string(k[:]))
 }
 
 func (i *Importing) read(ctx context.Context) error {
-	objs, err := i.s.get(ctx, cursorKey+i.token("cursor", i.from.Dump))
+	objs, err := i.s.get(ctx, cursorKey.at(i.token("cursor", i.from.Dump)))
 	if err == nil {
 		i.cursor = objs[0]
 	}
@@ -285,7 +276,7 @@ func (b *importBatch) prefetch(rows []foreign) error {
 	name := func(n string) {
 		keys = append(keys, b.name(n))
 		if id := ID(n); id.Valid() {
-			keys = append(keys, headKey+n)
+			keys = append(keys, headKey.of(id))
 		}
 	}
 	for j := range rows {
@@ -301,7 +292,7 @@ func (b *importBatch) prefetch(rows []foreign) error {
 			name(p)
 		}
 		claim := b.store.scope.claim(m.Draft.Content.ClaimKey())
-		keys = append(keys, claimKey(claim), echoKey(claim), identKey(b.store.ident(m.Draft)))
+		keys = append(keys, claimKey.at(claim), echoKey.at(claim), identKey.at(b.store.ident(m.Draft)))
 	}
 	if err := b.load(keys); err != nil {
 		return err
@@ -311,14 +302,14 @@ func (b *importBatch) prefetch(rows []foreign) error {
 		o := b.seen[k]
 		switch {
 		case o.Data == nil:
-		case strings.HasPrefix(k, "claim/"):
+		case claimKey.holds(k):
 			c, err := b.store.claimOf(b.ctx, o)
 			if err != nil {
 				return err
 			}
-			heads = append(heads, headKey+string(c.First))
-		case strings.HasPrefix(k, importKey), strings.HasPrefix(k, "ident/"):
-			heads = append(heads, headKey+string(o.Data))
+			heads = append(heads, headKey.of(c.First))
+		case importKey.holds(k), identKey.holds(k):
+			heads = append(heads, headKey.of(ID(o.Data)))
 		}
 	}
 	return b.load(heads)
@@ -355,7 +346,7 @@ func (b *importBatch) rowHead(id ID) (Head, error) {
 	if h, ok := b.heads[id]; ok {
 		return h, nil
 	}
-	o, err := b.object(headKey + string(id))
+	o, err := b.object(headKey.of(id))
 	if err != nil || o.Data == nil {
 		return Head{ID: id}, err
 	}
@@ -366,7 +357,7 @@ func (b *importBatch) rowHead(id ID) (Head, error) {
 	return h, nil
 }
 
-func (b *importBatch) name(n string) string { return importKey + b.i.token("import", n) }
+func (b *importBatch) name(n string) string { return importKey.at(b.i.token("import", n)) }
 
 // named finds the row that a name of the source stands for: one that was imported,
 // or the very row. Its revision is 0 if there is none.
@@ -413,7 +404,7 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 	}
 	d := m.Draft
 	objs := make([]Object, 3)
-	for j, key := range [...]string{identKey(s.ident(d)), claimKey(claim), echoKey(claim)} {
+	for j, key := range [...]string{identKey.at(s.ident(d)), claimKey.at(claim), echoKey.at(claim)} {
 		if objs[j], err = b.object(key); err != nil {
 			return r, false, err
 		}
@@ -447,7 +438,7 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		return r, false, err
 	}
 	b.heads[w.ID] = w.head
-	b.key, b.revision, b.nonce = headKey+string(w.ID), 1, w.nonce
+	b.key, b.revision, b.nonce = headKey.of(w.ID), 1, w.nonce
 	b.link(name, w.ID)
 	return ImportReceipt{Receipt: w.Receipt}, false, nil
 }
@@ -455,7 +446,8 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 // link puts the name of a row, and takes note of what the atom has put.
 func (b *importBatch) link(name Object, id ID) {
 	b.put(Put{Key: name.Key, From: name.Revision, Data: []byte(id)})
-	for _, p := range b.Puts[b.counted:] {
+	before := b.counted
+	for _, p := range b.Puts[before:] {
 		if p.Data != nil { // else it is logged, and is found by its head
 			b.seen[p.Key] = Object{Key: p.Key, Revision: p.From + 1, Data: p.Data}
 		}
@@ -465,8 +457,11 @@ func (b *importBatch) link(name Object, id ID) {
 		}
 	}
 	b.counted = len(b.Puts)
-	for _, l := range b.logged[max(0, len(b.logged)-2):] { // of this row
-		b.size += 1<<10 + len(l.data) + len(l.state)
+	if l := len(b.logged); l > 0 && b.logged[l-1].put >= before { // the entry is not written yet
+		b.size += 1<<10 + len(b.logged[l-1].data)
+		for _, e := range b.logged[l-1].change.added {
+			b.size += 256 + len(e.Source) + len(e.Verifier) + len(e.Group) + len(e.Anchor.URI) + len(e.Authority)
+		}
 	}
 }
 
@@ -486,7 +481,7 @@ func (b *importBatch) parents(m *Imported) (parents []Head, full bool, err error
 			m.Flags |= FlagLineageUnknown
 			m.secondHand()
 			continue
-		case h.Has(FlagTraced) && b.own[headKey+string(h.ID)]:
+		case h.Has(FlagTraced) && b.own[headKey.of(h.ID)]:
 			return nil, true, nil // its lineage is traced in the store
 		}
 		if !slices.Contains(d.DerivedFrom, h.ID) {

@@ -127,30 +127,9 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Keys of the objects a row is made of. Heat, echoes, evidence and due marks are
-// objects of their own, so that they conflict with nothing and move no fitness
-// version.
-const (
-	headKey = "head/"
-	bodyKey = "body/"
-	evidKey = "evid/"
-	dueKey  = "due/"
-	heatKey = "heat/"
-
-	echoKeyPrefix = "echo/"
-
-	epochKey    = "sys/epoch"
-	decisionKey = "decision/"
-)
-
-func identKey(t Token) string { return "ident/" + string(t[:]) }
-func claimKey(t Token) string { return "claim/" + string(t[:]) }
-func echoKey(t Token) string  { return echoKeyPrefix + string(t[:]) }
-func lineKey(t Token) string  { return "line/" + string(t[:]) }
-
 func termState(v State) string { return "state=" + v.String() }
-func termChild(id ID) string   { return "child=" + string(id) }
-func termCites(id ID) string   { return "cites=" + string(id) }
+func termChild(id ID) string   { return "child=" + string(packIDs([]ID{id})) }
+func termCites(id ID) string   { return "cites=" + string(packIDs([]ID{id})) }
 
 // blindTerm is a term made of words that say something of persons: a claim, a
 // line, who wrote it, a word of it.
@@ -255,12 +234,12 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 	now := s.Now()
 	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	parents := dedupe(d.DerivedFrom)
-	keys := []string{identKey(ident), claimKey(claim), echoKey(claim)}
+	keys := []string{identKey.at(ident), claimKey.at(claim), echoKey.at(claim)}
 	for _, p := range parents {
-		keys = append(keys, headKey+string(p))
+		keys = append(keys, headKey.of(p))
 	}
 	for _, p := range d.SelectedBy {
-		keys = append(keys, headKey+string(p))
+		keys = append(keys, headKey.of(p))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -342,7 +321,7 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := tx.commit(headKey+string(w.ID), 1, w.nonce); err != nil {
+	if err := tx.commit(headKey.of(w.ID), 1, w.nonce); err != nil {
 		return Receipt{}, err
 	}
 	return w.Receipt, nil
@@ -389,7 +368,7 @@ func (t *atom) row(d Draft, known claimRecord, objs []Object, parents []Head, fr
 	h := newHead(id, d, state, parents, closure, now)
 	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
 	for _, p := range parents { // what is being erased has no new children
-		t.check(headKey+string(p.ID), p.Revision)
+		t.check(headKey.of(p.ID), p.Revision)
 	}
 	if state == StateVerified {
 		h.Rank = RankTool
@@ -415,29 +394,30 @@ func (t *atom) row(d Draft, known claimRecord, objs []Object, parents []Head, fr
 		from.lower(&h)
 		entry.Kind, entry.Actor, entry.Source, entry.Reason = EntryImport, from.actor, from.source, from.note()
 	}
-	t.head(Head{ID: id}, h, entry)
 	about := newBody(d)
-	t.put(Put{Key: bodyKey + string(id), Data: t.seal(class, bodyKey+string(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
+	t.put(Put{Key: bodyKey.of(id), Data: t.seal(class, bodyKey.of(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
 		evidence := mergeEvidence(nil, d.Evidence)
 		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
 			evidence, _ = voidSupports(evidence)
 		}
-		t.evidence(&h, evidenceObject{}, change{added: evidence}, entry)
+		t.head(Head{ID: id}, h, entry, t.evidence(&h, evidenceObject{}, voidsNothing, evidence))
+	} else {
+		t.head(Head{ID: id}, h, entry, change{})
 	}
 	if h.Truth == TruthSupported {
-		t.due(&h, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
+		t.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
 	} else {
 		t.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
-	t.put(Put{Key: identKey(ident), From: objs[0].Revision, Data: []byte(id)})
+	t.put(Put{Key: identKey.at(ident), From: objs[0].Revision, Data: []byte(id)})
 	if objs[1].Data == nil {
-		t.claim(claimKey(claim), objs[1].Revision, claimRecord{First: id}, class)
+		t.claim(claimKey.at(claim), objs[1].Revision, claimRecord{First: id}, class)
 	} else if known.Rejection != nil && h.Truth == TruthSupported {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
-		t.claim(claimKey(claim), objs[1].Revision, known, class)
+		t.claim(claimKey.at(claim), objs[1].Revision, known, class)
 	} else {
-		t.check(claimKey(claim), objs[1].Revision)
+		t.check(claimKey.at(claim), objs[1].Revision)
 	}
 	r := Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}
 	h.Revision = 1
@@ -610,7 +590,7 @@ func (s *Store) Echo(ctx context.Context, row ID, by Asserter, run, wording stri
 		if heads[0].Revision == 0 {
 			return Receipt{}, fmt.Errorf("%w: %s", ErrNotFound, row)
 		}
-		objs, err := s.get(ctx, echoKey(heads[0].Claim))
+		objs, err := s.get(ctx, echoKey.at(heads[0].Claim))
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -695,7 +675,7 @@ func echoesOf(o Object) (e Echoes, prev link, err error) {
 func (s *Store) heads(ctx context.Context, ids []ID) ([]Head, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
-		keys[i] = headKey + string(id)
+		keys[i] = headKey.of(id)
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {

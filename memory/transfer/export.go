@@ -81,7 +81,7 @@ func (x *exporting) run(o *ExportOptions) error {
 		if err != nil {
 			return err
 		}
-		id, ok := strings.CutPrefix(key, "head/")
+		id, ok := strings.CutPrefix(memory.KeyText(key), "head/")
 		if !ok {
 			continue
 		}
