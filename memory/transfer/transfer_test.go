@@ -227,7 +227,7 @@ func (w *world) rows() []memory.Row {
 		}
 		out = append(out, r)
 	}
-	slices.Reverse(out)
+	slices.SortFunc(out, func(a, b memory.Row) int { return strings.Compare(string(a.ID), string(b.ID)) }) // as they were written
 	return out
 }
 
