@@ -181,7 +181,8 @@ type importBatch struct {
 // foreign is an imported row that proves nothing, or why it can be none.
 type foreign struct {
 	Imported
-	fault error
+	claim, ident Token
+	fault        error
 }
 
 func (i *Importing) receive(m Imported) foreign {
@@ -189,6 +190,9 @@ func (i *Importing) receive(m Imported) foreign {
 	f.actor, f.source = i.from.Actor, i.from.Name
 	if f.fault = f.check(); f.fault == nil && !i.from.Trusted {
 		f.secondHand()
+	}
+	if f.fault == nil {
+		f.claim, f.ident = i.s.scope.claim(f.Draft.Content.ClaimKey()), i.s.ident(f.Draft)
 	}
 	return f
 }
@@ -291,8 +295,7 @@ func (b *importBatch) prefetch(rows []foreign) error {
 		for _, p := range m.SelectedBy {
 			name(p)
 		}
-		claim := b.store.scope.claim(m.Draft.Content.ClaimKey())
-		keys = append(keys, claimKey.at(claim), echoKey.at(claim), identKey.at(b.store.ident(m.Draft)))
+		keys = append(keys, claimKey.at(m.claim), echoKey.at(m.claim), identKey.at(m.ident))
 	}
 	if err := b.load(keys); err != nil {
 		return err
@@ -383,14 +386,13 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		return r, false, f.fault
 	}
 	s, m := b.store, f.Imported
-	claim := s.scope.claim(m.Draft.Content.ClaimKey())
 	here, err := b.named(m.Name)
 	switch {
 	case err != nil:
 		return r, false, err
 	case here.Has(FlagErased):
 		return r, false, fmt.Errorf("%w: the row is %s here", ErrErased, here.ID)
-	case here.Revision > 0 && here.Claim != claim:
+	case here.Revision > 0 && here.Claim != f.claim:
 		return r, false, invalid("id", "conflict", "it names another claim here")
 	case here.Revision > 0:
 		return ImportReceipt{Receipt: Receipt{ID: here.ID, State: here.State(), Revision: here.Revision}, Known: true}, false, nil
@@ -403,8 +405,11 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		return r, full, err
 	}
 	d := m.Draft
+	if d.Origin != f.Draft.Origin { // a parent is missing
+		f.ident = s.ident(d)
+	}
 	objs := make([]Object, 3)
-	for j, key := range [...]string{identKey.at(s.ident(d)), claimKey.at(claim), echoKey.at(claim)} {
+	for j, key := range [...]string{identKey.at(f.ident), claimKey.at(f.claim), echoKey.at(f.claim)} {
 		if objs[j], err = b.object(key); err != nil {
 			return r, false, err
 		}
@@ -433,7 +438,7 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		b.link(name, onto)
 		return ImportReceipt{Receipt: collapsed(h)}, false, nil
 	}
-	w, err := b.row(d, known, objs, parents, &m)
+	w, err := b.row(d, f.claim, known, objs, parents, &m)
 	if err != nil {
 		return r, false, err
 	}

@@ -272,7 +272,7 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 			return Receipt{}, fmt.Errorf("%w: row %s, which this one is made from", ErrErased, h.ID)
 		}
 	}
-	return s.create(ctx, d, known, objs, heads[:len(parents)], now)
+	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], now)
 }
 
 func (s *Store) ident(d Draft) Token {
@@ -315,9 +315,9 @@ func (d *Draft) subjects() []string {
 }
 
 // create writes a row that no identity holds yet.
-func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
+func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
 	tx := s.begin(ctx, now)
-	w, err := tx.row(d, known, objs, parents, nil)
+	w, err := tx.row(d, claim, known, objs, parents, nil)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -336,9 +336,8 @@ type written struct {
 
 // row puts a row that no identity holds yet. objs are its identity and its claim;
 // from is set if it comes from another store. What it refuses has put nothing.
-func (t *atom) row(d Draft, known claimRecord, objs []Object, parents []Head, from *Imported) (written, error) {
+func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, from *Imported) (written, error) {
 	s, ctx, now := t.store, t.ctx, t.now
-	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	closure, err := s.closureOf(ctx, parents)
 	if err != nil {
 		return written{}, err
@@ -410,14 +409,14 @@ func (t *atom) row(d Draft, known claimRecord, objs []Object, parents []Head, fr
 	} else {
 		t.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
-	t.put(Put{Key: identKey.at(ident), From: objs[0].Revision, Data: []byte(id)})
+	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
 	if objs[1].Data == nil {
-		t.claim(claimKey.at(claim), objs[1].Revision, claimRecord{First: id}, class)
+		t.claim(objs[1].Key, objs[1].Revision, claimRecord{First: id}, class)
 	} else if known.Rejection != nil && h.Truth == TruthSupported {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
-		t.claim(claimKey.at(claim), objs[1].Revision, known, class)
+		t.claim(objs[1].Key, objs[1].Revision, known, class)
 	} else {
-		t.check(claimKey.at(claim), objs[1].Revision)
+		t.check(objs[1].Key, objs[1].Revision)
 	}
 	r := Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}
 	h.Revision = 1
