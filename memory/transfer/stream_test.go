@@ -18,6 +18,9 @@ import (
 	"github.com/hearsay-go/hearsay/memory/transfer"
 )
 
+// long is how many lines a long dump has.
+var long = 200_000
+
 var million = flag.Bool("million", false, "import 1,000,000 lines into SQLite")
 
 // sink is a driver that forgets what it is given, so that what grows is the importer.
@@ -77,7 +80,8 @@ func (h *heap) look() {
 func (h *heap) grown() uint64 { return (h.peak - h.floor) >> 20 }
 
 func TestALongDumpTakesTheMemoryOfABatch(t *testing.T) {
-	const n, ceiling = 200_000, 48
+	const ceiling = 48 // MiB
+	n := long
 	d := &sink{Driver: storetest.NewMap()}
 	s := storetest.On(d, nil)
 	h := &heap{}
