@@ -119,10 +119,12 @@ func (i *Importing) mark(ctx context.Context, cursor []byte) error {
 }
 
 // Put writes rows, in as few atoms as they fit in, and with the last of them the
-// cursor that belongs to what becomes of them. A row is refused alone, in its receipt: if it breaks a rule of [Draft], its
-// name stands for a row with another claim, a parent is not there, or what it is or
-// is made from was erased. A row that was imported before is left as it is. The
-// claim of any other row collapses as it does in [Store.Put].
+// cursor that cursor makes of what becomes of them; it may be called more than once.
+//
+// A row is refused alone, in its receipt: if it breaks a rule of [Draft], its name
+// stands for a row with another claim, a parent is not there, or what it is or is
+// made from was erased. A row that was imported before is left as it is. The claim of
+// any other row collapses as it does in [Store.Put].
 //
 // On an error the rows up to some point were written; the same rows again are safe.
 func (i *Importing) Put(ctx context.Context, rows []Imported, cursor func([]ImportReceipt) []byte) ([]ImportReceipt, error) {
@@ -249,13 +251,10 @@ func (i *Importing) put(ctx context.Context, rows []foreign, out []ImportReceipt
 		}
 		b.put(Put{Key: i.cursor.Key, From: i.cursor.Revision, Data: cursor})
 	}
-	var err error
-	switch {
-	case len(b.Puts) == 0:
+	if len(b.Puts) == 0 {
 		return done, nil
-	default:
-		err = b.commit(b.key, b.revision, b.nonce)
 	}
+	err := b.commit(b.key, b.revision, b.nonce)
 	if errors.Is(err, ErrConflict) { // an import of the same dump beside this one moves the cursor too
 		err = errors.Join(err, i.read(ctx))
 	}

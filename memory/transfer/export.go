@@ -38,7 +38,7 @@ func Export(ctx context.Context, s *memory.Store, w io.Writer, o *ExportOptions)
 	if o.Sign != nil && len(o.Sign) != ed25519.PrivateKeySize {
 		return Exported{}, errors.New("transfer: not an Ed25519 private key")
 	}
-	x := &exporting{ctx: ctx, s: s, w: bufio.NewWriterSize(w, 1<<20), early: map[memory.ID]bool{}}
+	x := &exporting{ctx: ctx, s: s, w: bufio.NewWriterSize(w, 1<<20), early: map[memory.ID]bool{}, open: map[memory.ID]bool{}}
 	if err := x.run(o); err != nil {
 		return x.Exported, err
 	}
@@ -53,8 +53,8 @@ type exporting struct {
 	head sum
 	last sum
 	// early are rows that are written although their turn has not come: parents
-	// that a clock dated after their children.
-	early map[memory.ID]bool
+	// that a clock dated after their children. open are the rows that wait for them.
+	early, open map[memory.ID]bool
 }
 
 func (x *exporting) run(o *ExportOptions) error {
@@ -151,14 +151,19 @@ func (x *exporting) rows(ids []memory.ID) error {
 
 func (x *exporting) row(r *memory.Row) error {
 	for _, p := range r.DerivedFrom {
-		if p <= r.ID || x.early[p] {
+		switch {
+		case p <= r.ID || x.early[p]:
 			continue
+		case x.open[p]:
+			return fmt.Errorf("%w: row %s is an ancestor of its own", memory.ErrTampered, p)
 		}
+		x.open[r.ID] = true
 		if err := x.rows([]memory.ID{p}); err != nil {
 			return err
 		}
 		x.early[p] = true
 	}
+	delete(x.open, r.ID)
 	w := wire(r)
 	b, err := encode(w)
 	if err == nil && len(b)+2*member > MaxLine {
