@@ -27,8 +27,10 @@ var rooms = map[string]room{
 	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
+	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
+	"memory/storeurl":          {own: []string{"memory", "memory/keyring", "memory/sqlitestore"}},
+	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 	"memory/transfer":          {own: []string{"memory"}},
-	"memory/storetest":         {own: []string{"memory"}, foreign: []string{"pgregory.net/rapid"}},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},

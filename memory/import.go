@@ -24,7 +24,7 @@ type ImportSource struct {
 }
 
 // Imported is one row of another store. The state of its draft does not count: it
-// lands unverified, with new id, closure and depth (SR-1.7). Its evidence is kept
+// lands unverified, with new id, closure and depth (I-1). Its evidence is kept
 // as information, void.
 type Imported struct {
 	Name  string // what the row is called there

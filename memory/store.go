@@ -21,6 +21,10 @@ type Options struct {
 	// bytes of UTF-8 without control characters. Tenant "" = "default".
 	Tenant    string
 	Namespace string
+	// Witness remembers demotions and erasures outside the store, before they are
+	// acknowledged; with it a store that lost one is noticed, and the gate stays
+	// closed. nil: a fail-over or a restored copy that loses one goes unnoticed.
+	Witness Witness
 	// Clock is the store's clock; nil = time.Now. Every time limit is judged by it.
 	Clock func() time.Time
 	// Authority says whether a principal may speak for a subject and predicate
@@ -47,6 +51,10 @@ type Store struct {
 	chains    sync.Map    // audit key id to *chain
 	known     atomic.Bool // the store was written with these keys
 
+	witness    Witness
+	confirming sync.Mutex
+	confirmed  atomic.Uint64 // the incarnation that has every acknowledged demotion, plus 1
+
 	mu       sync.Mutex
 	seq      uint16
 	last     int64
@@ -60,7 +68,7 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority}
+	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority, witness: o.Witness}
 	tenant := firstNonEmpty(o.Tenant, "default")
 	switch {
 	case d == nil:

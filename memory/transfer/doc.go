@@ -14,7 +14,7 @@
 // or was moved by the next one's prev. The digest covers the chain and the number of
 // rows, and the signature covers the digest.
 //
-// An import never raises trust (SR-1.7). Every row lands unverified, under a new id,
+// An import never raises trust (I-1, I-3). Every row lands unverified, under a new id,
 // with a lineage computed here, whatever the dump says; its state and its evidence
 // there are information. What is said to be first hand stays so only under a
 // signature of a key that the importer trusts. What was known against a row stays

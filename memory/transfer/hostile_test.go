@@ -171,6 +171,7 @@ func TestAFileThatIsNoDumpIsRefusedWhole(t *testing.T) {
 		want error
 	}{
 		"empty":                     {"", transfer.Options{}, transfer.ErrFormat},
+		"empty, as a legacy one":    {"", transfer.Options{Legacy: true}, transfer.ErrFormat},
 		"another program's":         {"SQLite format 3\x00\n" + good, transfer.Options{}, transfer.ErrFormat},
 		"no header":                 {string(transfer.Dump(line)), transfer.Options{}, transfer.ErrFormat},
 		"another schema":            {`{"schema":"hearsay.audit/1"}` + "\n", transfer.Options{}, transfer.ErrFormat},
@@ -363,7 +364,7 @@ func TestALegacyDumpLandsUnverified(t *testing.T) {
 	}
 }
 
-// TestNoDumpRaisesTrust holds SR-1.7 against dumps that say whatever they like.
+// TestNoDumpRaisesTrust holds I-1 and I-3 against dumps that say whatever they like.
 func TestNoDumpRaisesTrust(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -276,6 +276,9 @@ func (i *importing) openLegacy() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: it is empty", ErrFormat)
+	}
 	var probe struct {
 		Schema string `json:"schema"`
 	}
@@ -292,6 +295,9 @@ func (i *importing) openLegacy() error {
 	// The first line is a row: it is read again.
 	rest := i.in
 	i.in = nil
+	if first == nil { // it is too long, and a stream has no way back to it: it is rejected either way
+		first = []byte("too long")
+	}
 	if i.seek == nil {
 		i.r = io.MultiReader(strings.NewReader(string(first)+"\n"), rest)
 	} else if _, err := i.seek.Seek(i.start, io.SeekStart); err != nil {

@@ -13,7 +13,7 @@ import (
 var trustWords = [...]string{"verified", "state", "status", "provenance", "confidence", "trust", "trusted"}
 
 // parseLegacy reads a line of another program. What it says of itself raises nothing
-// (SR-1.7): it is a claim of a model, unverified, made from what nobody knows.
+// (I-1, SR-1.8): it is a claim of a model, unverified, made from what nobody knows.
 func parseLegacy(line []byte, o Options) (memory.Imported, error) {
 	if err := scan(line, false); err != nil {
 		return memory.Imported{}, err

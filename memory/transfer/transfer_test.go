@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/transfer"
 )
@@ -502,4 +503,35 @@ func TestAKilledImportGoesOnWhereItWasAcknowledged(t *testing.T) {
 		t.Fatal(runs)
 	}
 	t.Logf("%d kills", runs)
+}
+
+// TestParentsComeFirstEvenIfAClockWentBack has a row that was made by a writer whose
+// clock is behind the one of its parents.
+func TestParentsComeFirstEvenIfAClockWentBack(t *testing.T) {
+	d, keys := storetest.NewMap(), keyring.Ephemeral()
+	at := func(now time.Time) *memory.Store {
+		s, err := memory.New(d, keys, &memory.Options{Clock: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	put := func(s *memory.Store, says string, from ...memory.ID) memory.ID {
+		r, err := s.Put(t.Context(), modelDraft(text(says), from...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	a := put(at(day0.Add(3*time.Hour)), "the parent")
+	b := put(at(day0.Add(2*time.Hour)), "its child", a)
+	put(at(day0.Add(time.Hour)), "the child of that", b, a)
+	put(at(day0), "another child", a)
+	var dump bytes.Buffer
+	if x, err := transfer.Export(t.Context(), at(day0), &dump, nil); err != nil || x.Rows != 4 {
+		t.Fatal(x, err)
+	}
+	if r := newWorld(t).load(dump.Bytes(), transfer.Options{}); r.Rows != 4 || r.Rejected != 0 {
+		t.Fatalf("%+v", r)
+	}
 }
