@@ -9,7 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -278,63 +278,99 @@ const maxDepth = 16
 // scan asks that b is one JSON object without a key twice. ours says that keys are of
 // lower-case letters and underscores.
 func scan(b []byte, ours bool) error {
-	if !utf8.Valid(b) {
+	if !utf8.Valid(b) || halfSurrogate(b) {
 		return bad(wholeLine, "not_utf8")
 	}
-	if halfSurrogate(b) {
-		return bad(wholeLine, "not_utf8")
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	type level struct {
-		keys  map[string]bool // nil in an array
-		value bool            // the next token is a value of the last key
-	}
-	var open []level
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return bad(wholeLine, "malformed")
+	if !json.Valid(b) {
+		var first json.RawMessage
+		if json.NewDecoder(bytes.NewReader(b)).Decode(&first) == nil {
+			return bad(wholeLine, "trailing_data")
 		}
-		if n := len(open); n > 0 && open[n-1].keys != nil && !open[n-1].value {
-			if key, ok := token.(string); ok {
-				switch {
-				case ours && (key == "" || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != ""):
-					return bad(key, "unknown_field")
-				case open[n-1].keys[key]:
-					return bad(key, "duplicate")
-				}
-				open[n-1].keys[key], open[n-1].value = true, true
-				continue
-			}
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
+		return bad(wholeLine, "malformed")
+	}
+	if b = bytes.TrimLeft(b, " \t\r"); b[0] != '{' {
+		return bad(wholeLine, "malformed")
+	}
+	// It is JSON, so that in an object a string after a brace or comma is a key.
+	var open []keys
+	key := false
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
 			if len(open) == maxDepth {
 				return bad(wholeLine, "too_deep")
 			}
-			l := level{}
-			if token == json.Delim('{') {
-				l.keys = map[string]bool{}
-			} else if len(open) == 0 {
-				return bad(wholeLine, "malformed")
-			}
-			open = append(open, l)
-			continue
-		case json.Delim('}'), json.Delim(']'):
+			key = b[i] == '{'
+			open = append(open, keys{object: key})
+		case '}', ']':
 			open = open[:len(open)-1]
-		}
-		if len(open) == 0 {
-			if token != json.Delim('}') {
-				return bad(wholeLine, "malformed")
+			key = false
+		case ',':
+			key = open[len(open)-1].object
+		case '"':
+			from := i
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
 			}
-			if _, err := d.Token(); !errors.Is(err, io.EOF) {
-				return bad(wholeLine, "trailing_data")
+			if !key {
+				continue
 			}
-			return nil
+			key = false
+			name, err := keyOf(b[from:i+1], ours)
+			if err != nil {
+				return err
+			}
+			if !open[len(open)-1].add(name) {
+				return bad(name, "duplicate")
+			}
 		}
-		open[len(open)-1].value = false
 	}
+	return nil
+}
+
+func keyOf(quoted []byte, ours bool) (string, error) {
+	name := string(quoted[1 : len(quoted)-1])
+	if ours {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return "", bad(name, "unknown_field")
+		}
+		return name, nil
+	}
+	if strings.Contains(name, `\`) && json.Unmarshal(quoted, &name) != nil {
+		return "", bad(wholeLine, "malformed")
+	}
+	return name, nil
+}
+
+// keys are the keys of one object so far; few as a rule.
+type keys struct {
+	object bool
+	few    []string
+	many   map[string]bool
+}
+
+func (k *keys) add(name string) bool {
+	const few = 40
+	if k.many == nil && len(k.few) < few {
+		if slices.Contains(k.few, name) {
+			return false
+		}
+		k.few = append(k.few, name)
+		return true
+	}
+	if k.many == nil {
+		k.many = map[string]bool{}
+		for _, n := range k.few {
+			k.many[n] = true
+		}
+	}
+	if k.many[name] {
+		return false
+	}
+	k.many[name] = true
+	return true
 }
 
 // halfSurrogate finds an escaped half of a surrogate pair, which encoding/json
