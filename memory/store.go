@@ -300,7 +300,11 @@ func (s *Store) classOf(ctx context.Context, d Draft, parents []Head) (Class, er
 			classes = append(classes, parents[i].Class)
 		}
 	}
-	c, err := s.keys.Class(ctx, classes, d.subjects())
+	subjects := d.subjects()
+	for i := range subjects {
+		subjects[i] = s.scope.subject(subjects[i])
+	}
+	c, err := s.keys.Class(ctx, classes, subjects)
 	if err != nil {
 		return 0, fmt.Errorf("the data key of the row: %w", err)
 	}

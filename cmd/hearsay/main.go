@@ -49,7 +49,7 @@ type app struct {
 
 // commands are the commands of the program, in the order of the help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.keygenCommand(), a.versionCommand()}
+	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.doctorCommand(), a.keygenCommand(), a.keyringCommand(), a.versionCommand()}
 }
 
 func (a *app) root() *cobra.Command {
@@ -70,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,
 rejected.
 
 Long flags may be written with one dash or two. A flag wins over the environment
-(HEARSAY_STORE, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,
+(HEARSAY_STORE, HEARSAY_KEYRING, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,
 		Example: "  hearsay row list -store sqlite:agent.db --state unverified\n" +
 			"  hearsay row tree -store sqlite:agent.db k3f9a2b1",
 		SilenceUsage:  true,
