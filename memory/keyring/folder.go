@@ -28,8 +28,8 @@ const (
 // under its lock.
 type folder struct {
 	dir string
-	// fault, in tests, is asked before every operation; an error takes its place.
-	fault func(op, path string) error
+	// fault, in tests, runs every operation, or does not.
+	fault func(op, path string, act func() error) error
 }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
@@ -40,19 +40,22 @@ func (f *folder) classPath(c memory.Class) string {
 
 // do runs one operation on a file.
 func (f *folder) do(op, path string, act func() error) error {
-	err := error(nil)
+	var err error
 	if f.fault != nil {
-		err = f.fault(op, path)
-	}
-	if err == nil {
+		err = f.fault(op, path, act)
+	} else {
 		err = act()
 	}
 	if err == nil {
 		return nil
 	}
-	var of *fs.PathError // says the path once more
+	// The errors of os say the operation and the path once more.
+	var of *fs.PathError
+	var link *os.LinkError
 	if errors.As(err, &of) {
 		err = of.Err
+	} else if errors.As(err, &link) {
+		err = link.Err
 	}
 	return &FileError{Path: path, Err: fmt.Errorf("%s: %w", op, err)}
 }
