@@ -16,17 +16,17 @@ import (
 // prints, logs and marshals as its id alone.
 type AuditKey struct {
 	id   uint32
-	made time.Time // zero: not known
-	key  *secret   // behind a pointer, which fmt does not follow
+	made time.Time      // zero: not known
+	key  func() *secret // fmt, with one verb or another, prints what is behind a pointer
 }
 
-const redacted = "(redacted)"
+func hide(key secret) func() *secret { return func() *secret { return &key } }
 
 // ID returns the id of the key; it is not a secret.
 func (a AuditKey) ID() uint32 { return a.id }
 
 // String returns the id and that the key is redacted.
-func (a AuditKey) String() string { return "audit key " + strconv.Itoa(int(a.id)) + " " + redacted }
+func (a AuditKey) String() string { return "audit key " + strconv.Itoa(int(a.id)) + " (redacted)" }
 
 // Format writes what String returns, whatever the verb.
 func (a AuditKey) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, a.String()) }
@@ -59,7 +59,7 @@ func ParseAuditKeys(text string) ([]AuditKey, error) {
 			return nil, fmt.Errorf("%w: entry %d is not 32 bytes in standard base64", ErrAuditKeys, i+1)
 		}
 		key := secret(raw)
-		keys = append(keys, AuditKey{id: uint32(id), key: &key})
+		keys = append(keys, AuditKey{id: uint32(id), key: hide(key)})
 	}
 	if _, err := newAuditKeys(keys, nil); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ type auditKeys struct {
 func newAuditKeys(given []AuditKey, stored []storedAudit) (*auditKeys, error) {
 	all := &auditKeys{byID: map[uint32]AuditKey{}}
 	add := func(a AuditKey) error {
-		if known, ok := all.byID[a.id]; ok && *known.key != *a.key {
+		if known, ok := all.byID[a.id]; ok && *known.key() != *a.key() {
 			return fmt.Errorf("%w: two keys have the id %d", ErrAuditKeys, a.id)
 		}
 		all.byID[a.id] = a
@@ -91,7 +91,7 @@ func newAuditKeys(given []AuditKey, stored []storedAudit) (*auditKeys, error) {
 		all.byID[a.id] = a
 	}
 	for _, s := range stored {
-		all.current = AuditKey{s.id, time.Unix(s.made, 0), &s.key}
+		all.current = AuditKey{s.id, time.Unix(s.made, 0), hide(s.key)}
 		if err := add(all.current); err != nil {
 			return nil, err
 		}

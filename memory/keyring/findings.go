@@ -20,7 +20,7 @@ const auditKeyAge = 366 * 24 * time.Hour
 // order, safe ones included. It changes nothing, and what it cannot find out is a
 // finding that is not safe.
 func (k *Ring) Findings() []memory.Finding {
-	s := k.s
+	s := k.s()
 	if s.disk == nil {
 		return []memory.Finding{{
 			Name: "keys.folder", Found: "none",

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -51,7 +52,7 @@ type Options struct {
 //
 // A class that was used stays in memory, with 16 bytes for each of its subjects.
 type Ring struct {
-	s *state // behind a pointer, which fmt does not follow
+	s func() *state // fmt, with one verb or another, prints what is behind a pointer
 }
 
 var _ memory.Keys = (*Ring)(nil)
@@ -115,7 +116,7 @@ func Ephemeral() *Ring {
 		panic(err) // a file of ours has a key
 	}
 	s.audit.Store(&auditView{auditKeys: keys})
-	return &Ring{s}
+	return newRing(s)
 }
 
 func newRingFile(withAudit bool) *ringFile {
@@ -288,53 +289,55 @@ func load(f *folder, o Options) (*Ring, error) {
 	if err := f.removeTemp(); err != nil {
 		return nil, err
 	}
-	return &Ring{s}, nil
+	return newRing(s), nil
 }
+
+func newRing(s *state) *Ring { return &Ring{func() *state { return s }} }
 
 // String returns the folder.
-func (k *Ring) String() string {
-	if k.s.disk == nil {
+func (k Ring) String() string {
+	if k.s().disk == nil {
 		return "keyring (ephemeral)"
 	}
-	return "keyring " + k.s.disk.dir
+	return "keyring " + k.s().disk.dir
 }
 
-// GoString returns the folder.
-func (k *Ring) GoString() string { return k.String() }
+// Format writes what String returns, whatever the verb.
+func (k Ring) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, k.String()) }
 
 // LogValue returns the folder.
-func (k *Ring) LogValue() slog.Value { return slog.StringValue(k.String()) }
+func (k Ring) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalText returns the folder: keys are not written this way.
-func (k *Ring) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+func (k Ring) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Root returns the root key.
-func (k *Ring) Root() [32]byte { return k.s.root }
+func (k *Ring) Root() [32]byte { return k.s().root }
 
 // Audit returns the current audit key and its id. After a Rotate in another
 // process it is the one of before for up to [Staleness].
 func (k *Ring) Audit() (id uint32, key [32]byte) {
-	a := k.s.auditNow(Staleness).current
-	return a.id, *a.key
+	a := k.s().auditNow(Staleness).current
+	return a.id, *a.key()
 }
 
 // AuditKey returns the audit key with an id, current or not.
 func (k *Ring) AuditKey(id uint32) (key [32]byte, ok bool) {
-	a, ok := k.s.audit.Load().byID[id]
+	a, ok := k.s().audit.Load().byID[id]
 	if !ok {
-		a, ok = k.s.auditNow(Staleness).byID[id]
+		a, ok = k.s().auditNow(Staleness).byID[id]
 	}
 	if !ok {
 		return key, false
 	}
-	return *a.key, true
+	return *a.key(), true
 }
 
 // Rotate makes a new audit key and makes it the current one; the others stay, to
 // verify what was written with them. It returns the id of the new one. A ring
 // whose audit keys the program gave cannot rotate them: it gives [ErrAuditKeys].
 func (k *Ring) Rotate(ctx context.Context) (id uint32, err error) {
-	s := k.s
+	s := k.s()
 	if len(s.options.AuditKeys) > 0 {
 		return 0, fmt.Errorf("%w: these are given by the program: put a new one in front of them", ErrAuditKeys)
 	}
@@ -352,7 +355,7 @@ func (k *Ring) Rotate(ctx context.Context) (id uint32, err error) {
 		content := &ringFile{root: s.root}
 		for _, id := range slices.Sorted(maps.Keys(keys.byID)) {
 			a := keys.byID[id]
-			content.audit = append(content.audit, storedAudit{id, a.made.Unix(), *a.key})
+			content.audit = append(content.audit, storedAudit{id, a.made.Unix(), *a.key()})
 		}
 		id = last + 1
 		content.audit = append(content.audit, storedAudit{id, time.Now().Unix(), random()})
@@ -379,7 +382,7 @@ func (k *Ring) Rotate(ctx context.Context) (id uint32, err error) {
 // the key of a class, bound to associated data. The ciphertext is [Overhead]
 // bytes longer. A class is good for 2^32 of them.
 func (k *Ring) Seal(ctx context.Context, c memory.Class, plaintext, associated []byte) ([]byte, error) {
-	cl, err := k.s.use(ctx, c)
+	cl, err := k.s().use(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +396,7 @@ func (k *Ring) Seal(ctx context.Context, c memory.Class, plaintext, associated [
 // Open undoes Seal. It gives [memory.ErrKey] for whatever was not sealed under
 // the class with this associated data, and does not say why not.
 func (k *Ring) Open(ctx context.Context, c memory.Class, ciphertext, associated []byte) ([]byte, error) {
-	cl, err := k.s.use(ctx, c)
+	cl, err := k.s().use(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -428,7 +431,7 @@ func (k *Ring) Class(ctx context.Context, parents []memory.Class, subjects []str
 	if slices.Contains(subjects, "") {
 		return 0, &memory.FieldError{Field: "subjects", Rule: "required", Text: "a subject is empty"}
 	}
-	s := k.s
+	s := k.s()
 	if err := s.refresh(ctx, 0); err != nil {
 		return 0, err
 	}
@@ -565,12 +568,12 @@ func (s *state) generations(v *view, subject string) (now token, before []token)
 // subject from now on is new. A subject without a class that is in use has nothing
 // to end.
 func (k *Ring) Retire(ctx context.Context, subject string) (list []memory.Class, err error) {
-	return k.s.ofSubject(ctx, subject, true)
+	return k.s().ofSubject(ctx, subject, true)
 }
 
 // Subject lists the classes of a subject that are not destroyed, ascending.
 func (k *Ring) Subject(ctx context.Context, subject string) ([]memory.Class, error) {
-	return k.s.ofSubject(ctx, subject, false)
+	return k.s().ofSubject(ctx, subject, false)
 }
 
 func (s *state) ofSubject(ctx context.Context, subject string, retire bool) (list []memory.Class, err error) {
@@ -616,7 +619,7 @@ func (s *state) ofSubject(ctx context.Context, subject string, retire bool) (lis
 // with an error, call it again. A class that there never was gives
 // [memory.ErrKey], and then none is destroyed.
 func (k *Ring) Destroy(ctx context.Context, classes ...memory.Class) error {
-	s := k.s
+	s := k.s()
 	return s.locked(ctx, func() error {
 		v := s.view.Load()
 		var fresh []memory.Class
