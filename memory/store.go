@@ -49,6 +49,7 @@ type Store struct {
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
 	chains    sync.Map    // audit key id to *chain
+	classes   sync.Map    // Class to *sealing
 	known     atomic.Bool // the store was written with these keys
 
 	witness    Witness
@@ -293,22 +294,14 @@ func (s *Store) ident(d Draft) Token {
 }
 
 // classOf is the class of a row: of the subjects of its parents and its own.
-func (s *Store) classOf(ctx context.Context, d Draft, parents []Head) (Class, error) {
+func (t *atom) classOf(d Draft, parents []Head) Class {
 	classes := make([]Class, 0, len(parents))
 	for i := range parents {
 		if !slices.Contains(classes, parents[i].Class) {
 			classes = append(classes, parents[i].Class)
 		}
 	}
-	subjects := d.subjects()
-	for i := range subjects {
-		subjects[i] = s.scope.subject(subjects[i])
-	}
-	c, err := s.keys.Class(ctx, classes, subjects)
-	if err != nil {
-		return 0, fmt.Errorf("the data key of the row: %w", err)
-	}
-	return c, nil
+	return t.classFor(classes, d.subjects())
 }
 
 // subjects are whom the row is about, in canonical form: those that the draft
@@ -358,9 +351,9 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 	if err != nil {
 		return written{}, err
 	}
-	class, err := s.classOf(ctx, d, parents)
-	if err != nil {
-		return written{}, err
+	class := t.classOf(d, parents)
+	if t.err != nil {
+		return written{}, t.err
 	}
 	state, reason := d.State, ""
 	if state == StateVerified {
