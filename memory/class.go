@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -71,22 +72,33 @@ func (t *atom) classFor(parents []Class, subjects []string) Class {
 
 func (t *atom) find(parents []Class, subjects []string) (*sealing, error) {
 	s := t.store
-	nobody, err := s.keys.Key(t.ctx, s.scope.subject(""))
-	if err != nil {
-		return nil, fmt.Errorf("the data key: %w", err)
-	}
-	keys := []KeyID{nobody}
+	var above []KeyID
 	for _, p := range parents {
 		c, err := t.sealing(p)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, c.keys...)
+		above = append(above, c.keys...)
 	}
+	c, err := t.findWith(above, subjects)
+	if isErased(err) { // a subject was retired, and what it is written under now is not known here yet
+		s.subjects.clear()
+		c, err = t.findWith(above, subjects)
+	}
+	return c, err
+}
+
+func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
+	s := t.store
+	nobody, err := s.keyOf(t.ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	keys := append([]KeyID{nobody}, above...)
 	for _, name := range subjects {
-		k, err := s.keys.Key(t.ctx, s.scope.subject(name))
+		k, err := s.keyOf(t.ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("the data key: %w", err)
+			return nil, err
 		}
 		keys = append(keys, k)
 	}
@@ -101,6 +113,63 @@ func (t *atom) find(parents []Class, subjects []string) (*sealing, error) {
 		return c, err
 	}
 	return s.newClass(t.ctx, class, keys)
+}
+
+// shelf keeps what can be looked up again, up to a number of things.
+type shelf[K comparable, V any] struct {
+	mu sync.RWMutex
+	m  map[K]V
+}
+
+const shelfSize = 1 << 16
+
+func (s *shelf[K, V]) get(k K) (v V, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v, ok = s.m[k]
+	return v, ok
+}
+
+func (s *shelf[K, V]) put(k K, v V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil || len(s.m) >= shelfSize {
+		s.m = map[K]V{}
+	}
+	s.m[k] = v
+}
+
+func (s *shelf[K, V]) drop(k K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, k)
+}
+
+func (s *shelf[K, V]) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m = nil
+}
+
+// known is the data key of a subject, as it was a moment ago.
+type known struct {
+	key   KeyID
+	until time.Time
+}
+
+// keyOf is the data key of a subject. What is written under one that was retired
+// since is refused by the check of its class.
+func (s *Store) keyOf(ctx context.Context, name string) (KeyID, error) {
+	now := time.Now()
+	if k, ok := s.subjects.get(name); ok && now.Before(k.until) {
+		return k.key, nil
+	}
+	k, err := s.keys.Key(ctx, s.scope.subject(name))
+	if err != nil {
+		return 0, fmt.Errorf("the data key: %w", err)
+	}
+	s.subjects.put(name, known{k, now.Add(unwrapped)})
+	return k, nil
 }
 
 // sealing is a class that the atom puts, or that is in the store.
@@ -158,8 +227,8 @@ var errNoClass = fmt.Errorf("%w: a class is missing", ErrStore)
 // sealing returns a class that is in the store, with its key.
 func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	now := time.Now()
-	if c, ok := s.classes.Load(class); ok && now.Before(c.(*sealing).until) {
-		return c.(*sealing), nil
+	if c, ok := s.classes.get(class); ok && now.Before(c.until) {
+		return c, nil
 	}
 	objs, err := s.get(ctx, classObject(class))
 	if err != nil {
@@ -170,7 +239,7 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	case o.Revision == 0:
 		return nil, errNoClass
 	case o.Revision > 1:
-		s.classes.Delete(class)
+		s.classes.drop(class)
 		return nil, fmt.Errorf("%w: a subject of class %s", ErrErased, class)
 	}
 	c, key, err := decodeClass(class, o.Data)
@@ -179,7 +248,7 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	}
 	for _, k := range slices.Backward(c.keys) {
 		if key, err = s.keys.Open(ctx, k, key, s.scope.associated(o.Key, uint64(k))); err != nil {
-			s.classes.Delete(class)
+			s.classes.drop(class)
 			return nil, fmt.Errorf("the data key of class %s: %w", class, err)
 		}
 	}
@@ -187,7 +256,7 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 		return nil, faulty(errWire, "the key of a class")
 	}
 	c.until = now.Add(unwrapped)
-	s.classes.Store(class, c)
+	s.classes.put(class, c)
 	return c, nil
 }
 
@@ -256,14 +325,14 @@ func (t *atom) settled() {
 		if c.made != nil {
 			kept := *c
 			kept.made, kept.until = nil, time.Now().Add(unwrapped)
-			t.store.classes.Store(class, &kept)
+			t.store.classes.put(class, &kept)
 		}
 	}
 }
 
 func (s *Store) forget(key string) {
 	if p, rest := placeOf(key); p == classKey && len(rest) == 8 {
-		s.classes.Delete(Class(binary.BigEndian.Uint64([]byte(rest))))
+		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
 	}
 }
 

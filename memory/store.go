@@ -48,8 +48,9 @@ type Store struct {
 	scope     scope
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
-	chains    sync.Map    // audit key id to *chain
-	classes   sync.Map    // Class to *sealing
+	chains    sync.Map // audit key id to *chain
+	classes   shelf[Class, *sealing]
+	subjects  shelf[string, known]
 	known     atomic.Bool // the store was written with these keys
 
 	witness    Witness
@@ -162,6 +163,10 @@ func (s *Store) termLine(c Content) string {
 	t := s.scope.blind("line", c.line())
 	return "l" + string(t[:])
 }
+
+// termFunctional is carried by the rows of a line that call its predicate
+// functional.
+func (s *Store) termFunctional(c Content) string { return "f" + s.termLine(c)[1:] }
 
 const (
 	termRow      = "R"
@@ -533,6 +538,9 @@ func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
 	}
 	if d.Content.Typed() {
 		terms = append(terms, Term{s.termLine(d.Content), at})
+		if d.Content.Cardinality == CardinalityFunctional {
+			terms = append(terms, Term{s.termFunctional(d.Content), at})
+		}
 	}
 	if d.Run != "" {
 		terms = append(terms, Term{s.termRun(d.Run), at})
