@@ -27,6 +27,7 @@ var rooms = map[string]room{
 	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
+	"memory/pgstore":           {own: []string{"memory"}, foreign: []string{"github.com/jackc/pgx/v5"}},
 	"memory/storetest":         {own: []string{"memory"}, foreign: []string{"pgregory.net/rapid"}},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
