@@ -28,9 +28,11 @@ var rooms = map[string]room{
 	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
-	"memory/storeurl":          {own: []string{"memory", "memory/keyring", "memory/sqlitestore"}},
+	"memory/storeurl":          {own: []string{"memory", "memory/keyring", "memory/pgstore", "memory/sqlitestore"}},
 	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 	"memory/transfer":          {own: []string{"memory"}},
+	"memory/pgstore":           {own: []string{"memory"}, foreign: []string{"github.com/jackc/pgx/v5"}},
+	"memory/storetest/server":  {},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},

@@ -14,13 +14,14 @@ import (
 )
 
 // storeFlags are the flags of every command that opens a store.
-type storeFlags struct{ url, keyring, tenant, namespace string }
+type storeFlags struct{ url, keyring, tenant, namespace, maintenance string }
 
 func addStoreFlags(cmd *cobra.Command) *storeFlags {
 	f := &storeFlags{}
-	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH, redis://…, rediss://… or postgres://… (or HEARSAY_STORE)")
+	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH or postgres://USER@HOST/DATABASE (or HEARSAY_STORE)")
 	cmd.PersistentFlags().StringVar(&f.keyring, "keyring", "", "the folder of the store's keys (or HEARSAY_KEYRING; default PATH.keys of a SQLite file)")
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "the tenant whose rows to see (or HEARSAY_TENANT; default \"default\")")
+	cmd.PersistentFlags().StringVar(&f.maintenance, "maintenance-url", "", "of a PostgreSQL store, where the owner of its tables connects to, for compaction (or HEARSAY_MAINTENANCE_URL)")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "", "the tenant's namespace (or HEARSAY_NAMESPACE)")
 	return f
 }
@@ -50,7 +51,7 @@ func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err 
 	if url == "" {
 		return "", nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
 	}
-	return url, &storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"),
+	return url, &storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
 		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}, nil
 }
 

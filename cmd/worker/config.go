@@ -137,7 +137,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		keyByFlag, printVersion bool
 	)
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
-	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
+	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH or postgres://…; required")
 	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")

@@ -6,8 +6,7 @@
 // The schemes are
 //
 //	sqlite:PATH               one file; its keyring is the folder PATH.keys if no other is named
-//	redis://, rediss://       see memory/redisstore
-//	postgres://               see memory/pgstore; `hearsay migrate up` makes the tables
+//	postgres://               see memory/pgstore; hearsay migrate up makes the tables
 //
 // It links all drivers. A program with a store of one kind can do without it: open
 // the driver, open a keyring, and call memory.New.
@@ -24,6 +23,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
@@ -41,6 +41,9 @@ type Options struct {
 	Existing bool
 	// Strict refuses a store whose settings would lose what was acknowledged.
 	Strict bool
+	// MaintenanceURL is where the owner of a PostgreSQL store's tables connects to,
+	// for compaction.
+	MaintenanceURL string
 	// Fast leaves the fsync of a SQLite file to its next checkpoint: for replays and
 	// benchmarks. It excludes Strict.
 	Fast bool
@@ -112,8 +115,13 @@ func Check(url string) error {
 			return fmt.Errorf("%w: sqlite: needs a path, as in sqlite:agent.db", ErrURL)
 		}
 		return nil
+	case "postgres", "postgresql":
+		if !strings.HasPrefix(rest, "//") {
+			return fmt.Errorf("%w: want postgres://USER@HOST/DATABASE", ErrURL)
+		}
+		return nil
 	}
-	return fmt.Errorf("%w: want sqlite:PATH, redis://…, rediss://… or postgres://…", ErrURL)
+	return fmt.Errorf("%w: want sqlite:PATH or postgres://…", ErrURL)
 }
 
 // Redacted is a URL as it may be shown and logged: without user and password.
@@ -136,8 +144,10 @@ func Driver(ctx context.Context, url string, o *Options) (memory.Driver, error) 
 	if err := Check(url); err != nil {
 		return nil, err
 	}
-	_, path, _ := strings.Cut(url, ":")
-	return openSQLite(ctx, path, o)
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		return openSQLite(ctx, path, o)
+	}
+	return pgstore.Open(ctx, url, &pgstore.Options{Strict: o.Strict, MaintenanceURL: o.MaintenanceURL})
 }
 
 func openSQLite(ctx context.Context, path string, o *Options) (memory.Driver, error) {

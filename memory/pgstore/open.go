@@ -1,0 +1,261 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+)
+
+// Options of [Open], [Migrate], [Status] and [SQL]. Every zero field has a usable
+// default.
+type Options struct {
+	// Schema is the schema that holds the tables; "hearsay" by default. It is a
+	// plain name: a-z, 0-9 and _.
+	Schema string
+	// MaxConns is how many connections a driver may have at once; 0 = 16. A call
+	// holds one for as long as it runs.
+	MaxConns int
+	// Strict makes Open refuse a server or role that is not safe, with an
+	// [*UnsafeError] that lists what would be lost.
+	Strict bool
+	// MaintenanceURL is where the owner of the tables connects to, for
+	// [Driver.Compact]. Without it Compact runs as the role of the driver, which
+	// has no right to unless it owns the tables.
+	MaintenanceURL string
+	// Role is the role that [Migrate] grants the rights of an application. It must
+	// be there. Without it nothing is granted.
+	Role string
+}
+
+const (
+	defaultSchema   = "hearsay"
+	defaultMaxConns = 16
+	// A server that does not even answer a cancellation is left alone after that.
+	cancelPatience = 250 * time.Millisecond
+)
+
+func (o *Options) complete() (Options, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	if options.Schema == "" {
+		options.Schema = defaultSchema
+	}
+	if options.MaxConns < 0 {
+		return options, fmt.Errorf("%w: MaxConns is %d", memory.ErrStore, options.MaxConns)
+	}
+	if options.MaxConns == 0 {
+		options.MaxConns = defaultMaxConns
+	}
+	return options, checkSchema(options.Schema)
+}
+
+// Driver is a [memory.Driver] over a schema of a PostgreSQL database. It is safe
+// for concurrent use.
+type Driver struct {
+	schema      string // a plain name
+	pool        *pool
+	maintenance *pgx.ConnConfig // of the owner, nil if he is not known
+	sql         statements
+	closed      atomic.Bool
+
+	incarnation atomic.Uint64
+	seen        struct {
+		sync.Mutex
+		server string // what identify saw last
+	}
+}
+
+var _ memory.Driver = (*Driver)(nil)
+
+// Open connects to the store at a postgres:// URL. The tables must be there:
+// [Migrate] makes them.
+func Open(ctx context.Context, url string, o *Options) (*Driver, error) {
+	d, err := open(ctx, url, o)
+	if err != nil {
+		return nil, edge("open", err)
+	}
+	return d, nil
+}
+
+func open(ctx context.Context, url string, o *Options) (*Driver, error) {
+	options, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{schema: options.Schema, sql: newStatements(quote(options.Schema))}
+	if options.MaintenanceURL != "" {
+		if d.maintenance, err = parse(options.MaintenanceURL); err != nil {
+			return nil, err
+		}
+	}
+	d.pool = &pool{
+		slots: make(chan struct{}, options.MaxConns),
+		done:  make(chan struct{}),
+		connect: func(ctx context.Context) (*pgx.Conn, error) {
+			c, err := pgx.ConnectConfig(ctx, config)
+			if err != nil {
+				return nil, err
+			}
+			if err := d.identify(ctx, c); err != nil {
+				end(c)
+				return nil, err
+			}
+			return c, nil
+		},
+	}
+	if err := d.check(ctx, options); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Driver) check(ctx context.Context, options Options) error {
+	c, err := d.pool.take(ctx)
+	if err != nil {
+		return err
+	}
+	err = verify(ctx, c.Conn, d.schema)
+	d.pool.give(ctx, c, err)
+	if err != nil || !options.Strict {
+		return err
+	}
+	i, err := d.Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if unsafe := i.Unsafe(); len(unsafe) > 0 {
+		return &UnsafeError{Findings: unsafe}
+	}
+	return nil
+}
+
+// parse reads a URL. What is wrong with one is not told: it holds a password.
+func parse(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the URL of the database is not one", memory.ErrStore)
+	}
+	// Every table and index is asked for by name and has an index for what is asked.
+	// Plans must not hang on statistics, of which there are none (they would hold
+	// copies of what is erased), nor on how large a table was when it was planned.
+	for name, value := range map[string]string{
+		"application_name": "hearsay", "search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan",
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+		"default_transaction_isolation": "read committed", "bytea_output": "hex", "row_security": "on",
+	} {
+		config.RuntimeParams[name] = value
+	}
+	// A call that is given up is cancelled at the server: left alone, one that waits
+	// for a lock would go on and commit when nobody waits for it any more.
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelPatience}
+	}
+	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	return config, nil
+}
+
+// identify refuses a standby, and notices that a connection leads to another
+// server than the last one did, or to the same after a restart. The time of the
+// last reset of a statistic tells a server that recovered from the crash of one of
+// its processes, which keeps its start time.
+func (d *Driver) identify(ctx context.Context, c *pgx.Conn) error {
+	var standby bool
+	var server, system string
+	err := c.QueryRow(ctx, `SELECT pg_is_in_recovery(), concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+		(SELECT extract(epoch FROM stats_reset) FROM pg_stat_bgwriter),
+		CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END)`).Scan(&standby, &server)
+	if err != nil {
+		return err
+	}
+	if standby {
+		return fmt.Errorf("%w: the server is a standby", memory.ErrStore)
+	}
+	err = c.QueryRow(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&system)
+	if err != nil && code(err) != "42501" { // the start time tells two servers apart as well
+		return err
+	}
+	server = system + " " + server
+	d.seen.Lock()
+	defer d.seen.Unlock()
+	if d.seen.server != "" && d.seen.server != server {
+		d.incarnation.Add(1)
+	}
+	d.seen.server = server
+	return nil
+}
+
+// Incarnation grows when a new connection leads to another server than the last
+// one did, to another timeline, or to a server that was restarted meanwhile.
+func (d *Driver) Incarnation() uint64 { return d.incarnation.Load() }
+
+// Close closes the connections once the calls that are under way are done. Calls
+// that wait for a connection and every later call give [memory.ErrClosed].
+func (d *Driver) Close() error {
+	if d.closed.Swap(true) {
+		return edge("close", memory.ErrClosed)
+	}
+	close(d.pool.done)
+	d.pool.drain()
+	return nil
+}
+
+// enter is the door of every call.
+func (d *Driver) enter(ctx context.Context) error {
+	if d.closed.Load() {
+		return memory.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// with runs work on a connection, again if the server undid it because of what
+// ran beside it.
+func (d *Driver) with(ctx context.Context, work func(c *pgx.Conn) error) error {
+	const attempts = 10
+	for n := 1; ; n++ {
+		c, err := d.pool.take(ctx)
+		if err != nil {
+			return given(ctx, err)
+		}
+		err = work(c.Conn)
+		d.pool.give(ctx, c, err)
+		if n == attempts || !transient(err) || ctx.Err() != nil {
+			return given(ctx, err)
+		}
+	}
+}
+
+// read is with for what may be asked again on a new connection: one that was idle
+// may have been closed by the server.
+func (d *Driver) read(ctx context.Context, work func(c *pgx.Conn) error) error {
+	err := d.with(ctx, work)
+	if err != nil && code(err) == "" && ctx.Err() == nil && !errors.Is(err, memory.ErrClosed) {
+		err = d.with(ctx, work)
+	}
+	return err
+}
+
+// given is an error of the server, or that of ctx if the call was given up.
+func given(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, memory.ErrClosed) {
+		return ctx.Err()
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+//go:build unix
+
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+)
+
+// One server serves all tests of the package that do not break it; each test has a
+// schema of its own there. The tables belong to the role owner, drivers connect as
+// the role app.
+var (
+	shared  *server.PostgresServer
+	missing error // why there is none
+	schemas atomic.Int64
+)
+
+func TestMain(m *testing.M) {
+	shared, missing = start(context.Background())
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if shared != nil {
+			if err := shared.Stop(context.Background()); err != nil {
+				fmt.Println(err)
+				code = 1
+			}
+		}
+		os.Exit(code)
+	}))
+}
+
+func start(ctx context.Context, settings ...string) (*server.PostgresServer, error) {
+	s, err := server.Postgres(ctx, settings...)
+	if err != nil {
+		return nil, err
+	}
+	c, err := pgx.Connect(ctx, s.URL())
+	if err == nil {
+		defer c.Close(ctx)
+		_, err = c.PgConn().Exec(ctx, `CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE postgres TO owner; GRANT pg_checkpoint TO owner;
+			CREATE ROLE app LOGIN; CREATE ROLE other LOGIN`).ReadAll()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop(ctx))
+	}
+	return s, nil
+}
+
+// need skips a test where no PostgreSQL is installed, but for CI, where it fails.
+func need(tb testing.TB, err error) {
+	tb.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "":
+		tb.Skip(err)
+	default:
+		tb.Fatal(err)
+	}
+}
+
+// own starts a server for one test.
+func own(t *testing.T, settings ...string) *server.PostgresServer {
+	t.Helper()
+	s, err := start(t.Context(), settings...)
+	need(t, err)
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// fresh are options for a schema of its own, which has no tables yet.
+func fresh(tb testing.TB) *pgstore.Options {
+	tb.Helper()
+	need(tb, missing)
+	return &pgstore.Options{Schema: fmt.Sprintf("store_%d", schemas.Add(1)), Role: "app", MaintenanceURL: shared.RuntimeURL("owner")}
+}
+
+func migrate(tb testing.TB, s *server.PostgresServer, o *pgstore.Options) {
+	tb.Helper()
+	if _, err := pgstore.Migrate(tb.Context(), s.RuntimeURL("owner"), o); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func open(tb testing.TB, s *server.PostgresServer, o *pgstore.Options) *pgstore.Driver {
+	tb.Helper()
+	d, err := pgstore.Open(tb.Context(), s.RuntimeURL("app"), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+// made is a driver on a fresh store.
+func made(tb testing.TB) *pgstore.Driver {
+	tb.Helper()
+	o := fresh(tb)
+	migrate(tb, shared, o)
+	return open(tb, shared, o)
+}
+
+func TestADriverKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) memory.Driver { return made(t) })
+}
+
+func TestADriverWithOneConnectionKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) memory.Driver {
+		o := fresh(t)
+		o.MaxConns = 1
+		migrate(t, shared, o)
+		return open(t, shared, o)
+	})
+}
+
+func TestAStoreOutlivesItsHandles(t *testing.T) {
+	storetest.RunDurable(t, func(t *testing.T) (memory.Driver, func() memory.Driver) {
+		o := fresh(t)
+		migrate(t, shared, o)
+		return open(t, shared, o), func() memory.Driver { return open(t, shared, o) }
+	})
+}
+
+func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
+	storetest.Compare(t, func(t *testing.T) memory.Driver { return made(t) })
+}
+
+func Benchmark(b *testing.B) {
+	storetest.Benchmark(b, func(b *testing.B) memory.Driver { return made(b) })
+}
