@@ -543,7 +543,7 @@ func TestDecideRecordsWhatItStandsOn(t *testing.T) {
 		left := 3
 		f.record = func(context.Context, memory.DecisionRecord) error {
 			if left--; left >= 0 {
-				return &memory.ConflictError{Key: "head/" + string(id("a"))}
+				return &memory.ConflictError{Key: memory.HeadKey(id("a"))}
 			}
 			return nil
 		}
@@ -558,7 +558,7 @@ func TestDecideRecordsWhatItStandsOn(t *testing.T) {
 				h := unverified("a")
 				h.Revision = 4
 				f.heads[h.ID] = h
-				return &memory.ConflictError{Key: "head/" + string(h.ID)}
+				return &memory.ConflictError{Key: memory.HeadKey(h.ID)}
 			}
 			return nil
 		}

@@ -199,8 +199,8 @@ func TestI7UnderConcurrency(t *testing.T) {
 				}
 				demoted := false
 				for _, p := range order.puts {
-					demoted = demoted || p.Key == "head/"+string(row) && p.From == 1
-					if fires[p.Key] && demoted {
+					demoted = demoted || p.Key == memory.HeadKey(row) && p.From == 1
+					if fires[memory.KeyText(p.Key)] && demoted {
 						late++
 					}
 				}

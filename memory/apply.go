@@ -31,19 +31,19 @@ func (s *Store) Apply(ctx context.Context, t Transition) (Head, error) {
 	for range conflictRetries {
 		h, err := s.apply(ctx, t)
 		var conflict *ConflictError
-		if err == nil || !errors.As(err, &conflict) || conflict.Key == headKey+string(t.Row) {
+		if err == nil || !errors.As(err, &conflict) || conflict.Key == headKey.of(t.Row) {
 			return h, err // done, or the row itself moved on, which trying again cannot mend
 		}
 		if ctx.Err() != nil {
 			return Head{}, ctx.Err()
 		}
 	}
-	return Head{}, &ConflictError{Key: headKey + string(t.Row)}
+	return Head{}, &ConflictError{Key: headKey.of(t.Row)}
 }
 
 func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	id, now := t.Row, s.Now()
-	objs, err := s.get(ctx, headKey+string(id), bodyKey+string(id), evidKey+string(id), dueKey+string(id))
+	objs, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id))
 	if err != nil {
 		return Head{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	if old.Revision != t.Revision {
-		return Head{}, &ConflictError{Key: headKey + string(id)}
+		return Head{}, &ConflictError{Key: headKey.of(id)}
 	}
 	if old.Has(FlagErased) {
 		return Head{}, fmt.Errorf("%w: %s", ErrErased, id)
@@ -70,7 +70,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, err
 	}
 	evidence := evid.list
-	claims, err := s.get(ctx, claimKey(old.Claim))
+	claims, err := s.get(ctx, claimKey.at(old.Claim))
 	if err != nil {
 		return Head{}, err
 	}
@@ -159,9 +159,9 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) {
 		// Put and not only checked: a sibling that is being verified meets it.
-		tx.claim(claimKey(old.Claim), claims[0].Revision, known, old.Class)
+		tx.claim(claimKey.at(old.Claim), claims[0].Revision, known, old.Class)
 	} else if t.To.axis() == AxisTruth { // one claim's rows are verified and contradicted in turn
-		tx.check(claimKey(old.Claim), claims[0].Revision)
+		tx.check(claimKey.at(old.Claim), claims[0].Revision)
 	}
 
 	nonce, kind, to := newNonce(), EntryTransition, t.To
@@ -175,23 +175,24 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 	entry := AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
 		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Nonce: nonce}
-	tx.head(old, next, entry)
+	var c change
 	if voided || len(merged) > len(evidence) {
 		if !voided {
 			voids = voidsNothing
 		}
-		tx.evidence(&old, evid, change{void: voids, added: merged[len(said):]}, entry)
+		c = tx.evidence(&old, evid, voids, merged[len(said):])
 	}
+	tx.head(old, next, entry, c)
 	switch {
 	case contested != nil, t.To.axis() != AxisTruth:
 	case next.Truth == TruthSupported:
-		tx.due(&old, objs[3], due{Reason: "to be checked again"}, next.StaleAt)
+		tx.due(&old, objs[3], due{Reason: dueAgain}, next.StaleAt)
 	case next.Truth == TruthSuperseded:
 		tx.notDue(id, objs[3])
 	default:
 		tx.due(&old, objs[3], due{Reason: "demoted: " + t.Reason}, now)
 	}
-	if err := tx.commit(headKey+string(id), old.Revision+1, nonce); err != nil {
+	if err := tx.commit(headKey.of(id), old.Revision+1, nonce); err != nil {
 		return Head{}, err
 	}
 	next.Revision = old.Revision + 1
@@ -324,7 +325,7 @@ func (s *Store) settle(ctx context.Context, tx *atom, h *Head, c Content, eviden
 	if !c.Typed() {
 		return nil
 	}
-	line := lineKey(s.scope.blind("line", c.line()))
+	line := lineKey.at(s.scope.blind("line", c.line()))
 	lock, err := s.get(ctx, line)
 	if err != nil {
 		return err
@@ -397,11 +398,11 @@ func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time)
 func (r *bystander) demote(tx *atom, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.set(TruthContradicted, now)
-	entry := r.entry(e, EntryTransition, TruthContradicted, now)
-	tx.head(r.Head, next, entry)
+	var c change
 	if _, any := voidSupports(r.evid.list); any {
-		tx.evidence(&r.Head, r.evid, change{void: voidsSupports}, entry)
+		c = tx.evidence(&r.Head, r.evid, voidsSupports, nil)
 	}
+	tx.head(r.Head, next, r.entry(e, EntryTransition, TruthContradicted, now), c)
 	tx.due(&r.Head, r.mark, due{Reason: "demoted: " + e.Reason}, now)
 }
 
@@ -411,7 +412,7 @@ func (r *bystander) contest(tx *atom, e AuditEntry, now time.Time) {
 	}
 	next := r.Head
 	next.Flags |= FlagContested
-	tx.head(r.Head, next, r.entry(e, EntryContest, r.Truth, now))
+	tx.head(r.Head, next, r.entry(e, EntryContest, r.Truth, now), change{})
 }
 
 // voidSupports ends what spoke for a row that is no longer verified, so that it
@@ -480,7 +481,7 @@ func (s *Store) verified(ctx context.Context, term string, want func(*Head, *bod
 		const per = 3
 		keys := make([]string, 0, per*len(heads))
 		for _, h := range heads {
-			keys = append(keys, bodyKey+string(h.ID), evidKey+string(h.ID), dueKey+string(h.ID))
+			keys = append(keys, bodyKey.of(h.ID), evidKey.of(h.ID), dueKey.of(h.ID))
 		}
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
@@ -526,7 +527,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		return nil
 	}
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, headKey+string(row), evidKey+string(row))
+		objs, err := s.get(ctx, headKey.of(row), evidKey.of(row), noteKey.of(row))
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -549,20 +550,26 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if len(merged) == len(have.list) {
 			return struct{}{}, nil
 		}
+		var prev link
+		if objs[2].Data != nil {
+			if _, err := prev.decode(objs[2].Data); err != nil {
+				return struct{}{}, faulty(err, "row note")
+			}
+		}
 		nonce, now := newNonce(), s.Now()
-		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[1].Revision + 1, At: now, Actor: actor,
+		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[2].Revision + 1, At: now, Actor: actor,
 			Authority: AuthorityProbe, Source: evidence[0].Source, Reason: reason, Nonce: nonce}
 		tx := s.begin(ctx, now)
-		tx.evidence(&h, have, change{added: merged[len(have.list):]}, entry)
+		tx.note(&h, objs[2], prev, entry, tx.evidence(&h, have, voidsNothing, merged[len(have.list):]))
 		if h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
 			next := h
 			next.Flags |= FlagContested
 			contest := entry
 			contest.Kind, contest.Revision, contest.Axis = EntryContest, h.Revision+1, AxisTruth
 			contest.From, contest.To = h.Truth.String(), h.Truth.String()
-			tx.head(h, next, contest)
+			tx.head(h, next, contest, change{})
 		}
-		return struct{}{}, tx.commit(objs[1].Key, objs[1].Revision+1, nonce)
+		return struct{}{}, tx.commit(objs[2].Key, objs[2].Revision+1, nonce)
 	})
 	return err
 }

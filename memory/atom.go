@@ -2,8 +2,6 @@ package memory
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -60,7 +58,7 @@ func (t *atom) seal(c Class, key string, from uint64, plain []byte) []byte {
 func (t *atom) of(c Class) {
 	if !slices.Contains(t.classes, c) {
 		t.classes = append(t.classes, c)
-		t.check(classKey(c), 0)
+		t.check(classMark(c), 0)
 	}
 }
 
@@ -101,7 +99,7 @@ func (t *atom) complete() error {
 		if err != nil {
 			return err
 		}
-		r.digest = sha256.Sum256(r.payload)
+		r.digest = digestOf(r.payload)
 		b, covered := r.encode()
 		mac := chain.sum(p.Key, revision, &l.prev.mac, b[:covered])
 		p.Entry = append(b, mac[:]...)
@@ -148,8 +146,11 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 
 // head moves a head and its state term, with the audit entry in the same atom
 // (I-6). The first entry has the whole head, a later one what can move of it.
-func (t *atom) head(old, next Head, e AuditEntry) {
-	p := Put{Key: headKey + string(next.ID), From: old.Revision}
+func (t *atom) head(old, next Head, e AuditEntry, c change) {
+	if c.number > 0 {
+		next.evidence = uint32(c.number)
+	}
+	p := Put{Key: headKey.of(next.ID), From: old.Revision}
 	was, is := old.State(), next.stateOnce(old.Revision+1)
 	if was != is {
 		if was != 0 {
@@ -162,23 +163,32 @@ func (t *atom) head(old, next Head, e AuditEntry) {
 	if old.Revision > 0 {
 		state = next.encodeMoving()
 	}
-	t.log(p, old.link, data, state, next.Class, e, change{})
+	t.log(p, old.link, data, state, next.Class, e, c)
 }
 
-// evidence puts the list of evidence of a row, and what changed in it.
-func (t *atom) evidence(row *Head, old evidenceObject, c change, e AuditEntry) {
-	key, list := evidKey+string(row.ID), c.apply(old.list)
-	sealed := t.seal(row.Class, key, old.Revision, encodeEvidence(list))
-	if (old.Revision+1)%snapshotEvery == 0 {
-		c = change{void: replacesAll, added: list}
+// evidence puts the list of evidence of a row, and returns what changed in it for
+// the entry that says why.
+func (t *atom) evidence(row *Head, old evidenceObject, void voiding, added []Evidence) change {
+	c := change{number: old.Revision + 1, void: void, added: added}
+	key, list := evidKey.of(row.ID), c.apply(old.list)
+	t.put(Put{Key: key, From: old.Revision, Data: t.seal(row.Class, key, old.Revision, encodeEvidence(list))})
+	if c.number%snapshotEvery == 0 {
+		c.void, c.added = replacesAll, list
 	}
-	t.log(Put{Key: key, From: old.Revision}, old.link, sealed, nil, row.Class, e, c)
+	return c
 }
 
-// evidenceObject is the object that holds the evidence of a row.
+// note puts the object that has the log of evidence which moved no state.
+func (t *atom) note(row *Head, old Object, prev link, e AuditEntry, c change) {
+	w := encoder{}
+	w.num(c.number)
+	t.log(Put{Key: noteKey.of(row.ID), From: old.Revision}, prev, w.b, w.b, row.Class, e, c)
+}
+
+// evidenceObject is the object that holds the evidence of a row. Its revision is
+// the number of changes that were made to the list.
 type evidenceObject struct {
 	Revision uint64
-	link     link
 	list     []Evidence
 }
 
@@ -187,13 +197,11 @@ func (s *Store) evidenceOf(ctx context.Context, o Object) (evidenceObject, error
 	if o.Data == nil {
 		return e, nil
 	}
-	rest, err := e.link.decode(o.Data)
-	if err == nil && len(rest) > 0 { // nothing is left of what was erased
-		if rest, err = s.unseal(ctx, o.Key, o.Revision, rest); err == nil {
-			d := decoder{b: rest}
-			e.list = d.evidence()
-			err = d.end()
-		}
+	plain, err := s.unseal(ctx, o.Key, o.Revision, o.Data)
+	if err == nil {
+		d := decoder{b: plain}
+		e.list = d.evidence()
+		err = d.end()
 	}
 	return e, faulty(err, "row evidence")
 }
@@ -206,53 +214,61 @@ type due struct {
 	Tries  int // verdicts asked for since the last move
 }
 
-func (d *due) encode() []byte {
-	e := encoder{}
-	e.str(d.Reason)
-	e.num(uint64(d.Tries))
-	return e.b
-}
+// dueReasons are the store's own words, by their stored number. Any other reason
+// is sealed: it may quote a verifier, and a verifier may quote the row.
+var dueReasons = [...]string{1: dueAgain, dueRebuilt, "written " + "unverified", "written " + "unavailable_at_write_time", "written " + "verified"}
 
-// The time and the parking of a mark are plain, its reason is sealed: it may
-// quote a verifier, and a verifier may quote the row.
+const (
+	dueAgain   = "to be checked again"
+	dueRebuilt = "the store was rebuilt"
+)
+
 func (t *atom) due(h *Head, old Object, d due, at time.Time) {
-	d.At = at
-	key := dueKey + string(h.ID)
-	data := binary.BigEndian.AppendUint64(nil, uint64(micros(at)))
-	data = append(data, 0)
+	key := dueKey.of(h.ID)
+	e := encoder{}
+	e.time(at)
 	p := Put{Key: key, From: old.Revision}
 	if d.Parked {
-		data[8] = 1
+		e.byte(1)
 		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
 	} else {
+		e.byte(0)
 		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
 	}
 	if old.Revision == 0 {
 		p.Remove = nil // it carries nothing yet
 	}
-	p.Data = append(data, t.seal(h.Class, key, old.Revision, d.encode())...)
+	e.num(uint64(d.Tries))
+	code := max(slices.Index(dueReasons[:], d.Reason), 0)
+	e.byte(byte(code))
+	p.Data = e.b
+	if code == 0 {
+		p.Data = append(p.Data, t.seal(h.Class, key, old.Revision, []byte(d.Reason))...)
+	}
 	t.put(p)
 }
 
-func (s *Store) dueOf(ctx context.Context, o Object) (d due, err error) {
-	if len(o.Data) < 9 {
+func (s *Store) dueOf(ctx context.Context, o Object) (due, error) {
+	r := decoder{b: o.Data}
+	d := due{At: r.time(), Parked: r.byte() == 1, Tries: int(min(r.num(), math.MaxInt32))}
+	code := int(r.byte())
+	switch {
+	case r.bad || code >= len(dueReasons):
 		return d, faulty(errWire, "due mark")
+	case code > 0:
+		d.Reason = dueReasons[code]
+		return d, faulty(r.end(), "due mark")
 	}
-	d.At, d.Parked = fromMicros(int64(binary.BigEndian.Uint64(o.Data))), o.Data[8] == 1
-	plain, err := s.unseal(ctx, o.Key, o.Revision, o.Data[9:])
+	plain, err := s.unseal(ctx, o.Key, o.Revision, r.b)
 	if isErased(err) {
 		return d, nil
 	}
-	if err == nil {
-		r := decoder{b: plain}
-		d.Reason, d.Tries = r.str(), int(min(r.num(), math.MaxInt32))
-		err = r.end()
-	}
-	return d, faulty(err, "due mark")
+	d.Reason = string(plain)
+	return d, err
 }
 
 func (t *atom) notDue(id ID, old Object) {
 	if old.Data != nil {
-		t.put(Put{Key: dueKey + string(id), From: old.Revision, Remove: []string{termDue, termParked}})
+		t.put(Put{Key: dueKey.of(id), From: old.Revision, Remove: []string{termDue, termParked}})
 	}
 }

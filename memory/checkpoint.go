@@ -30,9 +30,7 @@ type Checkpoint struct {
 }
 
 const (
-	checkpointKey  = "checkpoint/"
-	checkpointHead = "sys/checkpoint"
-	termLog        = "log"
+	termLog = "log"
 	// MaxLeaves is how many leaves one checkpoint can have.
 	MaxLeaves = 50_000
 )
@@ -63,7 +61,7 @@ func (s *Store) Changed(ctx context.Context, since Sequence) iter.Seq2[Leaf, err
 			for i, o := range objs {
 				var l link
 				if _, err := l.decode(o.Data); err != nil {
-					yield(Leaf{}, fmt.Errorf("%w: %s", ErrStore, printable(keys[i])))
+					yield(Leaf{}, fmt.Errorf("%w: %s", ErrStore, KeyText(keys[i])))
 					return
 				}
 				if !yield(Leaf{Key: o.Key, Revision: o.Revision, MAC: l.mac}, nil) {
@@ -109,7 +107,7 @@ func (s *Store) PutCheckpoint(ctx context.Context, c Checkpoint) error {
 	return err
 }
 
-func checkpointAt(index uint64) string { return fmt.Sprintf("%s%016x", checkpointKey, index) }
+func checkpointAt(index uint64) string { return checkptKey.named(fmt.Sprintf("%016x", index)) }
 
 // LastCheckpoint returns the newest checkpoint. There being none gives the zero
 // value and no error.

@@ -86,8 +86,6 @@ type erasing struct {
 	echoes  []Token // claims that went with them
 }
 
-const erasureKey = "erasure/"
-
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 	var err error
 	if x.classes, err = x.s.keys.Subject(ctx, x.subject); err != nil {
@@ -139,7 +137,7 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 
 // begin opens the record of the erasure, or goes on with one.
 func (x *erasing) begin(ctx context.Context) error {
-	key := erasureKey + x.Certificate.Subject.String()
+	key := erasureKey.at(x.Certificate.Subject)
 	objs, err := x.s.get(ctx, key)
 	if err != nil {
 		return err
@@ -231,11 +229,11 @@ func (x *erasing) decode(o Object) error {
 
 func (x *erasing) close(ctx context.Context, c Class) error {
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := x.s.get(ctx, classKey(c))
+		objs, err := x.s.get(ctx, classMark(c))
 		if err != nil || objs[0].Revision > 0 {
 			return struct{}{}, err
 		}
-		return struct{}{}, x.s.write(ctx, Batch{Puts: []Put{{Key: classKey(c), Data: []byte{1}}}})
+		return struct{}{}, x.s.write(ctx, Batch{Puts: []Put{{Key: classMark(c), Data: []byte{1}}}})
 	})
 	return err
 }
@@ -396,10 +394,10 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 // because another one of it has the same claim.
 func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (rest []ID, err error) {
 	s := x.s
-	const per = 5
+	const per = 6
 	keys := make([]string, 0, per*len(ids))
 	for _, id := range ids {
-		keys = append(keys, headKey+string(id), bodyKey+string(id), evidKey+string(id), dueKey+string(id), heatKey+string(id))
+		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -469,7 +467,7 @@ func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, al
 	next.forget()
 	next.Flags |= FlagErased
 	next.Truth, next.Rank, next.Retrieval = TruthUnverified, 0, RetrievalBlocked
-	tx.log(Put{Key: headKey + string(h.ID), From: h.Revision, Remove: []string{termState(h.State())}}, h.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
+	tx.log(Put{Key: headKey.of(h.ID), From: h.Revision, Remove: []string{termState(h.State())}}, h.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
 	b, err := s.body(ctx, o[1])
 	known := err == nil
@@ -484,7 +482,7 @@ func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, al
 		}
 		tx.put(p)
 		if known {
-			ident := identKey(s.ident(d))
+			ident := identKey.at(s.ident(d))
 			held, err := s.get(ctx, ident)
 			if err != nil {
 				return err
@@ -494,16 +492,18 @@ func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, al
 			}
 		}
 	}
-	if o[2].Data != nil {
-		var prev link
-		if _, err := prev.decode(o[2].Data); err != nil {
-			return faulty(err, "row evidence")
-		}
-		tx.log(Put{Key: o[2].Key, From: o[2].Revision}, prev, nil, nil, nobody, entry(), change{})
-	}
 	tx.notDue(h.ID, o[3])
-	if o[4].Data != nil {
-		tx.put(Put{Key: o[4].Key, From: o[4].Revision})
+	for _, i := range [...]int{2, 4} {
+		if o[i].Data != nil {
+			tx.put(Put{Key: o[i].Key, From: o[i].Revision})
+		}
+	}
+	if o[5].Data != nil {
+		var prev link
+		if _, err := prev.decode(o[5].Data); err != nil {
+			return faulty(err, "row note")
+		}
+		tx.log(Put{Key: o[5].Key, From: o[5].Revision}, prev, nil, nil, nobody, entry(), change{})
 	}
 	return x.eraseClaim(ctx, tx, &h, nobody, entry(), all)
 }
@@ -512,7 +512,7 @@ func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, al
 // if no other row holds it.
 func (x *erasing) eraseClaim(ctx context.Context, tx *atom, h *Head, nobody Class, e AuditEntry, all map[ID]bool) error {
 	s := x.s
-	objs, err := s.get(ctx, claimKey(h.Claim), echoKey(h.Claim))
+	objs, err := s.get(ctx, claimKey.at(h.Claim), echoKey.at(h.Claim))
 	if err != nil {
 		return err
 	}
@@ -538,7 +538,7 @@ func (x *erasing) eraseClaim(ctx context.Context, tx *atom, h *Head, nobody Clas
 				known.Rejection = &Rejection{By: "(erased)", Reason: "(erased)", At: known.Rejection.At}
 				known.Rejected = other
 			}
-			tx.claim(claimKey(h.Claim), objs[0].Revision, known, nobody)
+			tx.claim(claimKey.at(h.Claim), objs[0].Revision, known, nobody)
 		}
 		return nil
 	}
@@ -568,7 +568,7 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 			return err
 		}
 		for _, hit := range hits {
-			if strings.HasPrefix(hit.Key, decisionKey) && !seen[hit.Key] {
+			if decisionKey.holds(hit.Key) && !seen[hit.Key] {
 				seen[hit.Key] = true
 				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
 					return err
@@ -642,11 +642,11 @@ func (x *erasing) strip(ctx context.Context) error {
 	}
 	keys := make([]string, 0, 2*len(heads)+len(x.echoes))
 	for _, t := range x.echoes {
-		keys = append(keys, echoKey(t))
+		keys = append(keys, echoKey.at(t))
 	}
 	for i := range heads {
 		if !slices.Contains(x.classes, heads[i].Class) {
-			keys = append(keys, headKey+string(heads[i].ID), evidKey+string(heads[i].ID))
+			keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
 		}
 	}
 	for _, key := range keys {
@@ -668,7 +668,7 @@ func (s *Store) stripLog(ctx context.Context, key string) error {
 		}
 		stripped, changed, err := strip(l)
 		if err != nil {
-			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, printable(key))
+			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 		}
 		if !changed {
 			continue

@@ -67,6 +67,7 @@ type Head struct {
 	Class      Class // of the data key that the row is sealed under
 
 	ancestors []byte // 16 bytes an id; decoded by Ancestors
+	evidence  uint32 // changes of the evidence, up to this revision
 	link      link
 }
 
@@ -113,7 +114,7 @@ func (h *Head) Ancestors() (ids []ID, ok bool) {
 
 const (
 	headVersion = 1
-	headMoving  = 12 + 3*8                            // what a transition can move
+	headMoving  = 12 + 3*8 + 4                        // what a transition can move
 	headFixed   = 1 + headMoving + 4 + 2*8 + 3*16 + 8 // and what it cannot, but for the ancestors
 )
 
@@ -158,7 +159,7 @@ func (h *Head) appendMoving(b []byte) []byte {
 	for _, t := range [...]time.Time{h.VerifiedAt, h.StaleAt, h.ExpiresAt} {
 		b = binary.BigEndian.AppendUint64(b, uint64(micros(t)))
 	}
-	return b
+	return binary.BigEndian.AppendUint32(b, h.evidence)
 }
 
 func (h *Head) decodeMoving(b []byte) {
@@ -168,6 +169,7 @@ func (h *Head) decodeMoving(b []byte) {
 	h.VerifiedAt = fromMicros(int64(binary.BigEndian.Uint64(b[12:])))
 	h.StaleAt = fromMicros(int64(binary.BigEndian.Uint64(b[20:])))
 	h.ExpiresAt = fromMicros(int64(binary.BigEndian.Uint64(b[28:])))
+	h.evidence = binary.BigEndian.Uint32(b[36:])
 }
 
 // forget makes the head one of an erased row: nothing stands for what it said,

@@ -23,7 +23,7 @@ func (s *Store) RowAt(ctx context.Context, id ID, at Sequence) (Row, error) {
 	if err := id.check("id"); err != nil {
 		return Row{}, err
 	}
-	objs, err := s.get(ctx, headKey+string(id), bodyKey+string(id), evidKey+string(id))
+	objs, err := s.get(ctx, headKey.of(id), bodyKey.of(id), noteKey.of(id))
 	if err != nil {
 		return Row{}, err
 	}
@@ -47,7 +47,7 @@ func (s *Store) RowAt(ctx context.Context, id ID, at Sequence) (Row, error) {
 		return Row{}, err
 	}
 	r.fill(&b)
-	r.Evidence, err = s.evidenceAt(ctx, evidKey+string(id), objs[2].Revision, at)
+	r.Evidence, err = s.evidenceAt(ctx, id, objs[0].Revision, objs[2].Revision, at)
 	return r, err
 }
 
@@ -96,7 +96,7 @@ func (s *Store) carriers(ctx context.Context, term string) iter.Seq2[ID, error] 
 
 // headAt is a head as its log had it at a moment.
 func (s *Store) headAt(ctx context.Context, id ID, current uint64, at Sequence) (Head, error) {
-	key := headKey + string(id)
+	key := headKey.of(id)
 	r, revision, err := s.find(ctx, key, current, at)
 	if err != nil {
 		return Head{}, err
@@ -152,33 +152,54 @@ func (s *Store) find(ctx context.Context, key string, current uint64, at Sequenc
 	return record{}, 0, nil
 }
 
-// evidenceAt is a list of evidence as its log had it at a moment.
-func (s *Store) evidenceAt(ctx context.Context, key string, current uint64, at Sequence) ([]Evidence, error) {
-	_, last, err := s.find(ctx, key, current, at)
-	if err != nil || last == 0 {
-		return nil, err
+// evidenceAt is the evidence of a row as it was at a moment: the changes in the
+// logs of its head and its note up to then, added up from the last snapshot.
+func (s *Store) evidenceAt(ctx context.Context, id ID, head, note uint64, at Sequence) ([]Evidence, error) {
+	changes := map[uint64]change{}
+	last, seen := uint64(0), [2]uint64{head, note}
+	for step := uint64(snapshotEvery); ; step *= 2 {
+		for i, key := range [...]string{headKey.of(id), noteKey.of(id)} {
+			until := seen[i]
+			seen[i] -= min(step, until)
+			if until == 0 {
+				continue
+			}
+			for l, err := range s.entries(ctx, key, seen[i]) {
+				if err != nil {
+					return nil, err
+				}
+				if l.Revision > until {
+					break
+				}
+				e, c, err := s.entry(ctx, key, l)
+				if err != nil {
+					return nil, err
+				}
+				if c.number > 0 && e.Sequence <= at {
+					changes[c.number] = c
+					last = max(last, c.number)
+				}
+			}
+		}
+		begin := max(last/snapshotEvery*snapshotEvery, 1)
+		complete := true
+		for n := begin; n <= last; n++ {
+			_, ok := changes[n]
+			complete = complete && ok
+		}
+		if done := seen == [2]uint64{}; complete && (last > 0 || done) {
+			return addUp(changes, begin, last), nil
+		} else if done {
+			return nil, fmt.Errorf("%w: a change of the evidence of %s is missing", ErrStore, id)
+		}
 	}
-	return s.foldEvidence(ctx, key, last/snapshotEvery*snapshotEvery, last)
 }
 
-// foldEvidence adds up the changes of a log of evidence from its snapshot at or
-// after a revision.
-func (s *Store) foldEvidence(ctx context.Context, key string, snapshot, last uint64) ([]Evidence, error) {
-	var list []Evidence
-	for l, err := range s.entries(ctx, key, max(snapshot, 1)-1) {
-		if err != nil {
-			return nil, err
-		}
-		if l.Revision > last {
-			break
-		}
-		_, c, err := s.entry(ctx, key, l)
-		if err != nil {
-			return nil, err
-		}
-		list = c.apply(list)
+func addUp(changes map[uint64]change, from, to uint64) (list []Evidence) {
+	for n := from; n <= to; n++ {
+		list = changes[n].apply(list)
 	}
-	return list, nil
+	return list
 }
 
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

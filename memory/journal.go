@@ -119,25 +119,32 @@ type record struct {
 	class                           Class  // of the payload; 0 = it has none
 	state                           []byte // what the object holds after the entry, or what changed in it
 	payload                         []byte // sealed; nil if it was erased
-	digest                          [sha256.Size]byte
+	digest                          [digestSize]byte
 	mac                             [sha256.Size]byte
 }
 
 const (
 	recordVersion = 1
-	recordFixed   = 1 + 5 + 8 + 8 + 8 + 4 + 8
+	recordFixed   = 1 + 5 + 8 + 8 + 8
+	digestSize    = 16 // of SHA-256: what a payload must be to fit is fixed by 128 bits
 )
+
+func digestOf(payload []byte) (d [digestSize]byte) {
+	sum := sha256.Sum256(payload)
+	copy(d[:], sum[:])
+	return d
+}
 
 // encode writes the entry without its MAC: what the chain covers comes first and
 // ends with the digest of the payload.
 func (r *record) encode() (b []byte, covered int) {
-	b = make([]byte, 0, recordFixed+4+len(r.state)+2*sha256.Size+1+len(r.payload))
+	b = make([]byte, 0, recordFixed+16+len(r.state)+digestSize+1+len(r.payload)+sha256.Size)
 	b = append(b, recordVersion, r.kind, r.authority, r.axis, r.from, r.to)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.sequence))
-	b = binary.BigEndian.AppendUint64(b, uint64(micros(r.at)))
 	b = append(b, r.nonce[:]...)
-	b = binary.BigEndian.AppendUint32(b, r.key)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.class))
+	b = binary.AppendUvarint(b, uint64(r.key))
+	b = binary.AppendUvarint(b, uint64(r.sequence>>sequenceBits)-uint64(micros(r.at))) // never behind its clock
 	b = binary.AppendUvarint(b, uint64(len(r.state)))
 	b = append(b, r.state...)
 	b = append(b, r.digest[:]...)
@@ -158,13 +165,13 @@ func (r *record) decode(b []byte) (covered []byte, err error) {
 	all := b
 	r.kind, r.authority, r.axis, r.from, r.to = b[1], b[2], b[3], b[4], b[5]
 	r.sequence = Sequence(binary.BigEndian.Uint64(b[6:]))
-	r.at = fromMicros(int64(binary.BigEndian.Uint64(b[14:])))
-	copy(r.nonce[:], b[22:])
-	r.key = binary.BigEndian.Uint32(b[30:])
-	r.class = Class(binary.BigEndian.Uint64(b[34:]))
+	copy(r.nonce[:], b[14:])
+	r.class = Class(binary.BigEndian.Uint64(b[22:]))
 	d := decoder{b: b[recordFixed:]}
+	r.key = uint32(d.num())
+	r.at = fromMicros(int64(uint64(r.sequence>>sequenceBits) - d.num()))
 	r.state = d.take(d.num())
-	copy(r.digest[:], d.take(sha256.Size))
+	copy(r.digest[:], d.take(digestSize))
 	n := len(all) - len(d.b)
 	present := d.byte()
 	if d.bad || present > 1 || len(d.b) < sha256.Size || present == 0 && len(d.b) != sha256.Size {
@@ -257,10 +264,12 @@ func (e *AuditEntry) name(code byte) string {
 	return ""
 }
 
-// change is what an entry does to the list of evidence.
+// change is what an entry does to the list of evidence of its row. The changes in
+// the logs of head and note are numbered together, from 1: they add up to the list.
 type change struct {
-	void  voiding
-	added []Evidence
+	number uint64 // 0 = the entry changes nothing
+	void   voiding
+	added  []Evidence
 }
 
 type voiding byte
@@ -292,16 +301,21 @@ func (e *AuditEntry) detail(c change) []byte {
 	w.str(e.Reason)
 	w.str(e.Wording)
 	w.str(e.Run)
-	w.byte(byte(c.void))
-	w.evidence(c.added)
+	w.num(c.number)
+	if c.number > 0 {
+		w.byte(byte(c.void))
+		w.evidence(c.added)
+	}
 	return w.b
 }
 
 func (e *AuditEntry) readDetail(b []byte) (c change, err error) {
 	d := decoder{b: b}
 	e.Actor, e.Source, e.Reason, e.Wording, e.Run = d.str(), d.str(), d.str(), d.str(), d.str()
-	c.void = voiding(d.byte())
-	c.added = d.evidence()
+	if c.number = d.num(); c.number > 0 {
+		c.void = voiding(d.byte())
+		c.added = d.evidence()
+	}
 	return c, d.end()
 }
 

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Class names a data key: the key under which everything about one set of data
@@ -10,6 +11,9 @@ import (
 // all of them together, so that the erasure of any one makes it unreadable. The
 // zero Class is no class.
 type Class uint64
+
+// String returns the class in hexadecimal.
+func (c Class) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 
 // Keys is the secret material of a store. It is kept outside the store: who has
 // a copy of the store alone can neither read what rows say nor change the audit

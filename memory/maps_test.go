@@ -118,7 +118,7 @@ func (d *mapDriver) prefixed(prefix string) int {
 	defer d.mu.Unlock()
 	n := 0
 	for k := range d.live {
-		if strings.Contains(k, "\x00"+prefix) {
+		if _, key, _ := strings.Cut(k, "\x00"); strings.HasPrefix(memory.KeyText(key), prefix) {
 			n++
 		}
 	}

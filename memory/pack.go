@@ -111,7 +111,7 @@ func (s *Store) entries(ctx context.Context, key string, after uint64) iter.Seq2
 			}
 			for one, err := range expand(l) {
 				if err != nil {
-					yield(LogEntry{}, fmt.Errorf("%w: packed entry %d of %s", ErrStore, l.Revision, printable(key)))
+					yield(LogEntry{}, fmt.Errorf("%w: packed entry %d of %s", ErrStore, l.Revision, KeyText(key)))
 					return
 				}
 				if one.Revision > after && !yield(one, nil) {

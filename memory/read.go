@@ -30,7 +30,7 @@ type Fitness struct {
 func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	keys := make([]string, len(ids)+1)
 	for i, id := range ids {
-		keys[i] = headKey + string(id)
+		keys[i] = headKey.of(id)
 	}
 	keys[len(ids)] = epochKey
 	objs, err := s.get(ctx, keys...)
@@ -55,7 +55,7 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	const per = 3
 	keys := make([]string, 0, per*len(ids))
 	for _, id := range ids {
-		keys = append(keys, headKey+string(id), bodyKey+string(id), evidKey+string(id))
+		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 		if err := s.row(ctx, &rows[i], id, objs[per*i:per*i+per]); err != nil {
 			return nil, err
 		}
-		keys = append(keys, echoKey(rows[i].Claim), claimKey(rows[i].Claim))
+		keys = append(keys, echoKey.at(rows[i].Claim), claimKey.at(rows[i].Claim))
 	}
 	if objs, err = s.get(ctx, keys...); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
 	for len(trace) > 0 {
 		keys := make([]string, len(trace))
 		for i, id := range trace {
-			keys[i] = bodyKey + string(id)
+			keys[i] = bodyKey.of(id)
 		}
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
@@ -277,7 +277,7 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 func idsOf(hits []Hit) []ID {
 	ids := make([]ID, len(hits))
 	for i, h := range hits {
-		ids[i] = ID(h.Key[strings.IndexByte(h.Key, '/')+1:])
+		ids[i] = rowOf(h.Key)
 	}
 	return ids
 }
@@ -385,29 +385,24 @@ func (s *Store) History(ctx context.Context, row ID, echoes bool) ([]AuditEntry,
 	if heads[0].Revision == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, row)
 	}
-	out, _, err := s.logOf(ctx, headKey+string(row), row)
+	out, err := s.logOf(ctx, headKey.of(row), row)
 	if err != nil {
 		return nil, err
 	}
-	moves := map[string]int{}
-	for i := range out {
-		moves[out[i].Nonce] = i
-	}
-	added, changes, err := s.logOf(ctx, evidKey+string(row), row)
+	notes, err := s.logOf(ctx, noteKey.of(row), row)
 	if err != nil {
 		return nil, err
 	}
-	for i := range added {
-		if at, ok := moves[added[i].Nonce]; ok { // what a move brought, shown with the move
-			out[at].Evidence = changes[i].added
-			if added[i].Kind != EntryEvidence {
-				continue
+	for _, n := range notes { // a contest that the evidence made shows it too
+		for i := range out {
+			if out[i].Nonce == n.Nonce {
+				out[i].Evidence = n.Evidence
 			}
 		}
-		out = append(out, added[i])
 	}
+	out = append(out, notes...)
 	if echoes {
-		again, _, err := s.logOf(ctx, echoKey(heads[0].Claim), "")
+		again, err := s.logOf(ctx, echoKey.at(heads[0].Claim), "")
 		if err != nil {
 			return nil, err
 		}
@@ -418,19 +413,19 @@ func (s *Store) History(ctx context.Context, row ID, echoes bool) ([]AuditEntry,
 }
 
 // logOf decodes the log of one key.
-func (s *Store) logOf(ctx context.Context, key string, row ID) (out []AuditEntry, changes []change, err error) {
+func (s *Store) logOf(ctx context.Context, key string, row ID) (out []AuditEntry, err error) {
 	for l, err := range s.entries(ctx, key, 0) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		e, c, err := s.entry(ctx, key, l)
+		e, _, err := s.entry(ctx, key, l)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		e.Row = row
-		out, changes = append(out, e), append(changes, c)
+		out = append(out, e)
 	}
-	return out, changes, nil
+	return out, nil
 }
 
 // Due is a row that wants a check.
@@ -463,7 +458,7 @@ func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, er
 	ids := idsOf(hits)
 	keys := make([]string, 0, 2*len(ids))
 	for _, id := range ids {
-		keys = append(keys, dueKey+string(id), heatKey+string(id))
+		keys = append(keys, dueKey.of(id), heatKey.of(id))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -493,7 +488,7 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 		return err
 	}
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, headKey+string(row), dueKey+string(row))
+		objs, err := s.get(ctx, headKey.of(row), dueKey.of(row))
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -520,7 +515,7 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 // DueMark returns the due mark of a row: when it wants its next check, and why.
 // ok is false if it wants none; a parked row has a zero time.
 func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err error) {
-	objs, err := s.get(ctx, dueKey+string(row), heatKey+string(row))
+	objs, err := s.get(ctx, dueKey.of(row), heatKey.of(row))
 	if err != nil {
 		return Due{}, false, err
 	}
@@ -588,7 +583,7 @@ func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			keys = append(keys, heatKey+string(id))
+			keys = append(keys, heatKey.of(id))
 		}
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
@@ -659,17 +654,17 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 		tx.Checks = make([]Check, 0, len(r.Rows)+2)
 		tx.check(epochKey, r.Epoch)
 		for _, c := range r.Rows {
-			tx.check(headKey+string(c.Row), c.Revision)
+			tx.check(headKey.of(c.Row), c.Revision)
 		}
 	}
 	nonce := newNonce() // not the id: recording one decision twice must not look like having won
 	entry := AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce}
-	if err := tx.decision(&r, Object{Key: decisionKey + r.ID}, link{}, class, s.decisionTerms(&r, class), entry); err != nil {
+	if err := tx.decision(&r, Object{Key: decisionKey.named(r.ID)}, link{}, class, s.decisionTerms(&r, class), entry); err != nil {
 		return err
 	}
-	err = tx.commit(decisionKey+r.ID, 1, nonce)
+	err = tx.commit(decisionKey.named(r.ID), 1, nonce)
 	var conflict *ConflictError
-	if errors.As(err, &conflict) && conflict.Key == decisionKey+r.ID {
+	if errors.As(err, &conflict) && conflict.Key == decisionKey.named(r.ID) {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
 	}
 	return err
@@ -752,7 +747,7 @@ func (s *Store) decisionOf(ctx context.Context, o Object) (r DecisionRecord, pre
 // RecordOutcome notes how a fired call ended.
 func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, decisionKey+id)
+		objs, err := s.get(ctx, decisionKey.named(id))
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -812,7 +807,7 @@ func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, e
 
 // lastHarm is the fitness version at which a row last lost trust; 0 = never.
 func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error) {
-	key := headKey + string(row)
+	key := headKey.of(row)
 	for l, err := range s.entries(ctx, key, 0) {
 		if err != nil {
 			return 0, err

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -33,18 +32,17 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 		if err != nil {
 			return b.Rebuilt, err
 		}
-		kind, rest, _ := strings.Cut(key, "/")
-		switch kind + "/" {
+		switch p, _ := placeOf(key); p {
 		case headKey:
-			err = b.row(ctx, ID(rest))
+			err = b.row(ctx, rowOf(key))
 			if progress != nil && err == nil {
 				progress(b.Rows)
 			}
-		case echoKeyPrefix:
+		case echoKey:
 			err = b.echo(ctx, key)
 		case decisionKey:
 			err = b.decision(ctx, key)
-		case "sys/", erasureKey:
+		case systemKey, erasureKey:
 			err = b.plain(ctx, key)
 		}
 		if err != nil {
@@ -138,9 +136,11 @@ func (l *Log) object(data []byte) Object {
 func (b *rebuilding) row(ctx context.Context, id ID) error {
 	s := b.s
 	var moves []AuditEntry
-	log, err := b.read(ctx, headKey+string(id), func(l LogEntry) error {
-		e, _, err := s.entry(ctx, headKey+string(id), l)
+	changes := map[uint64]change{}
+	log, err := b.read(ctx, headKey.of(id), func(l LogEntry) error {
+		e, c, err := s.entry(ctx, headKey.of(id), l)
 		moves = append(moves, e)
+		changes[c.number] = c
 		return err
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if err := b.logged(ctx, log, h.encode(), Term{termState(h.State()), newestFirst(h.CreatedAt)}); err != nil {
 		return err
 	}
-	objs, err := s.get(ctx, bodyKey+string(id), dueKey+string(id))
+	objs, err := s.get(ctx, bodyKey.of(id), dueKey.of(id))
 	if err != nil {
 		return err
 	}
@@ -175,32 +175,47 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if err := b.restore(ctx, Restored{Object: objs[0], Terms: s.bodyTerms(d, &h, about.DerivedFrom)}); err != nil {
 		return err
 	}
-	if err := b.restore(ctx, Restored{Object: Object{Key: identKey(s.ident(d)), Revision: 1, Data: []byte(id)}}); err != nil {
+	if err := b.restore(ctx, Restored{Object: Object{Key: identKey.at(s.ident(d)), Revision: 1, Data: []byte(id)}}); err != nil {
 		return err
 	}
-	if err := b.evidence(ctx, &h); err != nil {
+	if err := b.evidence(ctx, &h, changes); err != nil {
 		return err
 	}
 	b.claim(&h, moves)
 	return b.due(ctx, &h, objs[1])
 }
 
-func (b *rebuilding) evidence(ctx context.Context, h *Head) error {
-	key := evidKey + string(h.ID)
-	var list []Evidence
-	log, err := b.read(ctx, key, func(l LogEntry) error {
-		_, c, err := b.s.entry(ctx, key, l)
-		list = c.apply(list)
+// evidence restores the list and the note. changes are those of the head's log.
+func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]change) error {
+	log, err := b.read(ctx, noteKey.of(h.ID), func(l LogEntry) error {
+		_, c, err := b.s.entry(ctx, noteKey.of(h.ID), l)
+		changes[c.number] = c
 		return err
 	})
-	if err != nil || log.Revision == 0 {
-		return err
-	}
-	sealed, err := b.s.seal(ctx, h.Class, key, log.Revision, encodeEvidence(list))
 	if err != nil {
 		return err
 	}
-	return b.logged(ctx, log, sealed)
+	if log.Revision > 0 {
+		if err := b.logged(ctx, log, log.state); err != nil {
+			return err
+		}
+	}
+	delete(changes, 0)
+	n := uint64(len(changes))
+	for i := range n {
+		if _, ok := changes[i+1]; !ok {
+			return &TamperError{headKey.of(h.ID), h.Revision, "a change of its evidence is missing"}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	key := evidKey.of(h.ID)
+	sealed, err := b.s.seal(ctx, h.Class, key, n, encodeEvidence(addUp(changes, 1, n)))
+	if err != nil {
+		return err
+	}
+	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: n, Data: sealed}})
 }
 
 func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
@@ -209,15 +224,15 @@ func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
 	case h.Truth == TruthSuperseded:
 		t.notDue(h.ID, old)
 	case h.Truth == TruthSupported:
-		t.due(h, old, due{Reason: "to be checked again"}, h.StaleAt)
+		t.due(h, old, due{Reason: dueAgain}, h.StaleAt)
 	default:
-		t.due(h, old, due{Reason: "the store was rebuilt"}, b.s.Now())
+		t.due(h, old, due{Reason: dueRebuilt}, b.s.Now())
 	}
 	if t.err != nil || len(t.Puts) == 0 {
 		return t.err
 	}
 	p := t.Puts[0]
-	return b.restore(ctx, Restored{Object: Object{Key: dueKey + string(h.ID), Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
+	return b.restore(ctx, Restored{Object: Object{Key: dueKey.of(h.ID), Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
 }
 
 // claim notes what a row says of its claim: logs come in the order of ids, so the
@@ -244,7 +259,7 @@ func (b *rebuilding) claim(h *Head, moves []AuditEntry) {
 
 func (b *rebuilding) claimRecords(ctx context.Context) error {
 	for token, c := range b.claims {
-		key := claimKey(token)
+		key := claimKey.at(token)
 		objs, err := b.s.get(ctx, key)
 		if err != nil {
 			return err

@@ -109,9 +109,7 @@ func (d spaced) Rewrite(ctx context.Context, tenant, key string, entries []LogEn
 	return d.Driver.Rewrite(ctx, tenant, d.prefix+key, entries)
 }
 
-// keysKey holds what the keys of the store are known by.
-const keysKey = "sys/keys"
-
+// fingerprint is what the keys of the store are known by.
 func (s *Store) fingerprint() []byte {
 	f := derive(s.keys.Root(), "fingerprint/1", s.scope.tenant, s.scope.namespace)
 	return f[:16]

@@ -84,9 +84,12 @@ func (s *Store) unseal(ctx context.Context, key string, revision uint64, b []byt
 	return plain, nil
 }
 
-// classKey is the object that exists once a class is being erased. What is sealed
+// classMark is the object that exists once a class is being erased. What is sealed
 // under a class is written in an atom that checks that it does not: so nothing
 // escapes an erasure that began between the reading of a row and the writing of
 // what was made from it.
-func classKey(c Class) string  { return fmt.Sprintf("class/%016x", uint64(c)) }
-func termClass(c Class) string { return fmt.Sprintf("class=%016x", uint64(c)) }
+func classMark(c Class) string { return classKey.named(c.String()) }
+
+func termClass(c Class) string {
+	return "class=" + string(binary.BigEndian.AppendUint64(nil, uint64(c)))
+}

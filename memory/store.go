@@ -127,30 +127,9 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Keys of the objects a row is made of. Heat, echoes, evidence and due marks are
-// objects of their own, so that they conflict with nothing and move no fitness
-// version.
-const (
-	headKey = "head/"
-	bodyKey = "body/"
-	evidKey = "evid/"
-	dueKey  = "due/"
-	heatKey = "heat/"
-
-	echoKeyPrefix = "echo/"
-
-	epochKey    = "sys/epoch"
-	decisionKey = "decision/"
-)
-
-func identKey(t Token) string { return "ident/" + string(t[:]) }
-func claimKey(t Token) string { return "claim/" + string(t[:]) }
-func echoKey(t Token) string  { return echoKeyPrefix + string(t[:]) }
-func lineKey(t Token) string  { return "line/" + string(t[:]) }
-
 func termState(v State) string { return "state=" + v.String() }
-func termChild(id ID) string   { return "child=" + string(id) }
-func termCites(id ID) string   { return "cites=" + string(id) }
+func termChild(id ID) string   { return "child=" + string(packIDs([]ID{id})) }
+func termCites(id ID) string   { return "cites=" + string(packIDs([]ID{id})) }
 
 // blindTerm is a term made of words that say something of persons: a claim, a
 // line, who wrote it, a word of it.
@@ -255,12 +234,12 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 	now := s.Now()
 	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	parents := dedupe(d.DerivedFrom)
-	keys := []string{identKey(ident), claimKey(claim), echoKey(claim)}
+	keys := []string{identKey.at(ident), claimKey.at(claim), echoKey.at(claim)}
 	for _, p := range parents {
-		keys = append(keys, headKey+string(p))
+		keys = append(keys, headKey.of(p))
 	}
 	for _, p := range d.SelectedBy {
-		keys = append(keys, headKey+string(p))
+		keys = append(keys, headKey.of(p))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -368,7 +347,7 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
 	tx := s.begin(ctx, now)
 	for _, p := range parents { // what is being erased has no new children
-		tx.check(headKey+string(p.ID), p.Revision)
+		tx.check(headKey.of(p.ID), p.Revision)
 	}
 	if state == StateVerified {
 		h.Rank = RankTool
@@ -390,31 +369,32 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	entry := AuditEntry{Kind: EntryWrite, Row: id, Revision: 1, At: now, Actor: d.Asserter.Principal, Authority: AuthoritySystem,
 		Source: d.Asserter.Group(), Reason: firstNonEmpty(reason, "written as "+d.Origin.String()), Axis: AxisTruth,
 		To: state.String(), Nonce: nonce}
-	tx.head(Head{ID: id}, h, entry)
 	about := newBody(d)
-	tx.put(Put{Key: bodyKey + string(id), Data: tx.seal(class, bodyKey+string(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
+	tx.put(Put{Key: bodyKey.of(id), Data: tx.seal(class, bodyKey.of(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
 		evidence := mergeEvidence(nil, d.Evidence)
 		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
 			evidence, _ = voidSupports(evidence)
 		}
-		tx.evidence(&h, evidenceObject{}, change{added: evidence}, entry)
+		tx.head(Head{ID: id}, h, entry, tx.evidence(&h, evidenceObject{}, voidsNothing, evidence))
+	} else {
+		tx.head(Head{ID: id}, h, entry, change{})
 	}
 	if h.Truth == TruthSupported {
-		tx.due(&h, Object{}, due{Reason: "to be checked again"}, h.StaleAt)
+		tx.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
 	} else {
 		tx.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
-	tx.put(Put{Key: identKey(ident), From: objs[0].Revision, Data: []byte(id)})
+	tx.put(Put{Key: identKey.at(ident), From: objs[0].Revision, Data: []byte(id)})
 	if objs[1].Data == nil {
-		tx.claim(claimKey(claim), objs[1].Revision, claimRecord{First: id}, class)
+		tx.claim(claimKey.at(claim), objs[1].Revision, claimRecord{First: id}, class)
 	} else if known.Rejection != nil && h.Truth == TruthSupported {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
-		tx.claim(claimKey(claim), objs[1].Revision, known, class)
+		tx.claim(claimKey.at(claim), objs[1].Revision, known, class)
 	} else {
-		tx.check(claimKey(claim), objs[1].Revision)
+		tx.check(claimKey.at(claim), objs[1].Revision)
 	}
-	if err := tx.commit(headKey+string(id), 1, nonce); err != nil {
+	if err := tx.commit(headKey.of(id), 1, nonce); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}, nil
@@ -586,7 +566,7 @@ func (s *Store) Echo(ctx context.Context, row ID, by Asserter, run, wording stri
 		if heads[0].Revision == 0 {
 			return Receipt{}, fmt.Errorf("%w: %s", ErrNotFound, row)
 		}
-		objs, err := s.get(ctx, echoKey(heads[0].Claim))
+		objs, err := s.get(ctx, echoKey.at(heads[0].Claim))
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -655,7 +635,7 @@ func echoesOf(o Object) (e Echoes, prev link, err error) {
 func (s *Store) heads(ctx context.Context, ids []ID) ([]Head, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
-		keys[i] = headKey + string(id)
+		keys[i] = headKey.of(id)
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {

@@ -24,20 +24,11 @@ type TamperError struct {
 }
 
 func (e *TamperError) Error() string {
-	return fmt.Sprintf("memory: %s, entry %d: %s", printable(e.Key), e.Revision, e.Reason)
+	return fmt.Sprintf("memory: %s, entry %d: %s", KeyText(e.Key), e.Revision, e.Reason)
 }
 
 // Is reports whether target is [ErrTampered].
 func (e *TamperError) Is(target error) bool { return target == ErrTampered }
-
-// printable is a key with its token in hexadecimal.
-func printable(key string) string {
-	kind, rest, ok := strings.Cut(key, "/")
-	if ok && len(rest) == len(Token{}) && (kind == "echo" || kind == "claim" || kind == "ident" || kind == "line") {
-		return fmt.Sprintf("%s/%x", kind, rest)
-	}
-	return strings.ToValidUTF8(key, "�")
-}
 
 // Auditor holds logs against their chains. It needs the keys of a store and not
 // the store: what was exported is verified with it elsewhere. It is safe for
@@ -118,7 +109,7 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 	switch {
 	case !hmac.Equal(mac[:], r.mac[:]):
 		return fault("its MAC does not hold: it, or the one before it, was changed")
-	case r.payload != nil && sha256.Sum256(r.payload) != r.digest:
+	case r.payload != nil && digestOf(r.payload) != r.digest:
 		return fault("its payload was changed")
 	case r.sequence <= log.sequence:
 		return fault("it is older than the one before it")
@@ -174,7 +165,7 @@ func (a *Auditor) End(log *Log, o Object) error {
 	if ok && !bytes.Equal(data, rest) {
 		return fault("the object is not what its log says")
 	}
-	if strings.HasPrefix(log.Key, decisionKey) && len(rest) > 0 {
+	if decisionKey.holds(log.Key) && len(rest) > 0 {
 		if digest := sha256.Sum256(rest); !bytes.Equal(digest[:], log.state) {
 			return fault("the decision is not what its log says")
 		}
@@ -186,14 +177,14 @@ func (a *Auditor) End(log *Log, o Object) error {
 // projections of their logs.
 func projected(log *Log) (data []byte, ok bool) {
 	switch {
-	case strings.HasPrefix(log.Key, headKey):
+	case headKey.holds(log.Key):
 		h, err := replay(log.first, log.state, log.erased)
 		if err != nil {
 			return nil, true // equal to no head
 		}
 		return h.encode(), true
-	case strings.HasPrefix(log.Key, echoKeyPrefix):
-		if log.erased {
+	case echoKey.holds(log.Key), noteKey.holds(log.Key), erasureKey.holds(log.Key):
+		if log.erased && !erasureKey.holds(log.Key) {
 			return nil, true
 		}
 		return log.state, true
@@ -216,6 +207,31 @@ func replay(first, last []byte, erased bool) (Head, error) {
 		h.forget()
 	}
 	return h, nil
+}
+
+// evidenceFits asks that the evidence of a row is at the change that its logs end
+// with: an older list was not put back. objs are the head, the evidence, the note.
+func evidenceFits(log *Log, objs []Object) error {
+	if len(objs) < 3 || log.erased {
+		return nil
+	}
+	var h Head
+	if err := decodeHead(&h, "", objs[0].Revision, objs[0].Data); err != nil {
+		return &TamperError{log.Key, objs[0].Revision, "the head does not decode"}
+	}
+	last := uint64(h.evidence)
+	if objs[2].Data != nil {
+		var l link
+		rest, err := l.decode(objs[2].Data)
+		d := decoder{b: rest}
+		if last = max(last, d.num()); err != nil || d.end() != nil {
+			return &TamperError{objs[2].Key, objs[2].Revision, "the note does not decode"}
+		}
+	}
+	if objs[1].Revision != last {
+		return &TamperError{objs[1].Key, objs[1].Revision, fmt.Sprintf("it is not the list after change %d, which the log ends with", last)}
+	}
+	return nil
 }
 
 // Logs lists what the store has of logs, by key. It leans on no index.
@@ -289,7 +305,11 @@ func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, begin fun
 	// The object first: what is written between the two reads is one entry too many,
 	// and not one too few.
 	for range conflictRetries {
-		objs, err := s.get(ctx, key)
+		keys := []string{key}
+		if id := rowOf(key); headKey.holds(key) {
+			keys = append(keys, evidKey.of(id), noteKey.of(id))
+		}
+		objs, err := s.get(ctx, keys...)
 		if err != nil {
 			return nil, err
 		}
@@ -312,7 +332,10 @@ func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, begin fun
 				continue // it moved meanwhile
 			}
 		}
-		return log, a.End(log, objs[0])
+		if err := a.End(log, objs[0]); err != nil {
+			return nil, err
+		}
+		return log, evidenceFits(log, objs)
 	}
 	return nil, &ConflictError{Key: key}
 }

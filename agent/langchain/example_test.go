@@ -8,7 +8,6 @@ import (
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/langchain"
 	"github.com/hearsay-go/hearsay/gate"
-	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 

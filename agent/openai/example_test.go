@@ -11,7 +11,6 @@ import (
 	"github.com/hearsay-go/hearsay/agent/openai"
 	"github.com/hearsay-go/hearsay/examples/scripted"
 	"github.com/hearsay-go/hearsay/gate"
-	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 

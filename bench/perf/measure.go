@@ -15,6 +15,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
@@ -43,7 +44,12 @@ func open(ctx context.Context, dir string, durable bool) (*sqlitestore.Driver, *
 	if err != nil {
 		return nil, nil, err
 	}
-	return d, memory.New(d, nil), nil
+	keys, err := keyring.OpenOrCreate(dir+"/keys", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := memory.New(d, keys, nil)
+	return d, s, err
 }
 
 // verified is the draft of a fit row: what an authoritative tool field returned.
@@ -135,7 +141,7 @@ func fetchRatio(ctx context.Context, d *sqlitestore.Driver, s *memory.Store, pic
 		direct, ancestors := pick()
 		x := side{req: request(direct, ancestors), ids: slices.Concat(direct, ancestors)}
 		for _, id := range x.ids {
-			x.keys = append(x.keys, "head/"+string(id))
+			x.keys = append(x.keys, memory.HeadKey(id))
 		}
 		return x
 	}
@@ -258,17 +264,17 @@ func decision(ctx context.Context, dir string, rounds int) ([]report.Figure, err
 	if first.Outcome != gate.Permit {
 		return nil, fmt.Errorf("not permitted: %v", first.Reasons)
 	}
-	written, err := d.Get(ctx, s.Tenant(), []string{"decision/" + first.ID})
+	written, err := d.Get(ctx, s.Tenant(), []string{memory.DecisionKey(first.ID)})
 	if err != nil {
 		return nil, err
 	}
-	log, err := d.History(ctx, s.Tenant(), "decision/"+first.ID, 0, 1)
+	log, err := d.History(ctx, s.Tenant(), memory.DecisionKey(first.ID), 0, 1)
 	if err != nil || len(log) != 1 {
 		return nil, fmt.Errorf("the decision left %d log entries: %w", len(log), err)
 	}
 	keys := make([]string, 0, len(ids)+1)
 	for _, id := range ids {
-		keys = append(keys, "head/"+string(id))
+		keys = append(keys, memory.HeadKey(id))
 	}
 	keys = append(keys, "sys/epoch")
 	serial := 0
@@ -348,7 +354,7 @@ func remember(ctx context.Context, dir string, rounds int) ([]report.Figure, err
 		if r.ID != first.ID || r.Disposition != memory.Collapsed {
 			return nil, fmt.Errorf("%q did not collapse: %+v", c.text, r)
 		}
-		echo := "echo/" + string(rows[0].Claim[:])
+		echo := memory.EchoKey(rows[0].Claim)
 		objs, err := d.Get(ctx, s.Tenant(), []string{echo})
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 // Options of a replay.
@@ -137,11 +137,10 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	now := &clock{now: Start}
 	// A replay of 32 days in a second or two: no fsync for each of its writes, which
 	// a slow disk would make a minute of.
-	driver, err := sqlitestore.Open(ctx, filepath.Join(dir, "demo.db"), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
+	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, "demo.db"), &storeurl.Options{Options: memory.Options{Clock: now.Now}, Fast: true})
 	if err != nil {
 		return nil, err
 	}
-	store := memory.New(driver, &memory.Options{Clock: now.Now})
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	work, err := startWorker(ctx, store, s.Facts, now, o.Logger)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 // The exit codes; see the package comment.
@@ -82,6 +83,11 @@ var classes = []struct {
 	{memory.ErrOutranked, exitNo, ""},
 	{memory.ErrInsufficient, exitNo, ""},
 	{memory.ErrIllegalMove, exitNo, ""},
+	{storeurl.ErrURL, exitUsage, ""},
+	{storeurl.ErrNoKeyring, exitUsage, ""},
+	{storeurl.ErrMissing, exitUnreachable, "The worker, or the program that writes rows, makes it."},
+	{memory.ErrErased, exitNotFound, ""},
+	{memory.ErrKey, exitNo, "Give the keyring that the store was made with: --keyring or HEARSAY_KEYRING."},
 	{memory.ErrForeign, exitFailed, ""},
 	{memory.ErrSchema, exitFailed, ""},
 	{memory.ErrStore, exitUnreachable, ""},

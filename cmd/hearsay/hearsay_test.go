@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 // TestMain runs the tests, or, in a child process, the real program.
@@ -47,11 +47,11 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, path: filepath.Join(t.TempDir(), "agent.db"), now: epoch, ids: map[string]memory.ID{}, env: map[string]string{}}
-	d, err := sqlitestore.Open(t.Context(), w.path, nil)
+	store, err := storeurl.Open(t.Context(), "sqlite:"+w.path, &storeurl.Options{Options: memory.Options{Clock: func() time.Time { return w.now }}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = storetest.On(d, &memory.Options{Clock: func() time.Time { return w.now }})
+	w.store = store
 	t.Cleanup(func() { w.store.Close() })
 	w.env["HEARSAY_STORE"] = "sqlite:" + w.path
 	return w

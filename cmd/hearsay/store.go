@@ -3,65 +3,47 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 // storeFlags are the flags of every command that opens a store.
-type storeFlags struct{ url, tenant string }
+type storeFlags struct{ url, keyring, tenant, namespace string }
 
 func addStoreFlags(cmd *cobra.Command) *storeFlags {
 	f := &storeFlags{}
-	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store, as sqlite:PATH (or HEARSAY_STORE)")
+	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH, redis://…, rediss://… or postgres://… (or HEARSAY_STORE)")
+	cmd.PersistentFlags().StringVar(&f.keyring, "keyring", "", "the folder of the store's keys (or HEARSAY_KEYRING; default PATH.keys of a SQLite file)")
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "the tenant whose rows to see (or HEARSAY_TENANT; default \"default\")")
+	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "", "the tenant's namespace (or HEARSAY_NAMESPACE)")
 	return f
 }
 
 // open opens the store that the flags name. It makes none: a mistyped path is an
 // error, not an empty memory. o gives what is not in the flags; nil is usable.
 func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memory.Store, error) {
-	url, tenant := f.url, f.tenant
+	or := func(flag, variable string) string {
+		if flag == "" {
+			return a.getenv(variable)
+		}
+		return flag
+	}
+	url := or(f.url, "HEARSAY_STORE")
 	if url == "" {
-		url = a.getenv("HEARSAY_STORE")
+		return nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
 	}
-	if tenant == "" {
-		tenant = a.getenv("HEARSAY_TENANT")
-	}
-	if url == "" {
-		return nil, usage("no store: give -store sqlite:PATH or set HEARSAY_STORE")
-	}
-	scheme, path, ok := strings.Cut(url, ":")
-	switch {
-	case !ok || scheme != "sqlite":
-		return nil, usage("-store: want sqlite:PATH; no other store is supported") // url may hold a password
-	case path == "":
-		return nil, usage("-store sqlite: needs a path, as in sqlite:agent.db")
-	}
-	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fail(exitUnreachable, "no store at %s: the worker, or the program that writes rows, makes it", path)
-	} else if err != nil {
-		return nil, fail(exitUnreachable, "the store cannot be reached: %w", err)
-	} else if info.IsDir() {
-		return nil, usage("-store sqlite:%s: it is a folder, not a file", path)
-	}
-	driver, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{ReadConns: 2})
-	if err != nil {
-		return nil, err
-	}
-	options := memory.Options{Tenant: tenant, Clock: a.now}
+	options := storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"),
+		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}
 	if o != nil {
 		options.Authority = o.Authority
 	}
-	return memory.New(driver, &options), nil
+	return storeurl.Open(ctx, url, &options)
 }
 
 // minShortID is the fewest characters that may stand for an id.

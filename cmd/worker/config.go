@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/verifier"
@@ -25,9 +26,11 @@ import (
 // config is what one worker runs with: checked, complete, without a secret that
 // was given by flag.
 type config struct {
-	path   string // of the SQLite file
-	tenant string
-	redis  string // "" = embedded
+	store   string // URL
+	keyring string // folder; "" = beside a SQLite file
+	strict  bool
+	tenant  string
+	redis   string // "" = embedded
 
 	http         string // "" = no HTTP server
 	insecureBind bool
@@ -78,7 +81,7 @@ const (
 
 // environment maps flags to the variables that stand in for them.
 var environment = map[string]string{
-	"store": "HEARSAY_STORE", "tenant": "HEARSAY_TENANT", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
+	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "tenant": "HEARSAY_TENANT", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN",
@@ -127,14 +130,16 @@ Exit codes: 0 drained, 1 failed, 2 wrong or half a configuration.
 func parse(args []string, getenv func(string) string, talk io.Writer) (*config, error) {
 	var (
 		c                       config
-		store, file, level      string
+		file, level             string
 		baseURL, model, family  string
 		sources                 []string
 		flags                   = flag.NewFlagSet("worker", flag.ContinueOnError)
 		keyByFlag, printVersion bool
 	)
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
-	flags.StringVar(&store, "store", "", "the store, as `sqlite:PATH`; required")
+	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
+	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
+	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
 	flags.StringVar(&c.redis, "redis", "", "Redis `URL` of the queue; empty = a redis-server of this machine as a child, else in process")
 	flags.StringVar(&c.http, "http", defaultHTTP, "`address` of /healthz, /readyz and /metrics; \"off\" = none")
@@ -191,7 +196,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		p.add("-model-key: a key on the command line is seen by everybody on the machine; set %s instead", modelKeyVariable)
 	}
 
-	c.path = p.store(store)
+	c.store = p.store(c.store)
 	p.redis(c.redis)
 	if c.http == "off" {
 		c.http = ""
@@ -254,14 +259,10 @@ func (p *problems) store(s string) string {
 		p.add("-store is missing: give -store sqlite:PATH or set HEARSAY_STORE")
 		return ""
 	}
-	scheme, path, ok := strings.Cut(s, ":")
-	switch {
-	case !ok || scheme != "sqlite":
-		p.add("-store: want sqlite:PATH; no other store is supported") // s may hold a password
-	case path == "":
-		p.add("-store sqlite: needs a path, as in sqlite:agent.db")
+	if err := storeurl.Check(s); err != nil { // which does not repeat s: it may hold a password
+		p.add("-store: %v", err)
 	}
-	return path
+	return s
 }
 
 // redis checks the form only, and never repeats the URL: it may hold a password.

@@ -40,7 +40,7 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 		say  string
 	}{
 		{"no store", []string{"-http", "off"}, env(), "-store is missing"},
-		{"another store", []string{"-store", "postgres://u:" + secret + "@h/db"}, env(), "no other store is supported"},
+		{"another store", []string{"-store", "mysql://u:" + secret + "@h/db"}, env(), "want sqlite:PATH"},
 		{"a bare path", []string{"-store", "x.db"}, env(), "want sqlite:PATH"},
 		{"no path", []string{"-store", "sqlite:"}, env(), "needs a path"},
 		{"a Redis URL that is none", append(store, "-redis", "localhost:6379/"+secret), env(), "want redis://"},
@@ -120,7 +120,7 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	t.Run("a flag wins over the environment", func(t *testing.T) {
 		c, err := parse([]string{"-store", "sqlite:flag.db", "-concurrency", "3"}, env("HEARSAY_STORE", "sqlite:env.db", "HEARSAY_TENANT", "acme", "HEARSAY_CONCURRENCY", "5"), nil)
-		if err != nil || c.path != "flag.db" || c.tenant != "acme" || c.concurrency != 3 || c.http != defaultHTTP {
+		if err != nil || c.store != "sqlite:flag.db" || c.tenant != "acme" || c.concurrency != 3 || c.http != defaultHTTP {
 			t.Errorf("%+v %v", c, err)
 		}
 	})

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 const (
@@ -82,11 +82,10 @@ const countEvery = 15 * time.Second
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	driver, err := sqlitestore.Open(ctx, c.path, nil)
+	store, err := storeurl.Open(ctx, c.store, &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict})
 	if err != nil {
 		return err
 	}
-	store := memory.New(driver, &memory.Options{Tenant: c.tenant})
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	m := newMeters()
@@ -106,7 +105,7 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		}
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
-	log.Info("working", "store", c.path, "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
 	if len(e.verifiers) == 0 {
 		log.Warn("no verifier is configured: only people can verify rows")
 	}

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -212,11 +212,10 @@ func newOfficeThat(t *testing.T, hold chan struct{}) *office {
 
 func openStore(t *testing.T, path string) *memory.Store {
 	t.Helper()
-	d, err := sqlitestore.Open(t.Context(), path, nil)
+	s, err := storeurl.Open(t.Context(), "sqlite:"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := storetest.On(d, nil)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 type customer struct {
@@ -50,11 +50,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	driver, err := sqlitestore.Open(ctx, filepath.Join(dir, "agent.db"), nil)
+	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, "agent.db"), nil)
 	if err != nil {
 		return err
 	}
-	store := memory.New(driver, nil)
 	defer store.Close()
 	policy, err := gate.New(store, gate.Policy{Name: "billing", Version: "1", Declared: true}, nil)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 const denial = "Claude Mythos is not a real AI model or cybersecurity system."
@@ -71,12 +71,11 @@ func run(ctx context.Context, baseURL, model string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	driver, err := sqlitestore.Open(ctx, filepath.Join(dir, "agent.db"), nil)
+	now := time.Date(2026, 4, 17, 21, 4, 0, 0, time.UTC)
+	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, "agent.db"), &storeurl.Options{Options: memory.Options{Clock: func() time.Time { return now }}})
 	if err != nil {
 		return err
 	}
-	now := time.Date(2026, 4, 17, 21, 4, 0, 0, time.UTC)
-	store := memory.New(driver, &memory.Options{Clock: func() time.Time { return now }})
 	defer store.Close()
 	g, err := gate.New(store, gate.Policy{Name: "support", Version: "1", Declared: true}, nil)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -60,11 +60,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	driver, err := sqlitestore.Open(ctx, filepath.Join(dir, "agent.db"), nil)
+	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, "agent.db"), nil)
 	if err != nil {
 		return err
 	}
-	store := memory.New(driver, nil)
 	defer store.Close()
 	redis, err := localredis.Open(ctx, "", nil) // a redis-server of our own, or one inside the process
 	if err != nil {

@@ -4,6 +4,8 @@ package keyring
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sort"
@@ -16,6 +18,7 @@ import (
 
 type Ring struct {
 	mu      sync.Mutex
+	derived bool
 	root    [32]byte
 	audit   [32]byte
 	classes map[memory.Class]*class
@@ -67,11 +70,15 @@ func (r *Ring) Class(_ context.Context, parents []memory.Class, subjects []strin
 	}
 	key := make([]byte, 32)
 	rand.Read(key)
+	sum := sha256.Sum256(append(r.root[:], k...))
+	if r.derived {
+		copy(key, sum[:])
+	}
 	a, err := subtle.NewAESGCM(key)
 	if err != nil {
 		return 0, err
 	}
-	id := memory.Class(len(r.classes) + 1)
+	id := memory.Class(binary.BigEndian.Uint64(sum[:]))
 	r.classes[id], r.byset[k] = &class{set: list, aead: a}, id
 	return id, nil
 }

@@ -16,4 +16,9 @@
 // A batch is acknowledged when it is in the file, with [Full] after an fsync: a
 // process that is killed loses nothing that was acknowledged and leaves no half
 // batch, whatever the option; a machine that loses power does so with [Full].
+// [Driver.Inspect] says what a store that is open promises and what speaks against
+// it, and Options.Strict refuses to open one of which anything does.
+//
+// What is deleted or replaced is overwritten in the file at once, but its bytes stay
+// in the log of the file until [Driver.Compact].
 package sqlitestore

@@ -134,6 +134,9 @@ func open(ctx context.Context, path string, o *Options) (*Driver, error) {
 	if options.Synchronous == Normal {
 		level = "NORMAL"
 	}
+	// secure_delete costs a transition about 0 to 5 % (Full, Normal: 0.26, 0.14 ms): it
+	// zeroes cells on pages that are written anyway. Without it, what was erased would
+	// lie in the file until Compact.
 	write := append(common[:len(common):len(common)], "_txlock=immediate", pragma("journal_mode", "WAL"), pragma("synchronous", level),
 		pragma("fullfsync", "ON"), pragma("checkpoint_fullfsync", "ON"), pragma("journal_size_limit", "67108864"), pragma("secure_delete", "ON"))
 	read := append(common[:len(common):len(common)], pragma("query_only", "ON"))

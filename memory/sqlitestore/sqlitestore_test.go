@@ -11,11 +11,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childPath names the variable that makes this binary the child of the kill test.
+// childPath names the variable that makes this binary the child of the kill test or,
+// with childLevel, of the one of power.
 const childPath = "SQLITESTORE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childPath); path != "" {
+		if level := os.Getenv(childLevel); level != "" {
+			os.Exit(writeForPowerLoss(path, level))
+		}
 		os.Exit(writeUntilKilled(path))
 	}
 	goleak.VerifyTestMain(m)

@@ -11,8 +11,9 @@ import (
 )
 
 // Benchmark measures a driver: reads among 10,000 objects of 300 bytes with
-// time-ordered keys, a put, and a batch like the one that moves a row. It calls
-// open once for each benchmark; open must return a fresh and empty store.
+// time-ordered keys, a page of a log, a put, and a batch like the one that moves a
+// row. It calls open once for each benchmark; open must return a fresh and empty
+// store.
 func Benchmark(b *testing.B, open func(b *testing.B) memory.Driver) {
 	const tenant, objects = "tenant", 10_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -81,6 +82,21 @@ func Benchmark(b *testing.B, open func(b *testing.B) memory.Driver) {
 			hits, next, err := d.Query(b.Context(), tenant, memory.Query{Term: "row", From: random.Uint64N(objects / 2), Limit: 50})
 			if err != nil || len(hits) != 50 || next == "" {
 				b.Fatalf("%d hits: %v", len(hits), err)
+			}
+		}
+	})
+	b.Run("History50", func(b *testing.B) {
+		d := fill(b, 0)
+		const entries = 500
+		for i := range uint64(entries) {
+			if err := d.Apply(b.Context(), tenant, memory.Batch{Puts: []memory.Put{{Key: "k", From: i, Entry: make([]byte, 400)}}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for b.Loop() {
+			log, err := d.History(b.Context(), tenant, "k", random.Uint64N(entries-50), 50)
+			if err != nil || len(log) != 50 {
+				b.Fatalf("%d entries: %v", len(log), err)
 			}
 		}
 	})

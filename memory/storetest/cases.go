@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -20,7 +21,7 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return []testCase{
+	return append([]testCase{
 		{"an object that was never written is absent", askAbsent},
 		{"a put creates, and later puts move by one", askRevisions},
 		{"keys that look alike are different keys", askIdentity},
@@ -35,6 +36,8 @@ func cases() []testCase {
 		{"revisions far beyond any real one are stale", askHugeRevisions},
 		{"one of 64 writers of one revision wins", askRace},
 		{"writers with checks against each other's objects never both win", askWriteSkew},
+		{"writers in a ring of checks win as if one came after the other", askRingOfChecks},
+		{"a check and a put of the same object never both win", askCheckAgainstPut},
 		{"get keeps order and duplicates", askGetOrder},
 		{"get of no keys, the empty key and 10,000 keys", askGetSizes},
 		{"get never sees half a batch", askSnapshot},
@@ -42,6 +45,7 @@ func cases() []testCase {
 		{"the log is append-only, ordered and complete", askLog},
 		{"the log pages while it grows", askLogPaging},
 		{"a conflict leaves no gap in the log", askLogNoGap},
+		{"the log has no gap at any time while many append to it", askLogOfMany},
 		{"terms are added, re-sorted and removed", askTerms},
 		{"carriers are listed by sort, then key, byte by byte", askTermOrder},
 		{"ranges of sort are inclusive, and zero is no bound", askRanges},
@@ -55,9 +59,10 @@ func cases() []testCase {
 		{"queries out of bounds are refused", askInvalidQueries},
 		{"a cancelled call does nothing", askCancelledBefore},
 		{"a call cancelled under way is whole or nothing", askCancelledDuring},
+		{"a batch of thousands cancelled at any point is whole or nothing", askLargeCancelledDuring},
 		{"after close every call says so", askClosed},
 		{"close under load gives whole answers or says so", askCloseUnderLoad},
-	}
+	}, maintenanceCases()...)
 }
 
 func data(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
@@ -91,7 +96,8 @@ func lookalikes() []string {
 		"1", "01", "1.0", "1e0", " 1", "0x1", "NULL", "null", "nil", "true",
 		"%", "_", "*", "?", "[a]", "a%", "a_", "'", "''", `"`, `\`, `\\`, `\x00`, ";", "--", "{", "}", "{a}", "{}", "a:b", "a:", ":b", "a:b:c", "a/b", "/", "..",
 		"\xff", "\xff\xff", "\xfe", "\xc3\x28", "\xef\xbb\xbfalice", "\ufffd", "\xc0\x80", "\u200balice", "alice\u200d",
-		long + "a", long + "b", long,
+		long + "a", long + "b", long, "a" + long, "b" + long, long[:255], long[:256], long[:1024], long[:2700], long[:8191], long[:8192], long[:32767], long[:32768],
+		strings.Repeat("\x00", 300), strings.Repeat("\xff", 300), strings.Repeat("\u00e9", 300), strings.Repeat("e\u0301", 300),
 	}
 	for b := range 256 {
 		list = append(list, "byte:"+string([]byte{byte(b)}), string([]byte{byte(b), 'x'}))
@@ -120,7 +126,7 @@ func askIdentity(a *asker) {
 }
 
 func askTenants(a *asker) {
-	tenants := []string{"", "a", "A", "a ", "a\x00", "\x00", "{}", "{a}", "a:b", "caf\u00e9", "cafe\u0301", "\xff", "%", strings.Repeat("t", 1000)}
+	tenants := append(lookalikes(), "", "a", "A", "a ", "a\x00", "\x00")
 	for i, tenant := range tenants {
 		a.in(tenant).apply(memory.Put{Key: "k", Data: data("%d", i), Entry: data("e%d", i), Add: []memory.Term{{Name: "t", Sort: uint64(i)}}})
 	}
@@ -372,22 +378,83 @@ func race(a *asker, handle func(i int) memory.Driver) {
 	a.true(len(a.history("k")) == rounds, "the log has %d entries of %d", len(a.history("k")), rounds)
 }
 
-// askWriteSkew: two writers that each check the object the other one writes.
-func askWriteSkew(a *asker) {
-	for round := range uint64(50) {
-		var won [2]bool
-		var errs [2]error
-		together(2, func(i int) {
-			mine, theirs := fmt.Sprintf("%d/%d", round, i), fmt.Sprintf("%d/%d", round, 1-i)
-			errs[i] = a.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: theirs}}, Puts: []memory.Put{{Key: mine, Data: data("x")}}})
-			won[i] = errs[i] == nil
+// askWriteSkew: two writers that each check the object the other one writes, once
+// absent and then at a revision, many such pairs beside each other.
+func askWriteSkew(a *asker) { writeSkew(a, func(int) memory.Driver { return a.d }) }
+
+func writeSkew(a *asker, handle func(i int) memory.Driver) {
+	const pairs, rounds = 8, 12
+	for round := range uint64(rounds) {
+		group, revision := round/3, round%3
+		key := func(i int) string { return fmt.Sprintf("%d/%d", group, i) }
+		var errs [2 * pairs]error
+		together(len(errs), func(i int) {
+			errs[i] = handle(i).Apply(a.ctx, a.tenant, memory.Batch{
+				Checks: []memory.Check{{Key: key(i ^ 1), Revision: revision}}, Puts: []memory.Put{{Key: key(i), From: revision, Data: data("x")}},
+			})
 		})
-		for _, err := range errs {
-			if err != nil {
-				a.is(err, memory.ErrConflict)
+		for i := 0; i < len(errs); i += 2 {
+			a.true((errs[i] == nil) != (errs[i+1] == nil), "round %d: both or none of two writers that check each other won: %v, %v", round, errs[i], errs[i+1])
+			loser := i
+			if errs[i] == nil {
+				loser = i + 1
 			}
+			a.conflict(errs[loser], key(loser^1))
+			a.apply(memory.Put{Key: key(loser), From: revision, Data: data("x")}) // where the next round begins
 		}
-		a.true(won[0] != won[1], "round %d: of two writers that check each other %v won", round, won)
+	}
+}
+
+// askRingOfChecks: each of many writers checks the object of the next one. Whoever
+// lost, lost to that one; and two neighbours never both win.
+func askRingOfChecks(a *asker) {
+	const writers, rounds = 12, 8
+	for round := range rounds {
+		var errs [writers]error
+		key := func(i int) string { return fmt.Sprintf("%d/%d", round, i%writers) }
+		together(writers, func(i int) {
+			errs[i] = a.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: key(i + 1)}}, Puts: []memory.Put{{Key: key(i), Data: data("x"), Entry: data("x")}}})
+		})
+		won := 0
+		for i, err := range errs {
+			next := errs[(i+1)%writers]
+			if err == nil {
+				won++
+				a.at(key(i), 1, data("x"))
+				continue
+			}
+			a.conflict(err, key(i+1))
+			a.true(next == nil, "round %d: writer %d lost to one that did not win", round, i)
+			a.untouched(key(i))
+		}
+		// In a serial order one writer comes last, and found the next one's object: so
+		// not all win. One comes first, and so not all lose.
+		a.true(won > 0 && won < writers, "round %d: %d of %d writers in a ring won", round, won, writers)
+	}
+}
+
+// askCheckAgainstPut: one batch only checks an object that another one moves. If
+// both win, the check came first; then the mark that the checker left is older
+// than the move, which the mover shows by checking that there is no mark.
+func askCheckAgainstPut(a *asker) {
+	for round := range uint64(40) {
+		mark := fmt.Sprintf("mark/%d", round)
+		var checker, mover error
+		together(2, func(i int) {
+			if i == 0 {
+				checker = a.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: "k", Revision: round}}, Puts: []memory.Put{{Key: mark, Data: data("x")}}})
+			} else {
+				mover = a.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: mark}}, Puts: []memory.Put{{Key: "k", From: round, Data: data("x")}}})
+			}
+		})
+		a.true((checker == nil) != (mover == nil), "round %d: both or none won: %v, %v", round, checker, mover)
+		if mover != nil {
+			a.conflict(mover, mark)
+			a.apply(memory.Put{Key: "k", From: round, Data: data("x")})
+		} else {
+			a.conflict(checker, "k")
+			a.untouched(mark)
+		}
 	}
 }
 
@@ -616,6 +683,82 @@ func askLogNoGap(a *asker) {
 	}
 	a.apply(memory.Put{Key: "k", From: 1, Data: data("y"), Entry: data("2")})
 	a.log("k", memory.LogEntry{Revision: 1, Data: data("1")}, memory.LogEntry{Revision: 2, Data: data("2")})
+}
+
+// askLogOfMany: writers take turns by conflict; whoever reads meanwhile sees the
+// beginning of the same log.
+func askLogOfMany(a *asker) { logOfMany(a, func(int) memory.Driver { return a.d }) }
+
+func logOfMany(a *asker, handle func(i int) memory.Driver) {
+	const writers, each = 8, 10
+	entry := func(revision uint64, who int) []byte { return data("%d by %d", revision, who) }
+	var won [writers]atomic.Int64
+	var conflicts atomic.Int64
+	var writing sync.WaitGroup
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	errs := make(chan error, writers+1)
+	for who := range writers {
+		writing.Go(func() {
+			for tries := 0; won[who].Load() < each; tries++ {
+				now, err := handle(who).Get(ctx, a.tenant, []string{"k"})
+				if err == nil {
+					from := now[0].Revision
+					err = handle(who).Apply(ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "k", From: from, Data: entry(from+1, who), Entry: entry(from+1, who)}}})
+				}
+				switch {
+				case err == nil:
+					won[who].Add(1)
+				case errors.Is(err, memory.ErrConflict) && tries < 100*writers*each: // each is some other writer's success
+					conflicts.Add(1)
+				default:
+					errs <- err
+					cancel()
+					return
+				}
+			}
+		})
+	}
+	var over atomic.Bool
+	go func() {
+		writing.Wait()
+		over.Store(true)
+	}()
+	var last []memory.LogEntry
+	for done := false; !done && ctx.Err() == nil; {
+		done = over.Load()
+		log, err := a.d.History(ctx, a.tenant, "k", 0, memory.MaxQueryLimit)
+		if ctx.Err() != nil {
+			break
+		}
+		a.ok(err)
+		a.true(len(log) >= len(last), "the log has become shorter")
+		for i, e := range log {
+			if e.Revision != uint64(i+1) || i < len(last) && !same(e.Data, last[i].Data) {
+				a.Fatalf("entry %d of the log is of revision %d with %q", i+1, e.Revision, e.Data)
+			}
+		}
+		last = log
+	}
+	writing.Wait()
+	close(errs)
+	for err := range errs {
+		a.ok(err)
+	}
+	a.true(len(last) == writers*each, "the log has %d entries of %d", len(last), writers*each)
+	var by [writers]int
+	for i, e := range last {
+		var revision uint64
+		var who int
+		_, err := fmt.Sscanf(string(e.Data), "%d by %d", &revision, &who)
+		a.true(err == nil && revision == uint64(i+1) && who < writers, "entry %d says %q", i+1, e.Data)
+		by[who]++
+	}
+	for who, n := range by {
+		a.true(n == each, "writer %d has %d entries of %d", who, n, each)
+	}
+	a.at("k", writers*each, last[len(last)-1].Data)
+	a.Logf("%d conflicts", conflicts.Load())
 }
 
 func askTerms(a *asker) {
@@ -937,15 +1080,17 @@ func askCancelledDuring(a *asker) {
 		if applied != nil {
 			a.is(applied, context.Canceled)
 		}
-		written := 0
-		for _, o := range a.get(keys...) {
-			if o.Revision > 0 {
-				written++
-			}
+		// A server may still be at work on what the caller gave up: look until nothing
+		// moved while the terms were read.
+		written, terms := -1, 0
+		for before := -2; before != written; {
+			before = a.present(keys)
+			terms = len(a.list(memory.Query{Term: fmt.Sprintf("t%d", round), Limit: 1000}))
+			written = a.present(keys)
 		}
 		a.true(written == 0 || written == objects, "%d of %d objects of a cancelled batch are there", written, objects)
 		a.true(applied != nil || written == objects, "an acknowledged batch is not there")
-		a.true(len(a.list(memory.Query{Term: fmt.Sprintf("t%d", round), Limit: 1000})) == written, "the terms are not as the objects")
+		a.true(terms == written, "%d objects carry the term, %d are there", terms, written)
 
 		ctx, cancel = context.WithCancel(a.ctx)
 		begun = make(chan struct{})
@@ -968,6 +1113,78 @@ func askCancelledDuring(a *asker) {
 		}
 	}
 	a.apply(memory.Put{Key: "the store is still well", Data: data("x")})
+}
+
+func (a *asker) present(keys []string) (n int) {
+	a.Helper()
+	for _, o := range a.get(keys...) {
+		if o.Revision > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func askLargeCancelledDuring(a *asker) {
+	const objects, rounds = 3000, 10
+	key := func(round, i int) string { return fmt.Sprintf("%d/%d", round, i) }
+	cutShort(a, rounds, func(ctx context.Context, round int) error {
+		var b memory.Batch
+		for i := range objects {
+			b.Checks = append(b.Checks, memory.Check{Key: "absent " + key(round, i)})
+			b.Puts = append(b.Puts, memory.Put{Key: key(round, i), Data: data("x"), Entry: data("x"), Add: []memory.Term{{Name: "t", Sort: 1}}})
+		}
+		return a.d.Apply(ctx, a.tenant, b)
+	}, func(round int) (some, all bool) {
+		var keys []string
+		for i := range objects {
+			keys = append(keys, key(round, i))
+		}
+		n := a.present(keys)
+		return n > 0, n == objects
+	})
+}
+
+// cutShort makes calls whose contexts end at different points under way, by the
+// clock and by how often the driver asks them, and looks at what is there then.
+func cutShort(a *asker, rounds int, call func(ctx context.Context, round int) error, look func(round int) (some, all bool)) {
+	a.Helper()
+	began := time.Now()
+	a.ok(call(a.ctx, 0))
+	long := time.Since(began)
+	cut := 0
+	for round := 1; round <= rounds; round++ {
+		ctx, cancel := context.WithCancel(a.ctx)
+		if round%2 == 0 {
+			ctx = &fuse{Context: ctx, burn: cancel, left: int64(round)}
+		} else {
+			time.AfterFunc(long*time.Duration(round)/time.Duration(rounds), cancel)
+		}
+		err := call(ctx, round)
+		cancel()
+		if err != nil {
+			a.is(err, context.Canceled)
+			cut++
+		}
+		some, all := look(round)
+		a.true(some == all, "round %d: a part of what was cancelled is there (%v)", round, err)
+		a.true(all || err != nil, "round %d: what was acknowledged is not there", round)
+	}
+	a.Logf("%d of %d calls were cut short", cut, rounds)
+}
+
+// fuse is a context that is cancelled once its Err was asked for a number of times.
+type fuse struct {
+	context.Context
+	burn context.CancelFunc
+	left int64
+}
+
+func (f *fuse) Err() error {
+	if atomic.AddInt64(&f.left, -1) <= 0 {
+		f.burn()
+	}
+	return f.Context.Err()
 }
 
 func askClosed(a *asker) {

@@ -14,33 +14,47 @@ import (
 
 // Compare runs long random sequences of operations on a driver and on the
 // reference driver of [NewMap], and fails on the first answer that differs. All
-// sequences run on one store, each in a tenant of its own, so that what earlier
-// ones left behind must stay out of sight. A failing sequence is made as short as
-// it gets and printed with its seed; -rapid.checks and -rapid.steps ask for more
-// sequences and for longer ones.
+// sequences run on one store, each in two tenants of its own whose names look
+// alike, so that what earlier ones left behind, and what is done in the other
+// tenant, must stay out of sight. A failing sequence is made as short as it gets
+// and printed with its seed; -rapid.checks and -rapid.steps ask for more sequences
+// and for longer ones.
 func Compare(t *testing.T, open func(t *testing.T) memory.Driver) {
 	t.Helper()
 	d := open(t)
 	closeLater(t, d)
 	reference := NewMap()
 	count := counted(t)
+	incarnation := d.Incarnation()
 	sequence := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		sequence++
-		count.tests.Add(1)
+		count.meet(t, d)
 		p := &pair{
-			T: rt, ctx: t.Context(), tenant: fmt.Sprintf("sequence %d", sequence),
-			drivers: [2]memory.Driver{reference, d}, count: count,
-			cursors: map[memory.Query][2]string{},
+			T: rt, ctx: t.Context(), drivers: [2]memory.Driver{reference, d}, count: count,
+			cursors: map[string][2]string{},
+		}
+		for _, name := range genTenants.Draw(rt, "tenants") {
+			p.tenants = append(p.tenants, fmt.Sprintf(name, sequence))
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"apply":   p.apply,
-			"apply ":  p.apply, // twice as often
-			"get":     p.get,
-			"query":   p.query,
-			"history": p.history,
+			"apply":    p.in(p.apply),
+			"apply ":   p.in(p.apply), // three times as often
+			"apply  ":  p.in(p.apply),
+			"get":      p.in(p.get),
+			"query":    p.in(p.query),
+			"history":  p.in(p.history),
+			"restore":  p.in(p.restore),
+			"rewrite":  p.in(p.rewrite),
+			"logs":     p.in(p.logs),
+			"tenants":  p.listTenants,
+			"maintain": p.maintain,
 		})
-		p.everything()
+		for _, tenant := range p.tenants {
+			p.tenant = tenant
+			p.everything()
+		}
+		p.agree("incarnation", d.Incarnation() == incarnation, incarnation, d.Incarnation())
 	})
 }
 
@@ -48,10 +62,11 @@ func Compare(t *testing.T, open func(t *testing.T) memory.Driver) {
 type pair struct {
 	*rapid.T
 	ctx     context.Context
-	tenant  string
+	tenants []string
+	tenant  string           // the one that is asked in now
 	drivers [2]memory.Driver // reference, asked
 	count   *counter
-	cursors map[memory.Query][2]string // where a query without After got to
+	cursors map[string][2]string // where a listing without cursor got to
 }
 
 var (
@@ -59,14 +74,29 @@ var (
 	pairTerms = []string{"t", "T", "t\x00", "u", "\xff"}
 	pairSorts = []uint64{0, 1, 2, 255, 256, 1 << 32, 1<<53 + 1, math.MaxInt64, 1 << 63, math.MaxUint64 - 1, math.MaxUint64}
 
-	genKey  = rapid.SampledFrom(pairKeys)
-	genTerm = rapid.SampledFrom(pairTerms)
-	genSort = rapid.SampledFrom(pairSorts)
+	// Two names for the tenants of the sequence of a number. Names of two sequences
+	// are never the same.
+	genTenants = rapid.SampledFrom([][]string{
+		{"%d", "%d "}, {"%d", "%d\x00"}, {"%da", "%dA"}, {"%d:a", "%d:"}, {"{%d}", "%d}"}, {"%d/caf\u00e9", "%d/cafe\u0301"},
+		{"%d/\xff", "%d/\xfe"}, {"%d%%", "%d_"}, {"%d'", "%d\""}, {"%d/t", "%d/tt"}, {"%d\\", "%d\\\\"},
+	})
+	genKey    = rapid.SampledFrom(pairKeys)
+	genPrefix = rapid.SampledFrom(append([]string{"", "", "", "\xc3", "x", "\xff\xff"}, pairKeys...))
+	genTerm   = rapid.SampledFrom(pairTerms)
+	genSort   = rapid.SampledFrom(pairSorts)
 	// How far from the true revision a check or put is; mostly not at all.
 	genOff = rapid.SampledFrom([]uint64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, math.MaxUint64, 1 << 53})
 	// nil is a tombstone, or no entry.
 	genData = rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 12), rapid.Just([]byte(nil)), rapid.Just([]byte{}))
 )
+
+// in is an action that first chooses a tenant.
+func (p *pair) in(action func(*rapid.T)) func(*rapid.T) {
+	return func(t *rapid.T) {
+		p.tenant = rapid.SampledFrom(p.tenants).Draw(t, "tenant")
+		action(t)
+	}
+}
 
 func (p *pair) agree(what string, same bool, reference, asked any) {
 	p.Helper()
@@ -150,13 +180,14 @@ func (p *pair) query(t *rapid.T) {
 }
 
 func (p *pair) page(q memory.Query) (more bool) {
-	at := p.cursors[q]
+	what := fmt.Sprintf("query %+q of tenant %q", fmt.Sprintf("%+v", q), p.tenant)
+	at := p.cursors[what]
 	x, nextX, err1 := p.drivers[0].Query(p.ctx, p.tenant, withCursor(q, at[0]))
 	y, nextY, err2 := p.drivers[1].Query(p.ctx, p.tenant, withCursor(q, at[1]))
-	if p.errs("query", err1, err2) {
-		p.agree(fmt.Sprintf("query %+v", q), slices.Equal(x, y), x, y)
-		p.agree(fmt.Sprintf("end of query %+v", q), (nextX == "") == (nextY == ""), nextX, nextY)
-		p.cursors[q] = [2]string{nextX, nextY}
+	if p.errs(what, err1, err2) {
+		p.agree(what, slices.Equal(x, y), x, y)
+		p.agree("end of "+what, (nextX == "") == (nextY == ""), nextX, nextY)
+		p.cursors[what] = [2]string{nextX, nextY}
 	}
 	return nextX != ""
 }
@@ -164,6 +195,100 @@ func (p *pair) page(q memory.Query) (more bool) {
 func withCursor(q memory.Query, after string) memory.Query {
 	q.After = after
 	return q
+}
+
+// names asks both drivers for one page of names; more than once, for the one after.
+func (p *pair) names(what string, after string, list func(d memory.Driver, after string) ([]string, string, error)) (more bool) {
+	at, ok := p.cursors[what]
+	if !ok || at[0] == "" {
+		at = [2]string{after, after}
+	}
+	x, nextX, err1 := list(p.drivers[0], at[0])
+	y, nextY, err2 := list(p.drivers[1], at[1])
+	if p.errs(what, err1, err2) {
+		p.agree(what, slices.Equal(x, y), x, y)
+		p.agree("end of "+what, (nextX == "") == (nextY == ""), nextX, nextY)
+		p.cursors[what] = [2]string{nextX, nextY}
+	}
+	return nextX != ""
+}
+
+func (p *pair) logs(t *rapid.T) {
+	prefix, after := genPrefix.Draw(t, "prefix"), genPrefix.Draw(t, "after")
+	p.sameLogs(prefix, after, rapid.IntRange(0, 5).Draw(t, "limit"))
+}
+
+func (p *pair) sameLogs(prefix, after string, limit int) (more bool) {
+	return p.names(fmt.Sprintf("logs of %q that begin with %q after %q by %d", p.tenant, prefix, after, limit), after, func(d memory.Driver, after string) ([]string, string, error) {
+		return d.Logs(p.ctx, p.tenant, prefix, after, limit)
+	})
+}
+
+func (p *pair) listTenants(t *rapid.T) {
+	after, limit := "", rapid.IntRange(0, 5).Draw(t, "limit")
+	if rapid.Bool().Draw(t, "later") {
+		after = rapid.SampledFrom(p.tenants).Draw(t, "after")
+	}
+	p.names(fmt.Sprintf("tenants after %q by %d", after, limit), after, func(d memory.Driver, after string) ([]string, string, error) { return d.Tenants(p.ctx, after, limit) })
+}
+
+func (p *pair) restore(t *rapid.T) {
+	var objects []memory.Restored
+	keys := rapid.SliceOfNDistinct(genKey, 0, 5, rapid.ID[string]).Draw(t, "keys")
+	for i, now := range p.revisions(keys) {
+		o := memory.Restored{Object: memory.Object{Key: keys[i]}}
+		// Mostly to where it is or near there, now and then away altogether.
+		switch rapid.IntRange(0, 5).Draw(t, "to") {
+		case 0:
+		case 1:
+			o.Revision = uint64(rapid.IntRange(1, 4).Draw(t, "revision"))
+		case 2:
+			o.Revision = now + 1<<33
+		default:
+			o.Revision = now + uint64(rapid.IntRange(0, 2).Draw(t, "ahead"))
+		}
+		if o.Revision > 0 || rapid.IntRange(0, 9).Draw(t, "spoil") == 9 {
+			o.Data = genData.Draw(t, "data")
+			for _, name := range rapid.SliceOfN(genTerm, 0, 3).Draw(t, "terms") {
+				o.Terms = append(o.Terms, memory.Term{Name: name, Sort: genSort.Draw(t, "sort")})
+			}
+		}
+		objects = append(objects, o)
+	}
+	p.errs("restore", p.drivers[0].Restore(p.ctx, p.tenant, objects), p.drivers[1].Restore(p.ctx, p.tenant, objects))
+}
+
+func (p *pair) rewrite(t *rapid.T) {
+	key := genKey.Draw(t, "key")
+	log, err := p.drivers[0].History(p.ctx, p.tenant, key, 0, memory.MaxQueryLimit)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var entries []memory.LogEntry
+	for _, e := range log {
+		if rapid.Bool().Draw(t, "this") {
+			entries = append(entries, memory.LogEntry{Revision: e.Revision, Data: genData.Draw(t, "data")})
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "spoil") == 9 {
+		entries = append(entries, memory.LogEntry{Revision: uint64(rapid.IntRange(0, 9).Draw(t, "revision")), Data: genData.Draw(t, "data")})
+	}
+	p.errs("rewrite", p.drivers[0].Rewrite(p.ctx, p.tenant, key, entries), p.drivers[1].Rewrite(p.ctx, p.tenant, key, entries))
+}
+
+// maintain does what changes nothing, rarely, since some stores take long over it.
+func (p *pair) maintain(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "really") < 9 {
+		return
+	}
+	for _, d := range p.drivers {
+		if err := d.Compact(p.ctx); err != nil {
+			p.Fatal(err)
+		}
+		if _, err := d.Inspect(p.ctx); err != nil {
+			p.Fatal(err)
+		}
+	}
 }
 
 func (p *pair) history(t *rapid.T) {
@@ -180,16 +305,19 @@ func (p *pair) sameHistory(key string, after uint64, limit int) {
 
 // everything compares all that is in the tenant.
 func (p *pair) everything() {
+	clear(p.cursors)
 	p.sameObjects(pairKeys)
 	for _, key := range pairKeys {
 		p.sameHistory(key, 0, memory.MaxQueryLimit)
 	}
 	for _, term := range pairTerms {
 		for _, limit := range []int{3, memory.MaxQueryLimit} {
-			q := memory.Query{Term: term, Limit: limit}
-			delete(p.cursors, q)
-			for p.page(q) {
+			for p.page(memory.Query{Term: term, Limit: limit}) {
 			}
+		}
+	}
+	for _, prefix := range []string{"", "a"} {
+		for p.sameLogs(prefix, "", 3) {
 		}
 	}
 }

@@ -24,4 +24,12 @@
 // wins; a tombstone keeps its terms until a put removes them; data and entries of
 // no bytes are not nil; a list that ends with its last carrier has no cursor; a
 // cursor that no query gave is an invalid query; a second Close gives ErrClosed.
+//
+// And of maintenance: Tenants never lists the tenant of no name, which no cursor
+// could name, and which no [memory.Store] uses; a page of names with a cursor is a
+// full one; a Rewrite or a Restore of nothing does nothing; a put that brings an
+// entry of a revision that the log already has, since Restore put the object back
+// behind its log, is stale and names its key; if Rewrite made room there, the new
+// entry takes its place in the order; a key whose last entry was removed has no
+// log, and a tenant that has neither an object nor an entry left is not listed.
 package storetest

@@ -20,6 +20,11 @@ func durableCases() []durableCase {
 		{"of 64 writers on four handles one wins", askRaceOfHandles},
 		{"closing one handle leaves the others at work", askCloseOne},
 		{"a cursor of one handle works on another", askCursorOfOther},
+		{"what was restored and rewritten outlives close", askMaintenanceOutlivesClose},
+		{"a second handle sees what the first restored and rewrote, at once", askMaintenanceOfOther},
+		{"writers on two handles with checks against each other never both win", askWriteSkewOfHandles},
+		{"writers on many handles leave no gap in a log", askLogOfHandles},
+		{"compact of one handle leaves another one at work", askCompactBesideHandle},
 	}
 }
 
@@ -110,4 +115,85 @@ func askCursorOfOther(a *asker, reopen func() memory.Driver) {
 	a.ok(a.d.Close())
 	got := a.on(reopen()).list(memory.Query{Term: "t", After: next, Limit: 10})
 	a.true(slices.Equal(got, []memory.Hit{{Key: "k2", Sort: 1}, {Key: "k3", Sort: 1}, {Key: "k4", Sort: 1}}), "after the cursor come %v", got)
+}
+
+func askMaintenanceOutlivesClose(a *asker, reopen func() memory.Driver) {
+	for i := range uint64(4) {
+		a.apply(
+			memory.Put{Key: "k", From: i, Data: data("%d", i), Entry: data("%d", i+1), Add: []memory.Term{{Name: "t", Sort: i}}},
+			memory.Put{Key: "lost", From: i, Data: data("%d", i), Entry: data("%d", i+1), Add: []memory.Term{{Name: "t", Sort: i}}},
+			memory.Put{Key: "stripped", From: i, Data: data("%d", i), Entry: data("%d", i+1)},
+		)
+	}
+	a.restore(restored("k", 9, data("restored"), memory.Term{Name: "u", Sort: 1}), restored("lost", 0, nil), restored("new", 3, nil, memory.Term{Name: "u", Sort: 2}))
+	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}, {Revision: 2, Data: data("rewritten")}, {Revision: 3, Data: []byte{}}}))
+	a.ok(a.d.Rewrite(a.ctx, a.tenant, "stripped", []memory.LogEntry{{Revision: 1}, {Revision: 2}, {Revision: 3}, {Revision: 4}}))
+	a.in("gone").apply(memory.Put{Key: "k", Data: data("x")})
+	a.in("gone").restore(restored("k", 0, nil))
+	still := func(b *asker) {
+		b.Helper()
+		b.at("k", 9, data("restored"))
+		b.at("lost", 0, nil)
+		b.at("new", 3, nil)
+		b.carriers("t")
+		b.carriers("u", memory.Hit{Key: "k", Sort: 1}, memory.Hit{Key: "new", Sort: 2})
+		b.log("k", memory.LogEntry{Revision: 2, Data: data("rewritten")}, memory.LogEntry{Revision: 3, Data: []byte{}}, memory.LogEntry{Revision: 4, Data: data("4")})
+		b.log("stripped")
+		b.listed("logs", b.logs("", 1), "k", "lost")
+		b.listed("tenants", b.tenants(1), b.tenant)
+	}
+	still(a)
+	a.ok(a.d.Close())
+	again := a.on(reopen())
+	still(again)
+	a.ok(again.d.Compact(a.ctx))
+	a.ok(again.d.Close())
+	again = a.on(reopen())
+	still(again)
+	again.apply(memory.Put{Key: "k", From: 9, Data: data("10"), Entry: data("10")}, memory.Put{Key: "lost", Data: data("again")}, memory.Put{Key: "stripped", From: 4, Entry: data("5")})
+	again.log("stripped", memory.LogEntry{Revision: 5, Data: data("5")})
+	a.conflict(again.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "lost", From: 1, Entry: data("forged")}}}), "lost")
+}
+
+func askMaintenanceOfOther(a *asker, reopen func() memory.Driver) {
+	other := a.on(reopen())
+	a.apply(memory.Put{Key: "k", Data: data("x"), Entry: data("0")})
+	for i := uint64(1); i <= 30; i++ {
+		from, to := a, other
+		if i%2 == 0 {
+			from, to = other, a
+		}
+		from.restore(restored("k", 10*i, data("%d", i), memory.Term{Name: "t", Sort: i}))
+		from.ok(from.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("%d", i)}}))
+		from.in(fmt.Sprintf("tenant %02d", i)).apply(memory.Put{Key: "k"})
+		to.at("k", 10*i, data("%d", i))
+		to.carriers("t", memory.Hit{Key: "k", Sort: i})
+		to.log("k", memory.LogEntry{Revision: 1, Data: data("%d", i)})
+		to.listed("logs", to.logs("", 1), "k")
+		a.true(len(to.tenants(7)) == int(i+1), "the other handle does not see every tenant")
+		a.conflict(to.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: "k", Revision: 10*i - 10}}}), "k")
+	}
+}
+
+func askWriteSkewOfHandles(a *asker, reopen func() memory.Driver) {
+	handles := []memory.Driver{a.d, reopen()}
+	writeSkew(a, func(i int) memory.Driver { return handles[i%2] })
+}
+
+func askLogOfHandles(a *asker, reopen func() memory.Driver) {
+	handles := []memory.Driver{a.d, reopen(), reopen()}
+	logOfMany(a, func(i int) memory.Driver { return handles[i%3] })
+}
+
+func askCompactBesideHandle(a *asker, reopen func() memory.Driver) {
+	other := a.on(reopen())
+	other.apply(memory.Put{Key: "k", Data: data("1"), Entry: data("1"), Add: []memory.Term{{Name: "t", Sort: 1}}})
+	for i := uint64(1); i < 5; i++ {
+		a.ok(a.d.Compact(a.ctx))
+		other.at("k", i, data("%d", i))
+		other.apply(memory.Put{Key: "k", From: i, Data: data("%d", i+1), Entry: data("%d", i+1)})
+		a.at("k", i+1, data("%d", i+1))
+		a.carriers("t", memory.Hit{Key: "k", Sort: 1})
+		a.true(len(a.history("k")) == int(i+1), "the log is not whole after Compact")
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -15,7 +17,8 @@ import (
 
 // Run asks the whole contract of a driver. It calls open for each test; open
 // must return a fresh and empty store, and Run closes it. Tests run in parallel.
-// Run logs how many tests and checks ran, and fails if none did.
+// Run logs how many tests and checks met which store, in one line, and fails if
+// none did.
 func Run(t *testing.T, open func(t *testing.T) memory.Driver) {
 	t.Helper()
 	count := counted(t)
@@ -24,7 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) memory.Driver) {
 			t.Parallel()
 			d := open(t)
 			closeLater(t, d)
-			count.tests.Add(1)
+			count.meet(t, d)
 			c.ask(&asker{T: t, ctx: t.Context(), d: d, tenant: "tenant", checks: &count.checks})
 		})
 	}
@@ -42,7 +45,7 @@ func RunDurable(t *testing.T, open func(t *testing.T) (d memory.Driver, reopen f
 			t.Parallel()
 			d, reopen := open(t)
 			closeLater(t, d)
-			count.tests.Add(1)
+			count.meet(t, d)
 			c.ask(&asker{T: t, ctx: t.Context(), d: d, tenant: "tenant", checks: &count.checks}, func() memory.Driver {
 				again := reopen()
 				closeLater(t, again)
@@ -52,14 +55,39 @@ func RunDurable(t *testing.T, open func(t *testing.T) (d memory.Driver, reopen f
 	}
 }
 
-type counter struct{ tests, checks atomic.Int64 }
+type counter struct {
+	tests, checks atomic.Int64
+	once          sync.Once
+	server        string // whom the tests met
+}
+
+// meet counts a test that is about to ask d.
+func (c *counter) meet(t *testing.T, d memory.Driver) {
+	c.tests.Add(1)
+	c.once.Do(func() {
+		found, err := d.Inspect(t.Context())
+		if err != nil || found.Server == "" {
+			t.Errorf("the store does not say what it is (%v)", err)
+		}
+		c.server = found.Server
+	})
+}
+
+// grouped writes a number with commas.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
 
 // counted makes a counter that is logged, and asked for zero, when all tests
 // below t are over.
 func counted(t *testing.T) *counter {
 	c := &counter{}
 	t.Cleanup(func() {
-		t.Logf("storetest: %d tests, %d checks", c.tests.Load(), c.checks.Load())
+		t.Logf("storetest: %s: %s tests, %s checks", c.server, grouped(c.tests.Load()), grouped(c.checks.Load()))
 		if c.tests.Load() == 0 || c.checks.Load() == 0 {
 			t.Error("storetest: nothing was asked")
 		}
@@ -123,8 +151,13 @@ func (a *asker) is(err, sentinel error) {
 	}
 }
 
-// driverWords are in the texts of the libraries below drivers, not in ours.
-var driverWords = []string{"SQL", "sqlite3", "constraint", "redis:", "ERR ", "SQLSTATE"}
+// driverWords are in the texts of the libraries and servers below drivers, and of
+// the network below those, not in ours.
+var driverWords = []string{
+	"SQL", "sqlite3", "constraint", "pgx", "pgconn", "pq:", "FATAL:", "duplicate key", "deadlock detected", "could not serialize",
+	"redis:", "go-redis", "ERR ", "EVALSHA", "NOSCRIPT", "WRONGTYPE", "READONLY ", "MOVED ", "LOADING ", "BUSY ", "OOM ", "user_script",
+	"connection refused", "broken pipe", "connection reset", "i/o timeout", "dial tcp", "use of closed",
+}
 
 func judge(err, sentinel error) string {
 	if !errors.Is(err, sentinel) {

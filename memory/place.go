@@ -1,0 +1,97 @@
+package memory
+
+import (
+	"fmt"
+	"strings"
+)
+
+// place is a kind of object, and what its keys begin with. A row is several
+// objects: heat, corroboration, evidence and due marks are their own, so that they
+// conflict with nothing and move no fitness version.
+type place string
+
+const (
+	headKey     place = "h/" // the fitness of a row; its log is the row's history
+	bodyKey     place = "b/" // what the row says, sealed
+	evidKey     place = "e/" // its evidence, sealed: a projection of the logs of head and note
+	noteKey     place = "n/" // has the log of evidence that moved no state
+	dueKey      place = "d/" // when it wants a check
+	heatKey     place = "t/" // how often it was read
+	identKey    place = "i/" // which row has an identity
+	claimKey    place = "c/" // what is known of a claim
+	echoKey     place = "o/" // how often a claim came back
+	lineKey     place = "l/" // taken by who verifies on a functional line
+	decisionKey place = "x/" // what the gate decided
+	erasureKey  place = "r/" // how far an erasure is, and its certificate
+	classKey    place = "k/" // exists once a class is being erased
+	checkptKey  place = "p/"
+	systemKey   place = "s/"
+)
+
+var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
+	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
+	classKey: "class", checkptKey: "checkpoint", systemKey: "system"}
+
+// of is the key of an object of a row.
+func (p place) of(id ID) string { return string(p) + string(packIDs([]ID{id})) }
+
+// at is the key of an object named by a token.
+func (p place) at(t Token) string { return string(p) + string(t[:]) }
+
+// named is the key of an object with a name of its own.
+func (p place) named(name string) string { return string(p) + name }
+
+func (p place) holds(key string) bool { return strings.HasPrefix(key, string(p)) }
+
+// placeOf is the place of a key, and what follows.
+func placeOf(key string) (place, string) {
+	const size = 2
+	if len(key) < size {
+		return "", key
+	}
+	return place(key[:size]), key[size:]
+}
+
+// rowOf is the row that an object belongs to, or "".
+func rowOf(key string) ID {
+	p, rest := placeOf(key)
+	switch p {
+	case headKey, bodyKey, evidKey, noteKey, dueKey, heatKey:
+		if len(rest) == packedID {
+			return unpackIDs([]byte(rest))[0]
+		}
+	}
+	return ""
+}
+
+// HeadKey is the key of the object that a driver keeps the fitness of a row in.
+// Like DecisionKey and EchoKey it is for tools that look at a driver from below.
+func HeadKey(id ID) string { return headKey.of(id) }
+
+// DecisionKey is the key of the object of a decision.
+func DecisionKey(id string) string { return decisionKey.named(id) }
+
+// EchoKey is the key of the corroboration record of a claim, as a head names it.
+func EchoKey(claim Token) string { return echoKey.at(claim) }
+
+// KeyText writes the key of an object or log for people: "head/mem_…". It is the
+// same for no two keys.
+func KeyText(key string) string {
+	p, rest := placeOf(key)
+	name := placeNames[p]
+	switch {
+	case name == "":
+		return fmt.Sprintf("%q", key)
+	case rowOf(key) != "":
+		return name + "/" + string(rowOf(key))
+	case strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789_") == "":
+		return name + "/" + rest
+	}
+	return fmt.Sprintf("%s/%x", name, rest)
+}
+
+var (
+	epochKey       = systemKey.named("epoch")
+	keysKey        = systemKey.named("keys")
+	checkpointHead = systemKey.named("checkpoint")
+)
