@@ -321,7 +321,7 @@ func (r *run) readAgain(ctx context.Context, leaves []memory.Leaf, hashes [][]by
 			continue
 		}
 		if hashes[i] = leafHash(&l); l.MAC != leaves[i].MAC {
-			return fmt.Errorf("%w: entry %d of a log", ErrUnsound, l.Revision)
+			return fmt.Errorf("%w: entry %d of %s", ErrUnsound, l.Revision, memory.KeyText(l.Key))
 		}
 		delete(place, l.Key)
 		if left--; left == 0 {

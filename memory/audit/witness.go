@@ -676,12 +676,12 @@ func (w *Witness) admit(a *waiting, pending map[string]*Acknowledged) error {
 			continue
 		case a.settles != nil:
 			if have == nil || have.Leaf != *a.settles {
-				return fmt.Errorf("%w: entry %d", ErrSuperseded, e.Revision)
+				return fmt.Errorf("%w: entry %d of %s", ErrSuperseded, e.Revision, memory.KeyText(e.Key))
 			}
 		case e.Revision < have.Revision:
 			continue
 		case e.Revision == have.Revision:
-			return fmt.Errorf("%w: entry %d", ErrSuperseded, e.Revision)
+			return fmt.Errorf("%w: entry %d of %s", ErrSuperseded, e.Revision, memory.KeyText(e.Key))
 		}
 		newer[a.scope+e.Key] = e
 	}
