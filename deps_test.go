@@ -28,7 +28,9 @@ var rooms = map[string]room{
 	"memory/audit":             {own: []string{"memory"}, foreign: []string{"github.com/transparency-dev/merkle", "golang.org/x/mod"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
-	"memory/storetest":         {own: []string{"memory"}, foreign: []string{"pgregory.net/rapid"}},
+	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
+	"memory/storeurl":          {own: []string{"memory", "memory/keyring", "memory/sqlitestore"}},
+	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},

@@ -119,10 +119,9 @@ func (l Lineage) ids() []memory.ID { return slices.Concat(l.direct, l.ancestors)
 
 func (l Lineage) len() int { return len(l.direct) + len(l.ancestors) }
 
-// MaxLineage is the most rows one decision is made on: a permit checks each of
-// them in the atom that consumes it, and an atom has a largest size. A larger
-// lineage is denied as [ClosureTooLarge].
-const MaxLineage = memory.MaxBatchOps - 2 // beside the rows: the epoch and the record
+// MaxLineage is the most rows one decision is made on. A permit checks each of
+// them in one atom.
+const MaxLineage = memory.MaxClosure
 
 // Request asks whether a call may fire. It carries ids, never states: those are
 // read when the question is asked. The zero Request is denied.

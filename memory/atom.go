@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -31,6 +32,7 @@ type logged struct {
 	state  []byte
 	data   []byte
 	change change
+	mac    [sha256.Size]byte // once it is complete
 }
 
 func (s *Store) begin(ctx context.Context, now time.Time) *atom {
@@ -102,12 +104,12 @@ func (t *atom) complete() error {
 		r.digest = digestOf(r.payload)
 		b, covered := r.encode()
 		mac := chain.sum(p.Key, revision, &l.prev.mac, b[:covered])
+		l.mac = mac
 		p.Entry = append(b, mac[:]...)
 		p.Add = append(p.Add, Term{termLog, uint64(sequence)})
 		next := link{sequence: sequence, mac: mac}
 		p.Data = append(next.append(make([]byte, 0, linkSize+len(l.data))), l.data...)
 	}
-	t.logged = nil
 	return nil
 }
 
@@ -129,7 +131,10 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	}
 	s := t.store
 	err := s.write(t.ctx, t.Batch)
-	if err == nil || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
+	if err == nil {
+		return t.witnessed(t.logged)
+	}
+	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err
 	}
 	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
@@ -138,7 +143,7 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {
 		var r record
 		if _, err := r.decode(log[0].Data); err == nil && hex.EncodeToString(r.nonce[:]) == nonce {
-			return nil
+			return t.witnessed(t.logged)
 		}
 	}
 	return err

@@ -30,7 +30,7 @@ type Checkpoint struct {
 }
 
 const (
-	termLog = "log"
+	termLog = "L"
 	// MaxLeaves is how many leaves one checkpoint can have.
 	MaxLeaves = 50_000
 )

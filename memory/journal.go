@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -61,6 +62,20 @@ func SequenceAt(t time.Time) Sequence {
 
 // Time is the moment of the sequence, to the microsecond.
 func (q Sequence) Time() time.Time { return fromMicros(int64(q >> sequenceBits)) }
+
+// MarshalText writes the sequence in decimal: as a JSON string, since it does not
+// fit the numbers of every reader of JSON.
+func (q Sequence) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(q), 10), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (q *Sequence) UnmarshalText(b []byte) error {
+	v, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil {
+		return invalid("sequence", "malformed", "not a number")
+	}
+	*q = Sequence(v)
+	return nil
+}
 
 // AuditEntry is one line of a history: who moved what, in which capacity, on whose
 // word and why. It is written in the same atom as the move (I-6) and is never

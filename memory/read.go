@@ -26,8 +26,12 @@ type Fitness struct {
 }
 
 // Fitness reads the current heads of ids in one round trip. States are never
-// cached.
+// cached. A store that lost an acknowledged demotion gives [ErrBehind].
 func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
+	incarnation, err := s.confirm(ctx)
+	if err != nil {
+		return Fitness{}, err
+	}
 	keys := make([]string, len(ids)+1)
 	for i, id := range ids {
 		keys[i] = headKey.of(id)
@@ -35,6 +39,9 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	keys[len(ids)] = epochKey
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
+		return Fitness{}, err
+	}
+	if err := s.same(incarnation); err != nil {
 		return Fitness{}, err
 	}
 	heads, err := decodeHeads(objs[:len(ids)], ids)
@@ -645,6 +652,10 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
 	}
+	incarnation, err := s.confirm(ctx)
+	if err != nil {
+		return err
+	}
 	class, err := s.classOfCited(ctx, r.Rows)
 	if err != nil {
 		return err
@@ -666,6 +677,9 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	var conflict *ConflictError
 	if errors.As(err, &conflict) && conflict.Key == decisionKey.named(r.ID) {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
+	}
+	if err == nil && r.Fired { // what was checked may have been checked against the wrong server
+		err = s.same(incarnation)
 	}
 	return err
 }

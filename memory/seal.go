@@ -91,5 +91,5 @@ func (s *Store) unseal(ctx context.Context, key string, revision uint64, b []byt
 func classMark(c Class) string { return classKey.named(c.String()) }
 
 func termClass(c Class) string {
-	return "class=" + string(binary.BigEndian.AppendUint64(nil, uint64(c)))
+	return "k" + string(binary.BigEndian.AppendUint64(nil, uint64(c)))
 }

@@ -21,6 +21,10 @@ type Options struct {
 	// bytes of UTF-8 without control characters. Tenant "" = "default".
 	Tenant    string
 	Namespace string
+	// Witness remembers demotions and erasures outside the store, before they are
+	// acknowledged; with it a store that lost one is noticed, and the gate stays
+	// closed. nil: a fail-over or a restored copy that loses one goes unnoticed.
+	Witness Witness
 	// Clock is the store's clock; nil = time.Now. Every time limit is judged by it.
 	Clock func() time.Time
 	// Authority says whether a principal may speak for a subject and predicate
@@ -47,6 +51,10 @@ type Store struct {
 	chains    sync.Map    // audit key id to *chain
 	known     atomic.Bool // the store was written with these keys
 
+	witness    Witness
+	confirming sync.Mutex
+	confirmed  atomic.Uint64 // the incarnation that has every acknowledged demotion, plus 1
+
 	mu       sync.Mutex
 	seq      uint16
 	last     int64
@@ -60,7 +68,7 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority}
+	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority, witness: o.Witness}
 	tenant := firstNonEmpty(o.Tenant, "default")
 	switch {
 	case d == nil:
@@ -127,34 +135,38 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-func termState(v State) string { return "state=" + v.String() }
-func termChild(id ID) string   { return "child=" + string(packIDs([]ID{id})) }
-func termCites(id ID) string   { return "cites=" + string(packIDs([]ID{id})) }
+func termState(v State) string { return "s" + string(byte(v)) }
+func termChild(id ID) string   { return "p" + string(packIDs([]ID{id})) }
+func termCites(id ID) string   { return "x" + string(packIDs([]ID{id})) }
 
-// blindTerm is a term made of words that say something of persons: a claim, a
-// line, who wrote it, a word of it.
-func (s *Store) blindTerm(kind, value string) string {
+// blindTerm is a term made of words that say something of persons: who wrote a
+// row, in which run, a word of it. Half a token is kept: two values that share it
+// would share a listing, and nothing is decided by one.
+func (s *Store) blindTerm(letter, kind, value string) string {
 	t := s.scope.blind(kind, value)
-	return kind + "=" + string(t[:])
+	return letter + string(t[:len(t)/2])
 }
 
-func (s *Store) termClaim(t Token) string      { return "claim=" + string(t[:]) }
-func (s *Store) termLine(c Content) string     { return s.blindTerm("line", c.line()) }
-func (s *Store) termWord(w string) string      { return s.blindTerm("w", w)[:2+wordToken] }
-func (s *Store) termRun(run string) string     { return s.blindTerm("run", run) }
-func (s *Store) termCalls(run string) string   { return s.blindTerm("calls", run) }
-func (s *Store) termModel(model string) string { return s.blindTerm("model", model) }
-func (s *Store) termBy(group string) string    { return s.blindTerm("by", group) }
+func (s *Store) termWord(w string) string      { return s.blindTerm("w", "word", w) }
+func (s *Store) termRun(run string) string     { return s.blindTerm("r", "run", run) }
+func (s *Store) termCalls(run string) string   { return s.blindTerm("q", "run", run) }
+func (s *Store) termModel(model string) string { return s.blindTerm("m", "model", model) }
+func (s *Store) termBy(group string) string    { return s.blindTerm("b", "by", group) }
 
-// wordToken is how much of a word's token is kept. Two words that share it would
-// share search results, and nothing else.
-const wordToken = 8
+// Rows of one claim or line settle what becomes of each other: here the whole
+// token is kept.
+func (s *Store) termClaim(t Token) string { return "c" + string(t[:]) }
+
+func (s *Store) termLine(c Content) string {
+	t := s.scope.blind("line", c.line())
+	return "l" + string(t[:])
+}
 
 const (
-	termRow      = "row"
-	termDue      = "due"
-	termParked   = "parked"
-	termDecision = "decision"
+	termRow      = "R"
+	termDue      = "D"
+	termParked   = "P"
+	termDecision = "X"
 )
 
 // newestFirst sorts the carriers of a term by descending time.

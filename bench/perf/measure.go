@@ -14,8 +14,8 @@ import (
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 

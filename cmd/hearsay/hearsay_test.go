@@ -430,7 +430,7 @@ func TestStore(t *testing.T) {
 		say  string
 	}{
 		{"no store is a usage error", nil, exitUsage, "HEARSAY_STORE"},
-		{"another scheme is a usage error", []string{"-store", "postgres://x"}, exitUsage, "sqlite:PATH"},
+		{"another scheme is a usage error", []string{"-store", "mysql://x"}, exitUsage, "sqlite:PATH"},
 		{"a bare path is a usage error", []string{"-store", "agent.db"}, exitUsage, "sqlite:PATH"},
 		{"no path is a usage error", []string{"-store", "sqlite:"}, exitUsage, "needs a path"},
 		{"a folder is a usage error", []string{"-store", "sqlite:" + dir}, exitUsage, "folder"},

@@ -27,13 +27,16 @@ const (
 	stAppend
 	stCarry
 	stDrop
+	stTerms
+	stKeep
+	stTenant
+	stNewTenant
 	stHistory
 	stQuery
 	stTenants
 	stLogs
 	stSet
 	stForget
-	stDropAll
 	stReplace
 	stStrike
 	statements
@@ -44,32 +47,30 @@ var texts = [statements]string{
 	stBeginWrite: `BEGIN IMMEDIATE`,
 	stCommit:     `COMMIT`,
 	stRollback:   `ROLLBACK`,
-	stCreate:     `INSERT INTO object (tenant, key, revision, data) VALUES (?, ?, 1, ?) ON CONFLICT DO NOTHING`,
+	stCreate:     `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`,
 	stMove:       `UPDATE object SET revision = ?, data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stAppend:     `INSERT INTO log (tenant, key, revision, data) VALUES (?, ?, ?, ?)`,
-	stCarry: `INSERT INTO term (tenant, name, sort, key) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET sort = excluded.sort WHERE sort <> excluded.sort`,
-	stDrop:    `DELETE FROM term WHERE tenant = ? AND key = ? AND name = ?`,
-	stHistory: `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
+	stCarry:      `INSERT INTO term (tenant, name, sort, key) VALUES (?, ?, ?, ?)`,
+	stDrop:       `DELETE FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`,
+	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
+	stKeep:       `UPDATE object SET terms = ? WHERE tenant = ? AND key = ?`,
+	stTenant:     `SELECT id FROM tenant WHERE name = ?`,
+	stNewTenant:  `INSERT INTO tenant (name) VALUES (?) ON CONFLICT DO NOTHING`,
+	stHistory:    `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
 	stQuery: `SELECT sort, key FROM term WHERE tenant = ? AND name = ? AND (sort, key) > (?, ?) AND sort <= ?
 		ORDER BY sort, key LIMIT ?`,
-	// These two step from one name to the next in the index, over whatever lies
-	// between them: a tenant may have a million rows, and a key as many entries.
-	stTenants: `WITH RECURSIVE found (tenant) AS (
-			SELECT (SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM object WHERE tenant > ? UNION ALL SELECT min(tenant) FROM log WHERE tenant > ?))
-			UNION ALL
-			SELECT (SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM object WHERE tenant > found.tenant UNION ALL SELECT min(tenant) FROM log WHERE tenant > found.tenant))
-			FROM found WHERE tenant IS NOT NULL)
-		SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT ?`,
+	// This steps from one key to the next in the index, over whatever lies between
+	// them: a key may have a million entries.
+	stTenants: `SELECT name FROM tenant WHERE name > ? AND (EXISTS (SELECT 1 FROM object WHERE object.tenant = tenant.id)
+			OR EXISTS (SELECT 1 FROM log WHERE log.tenant = tenant.id)) ORDER BY name LIMIT ?`,
 	stLogs: `WITH RECURSIVE found (key) AS (
 			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > ? AND key >= ?)
 			UNION ALL
 			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > found.key) FROM found WHERE substr(key, 1, ?) = ?)
 		SELECT key FROM found WHERE substr(key, 1, ?) = ? LIMIT ?`,
-	stSet: `INSERT INTO object (tenant, key, revision, data) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data`,
+	stSet: `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data, terms = excluded.terms`,
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
-	stDropAll: `DELETE FROM term WHERE tenant = ? AND key = ?`,
 	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
 }
@@ -254,7 +255,7 @@ func (c *conn) rows(ctx context.Context, s statement, width int, yield func(row 
 
 // lookup fills in the revision, and if wanted the data, of objects whose keys
 // are set. More than one statement needs a transaction around it.
-func (c *conn) lookup(ctx context.Context, tenant string, objects []memory.Object, data bool) error {
+func (c *conn) lookup(ctx context.Context, tenant int64, objects []memory.Object, data bool) error {
 	width, lists := 2, &c.lookups[0]
 	if data {
 		width, lists = 3, &c.lookups[1]
@@ -278,7 +279,7 @@ func (c *conn) lookup(ctx context.Context, tenant string, objects []memory.Objec
 		for range size - len(part) {
 			c.arg(nil)
 		}
-		c.blob(tenant)
+		c.arg(tenant)
 		err = c.rows(ctx, s, width, func(row []driver.Value) error {
 			o := &part[row[0].(int64)]
 			o.Revision = uint64(row[1].(int64))

@@ -68,7 +68,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	if len(b.Checks)+len(b.Puts) == 0 {
 		return nil
 	}
-	return d.write(ctx, func(c *conn) error {
+	return d.writeIn(ctx, tenant, len(b.Puts) > 0, func(c *conn, tenant int64) error {
 		if err := c.check(ctx, tenant, b.Checks); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	})
 }
 
-func (c *conn) check(ctx context.Context, tenant string, checks []memory.Check) error {
+func (c *conn) check(ctx context.Context, tenant int64, checks []memory.Check) error {
 	if len(checks) == 0 {
 		return nil
 	}
@@ -105,21 +105,22 @@ func (c *conn) check(ctx context.Context, tenant string, checks []memory.Check) 
 
 // put writes one put. The write is its own check: it changes no row when the
 // object is at another revision.
-func (c *conn) put(tenant string, p *memory.Put) error {
+func (c *conn) put(tenant int64, p *memory.Put) error {
 	var (
 		changed int64
 		err     error
 	)
 	c.bind()
 	if p.From == 0 {
-		c.blob(tenant)
+		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(p.Data)
+		c.arg(encodeTerms(distinct(p.Add)))
 		changed, err = c.exec(stCreate)
 	} else {
 		c.arg(int64(p.From + 1))
 		c.arg(p.Data)
-		c.blob(tenant)
+		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(int64(p.From))
 		changed, err = c.exec(stMove)
@@ -132,7 +133,7 @@ func (c *conn) put(tenant string, p *memory.Put) error {
 	}
 	if p.Entry != nil {
 		c.bind()
-		c.blob(tenant)
+		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(int64(p.From + 1))
 		c.arg(p.Entry)
@@ -143,29 +144,11 @@ func (c *conn) put(tenant string, p *memory.Put) error {
 			return err
 		}
 	}
-	for _, name := range p.Remove {
-		c.bind()
-		c.blob(tenant)
-		c.blob(p.Key)
-		c.blob(name)
-		if _, err := c.exec(stDrop); err != nil {
-			return err
-		}
-	}
-	return c.carry(tenant, p.Key, p.Add)
-}
-
-// carry makes key a carrier of terms.
-func (c *conn) carry(tenant, key string, terms []memory.Term) error {
-	for i := range terms {
-		c.bind()
-		c.blob(tenant)
-		c.blob(terms[i].Name)
-		c.sort(terms[i].Sort)
-		c.blob(key)
-		if _, err := c.exec(stCarry); err != nil {
-			return err
-		}
+	switch {
+	case p.From == 0:
+		return c.carry(tenant, p.Key, distinct(p.Add))
+	case len(p.Add)+len(p.Remove) > 0:
+		return c.recarry(tenant, p.Key, p.Add, p.Remove)
 	}
 	return nil
 }
@@ -198,7 +181,7 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 	for i, k := range keys {
 		objects[i].Key = k
 	}
-	err := d.read(ctx, len(keys) > maxLookup, func(c *conn) error { return c.lookup(ctx, tenant, objects, true) })
+	err := d.readIn(ctx, tenant, len(keys) > maxLookup, func(c *conn, tenant int64) error { return c.lookup(ctx, tenant, objects, true) })
 	return objects, err
 }
 
@@ -234,14 +217,14 @@ func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]me
 		to = math.MaxUint64
 	}
 	var hits []memory.Hit
-	err := d.read(ctx, false, func(c *conn) error {
+	err := d.readIn(ctx, tenant, false, func(c *conn, tenant int64) error {
 		hits = make([]memory.Hit, 0, min(q.Limit, 256))
 		s, err := c.statement(stQuery)
 		if err != nil {
 			return err
 		}
 		c.bind()
-		c.blob(tenant)
+		c.arg(tenant)
 		c.blob(q.Term)
 		c.sort(from)
 		c.blob(key)
@@ -296,14 +279,14 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 		return nil, nil
 	}
 	var entries []memory.LogEntry
-	err := d.read(ctx, false, func(c *conn) error {
+	err := d.readIn(ctx, tenant, false, func(c *conn, tenant int64) error {
 		entries = nil
 		s, err := c.statement(stHistory)
 		if err != nil {
 			return err
 		}
 		c.bind()
-		c.blob(tenant)
+		c.arg(tenant)
 		c.blob(key)
 		c.arg(int64(after))
 		c.arg(int64(limit))
@@ -316,7 +299,8 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 }
 
 // Check reads the whole file and verifies it: its structure, that each log entry
-// and each term belongs to an object, and that no log is ahead of its object. It
+// belongs to an object, that no log is ahead of its object, and that the index of
+// terms is what the objects carry. It
 // takes as long as reading the file does. A damaged file gives an error that
 // wraps [memory.ErrStore]. What Restore put back behind its log, or removed from
 // beside it, is found here too.
@@ -344,6 +328,8 @@ func (d *Driver) verify(ctx context.Context) error {
 			{`SELECT count(*) FROM term LEFT JOIN object USING (tenant, key) WHERE object.revision IS NULL OR length(term.sort) <> 8`,
 				"terms belong to no object"},
 			{`SELECT count(*) FROM object WHERE revision < 1`, "objects have no revision"},
+			{`SELECT (SELECT count(*) FROM object LEFT JOIN tenant ON tenant.id = object.tenant WHERE tenant.id IS NULL)
+				+ (SELECT count(*) FROM log LEFT JOIN tenant ON tenant.id = log.tenant WHERE tenant.id IS NULL)`, "objects or entries belong to no tenant"},
 		} {
 			n, err := c.number(ctx, ask.count)
 			if err != nil {
@@ -353,7 +339,7 @@ func (d *Driver) verify(ctx context.Context) error {
 				return fmt.Errorf("%w: the file is damaged: %d %s", memory.ErrStore, n, ask.words)
 			}
 		}
-		return nil
+		return c.verifyTerms(ctx)
 	})
 }
 

@@ -17,8 +17,7 @@ func (d *Driver) Incarnation() uint64 { return 0 }
 
 // Tenants lists the tenants that have an object or a log entry.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
-	tenants, next, err = d.names(ctx, limit, stTenants, func(c *conn) {
-		c.blob(after)
+	tenants, next, err = d.names(ctx, "", limit, stTenants, func(c *conn, _ int64) {
 		c.blob(after)
 	})
 	return tenants, next, edge("tenants", err)
@@ -26,11 +25,11 @@ func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants 
 
 // Logs lists the keys of a tenant that begin with prefix and have a log entry.
 func (d *Driver) Logs(ctx context.Context, tenant, prefix, after string, limit int) (keys []string, next string, err error) {
-	keys, next, err = d.names(ctx, limit, stLogs, func(c *conn) {
-		c.blob(tenant)
+	keys, next, err = d.names(ctx, tenant, limit, stLogs, func(c *conn, id int64) {
+		c.arg(id)
 		c.blob(after)
 		c.blob(prefix)
-		c.blob(tenant)
+		c.arg(id)
 		for range 2 {
 			c.arg(int64(len(prefix)))
 			c.blob(prefix)
@@ -40,21 +39,21 @@ func (d *Driver) Logs(ctx context.Context, tenant, prefix, after string, limit i
 }
 
 // names runs a statement that lists names in order, and takes one page of them.
-func (d *Driver) names(ctx context.Context, limit, id int, bind func(c *conn)) (names []string, next string, err error) {
+func (d *Driver) names(ctx context.Context, tenant string, limit, id int, bind func(c *conn, tenant int64)) (names []string, next string, err error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, "", err
 	}
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, "", err
 	}
-	err = d.read(ctx, false, func(c *conn) error {
+	err = d.readIn(ctx, tenant, false, func(c *conn, tenant int64) error {
 		names = nil
 		s, err := c.statement(id)
 		if err != nil {
 			return err
 		}
 		c.bind()
-		bind(c)
+		bind(c, tenant)
 		c.arg(int64(limit + 1)) // one more shows whether there is more
 		return c.rows(ctx, s, 1, func(row []driver.Value) error {
 			names = append(names, string(row[0].([]byte)))
@@ -90,7 +89,7 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 	if len(objects) == 0 {
 		return nil
 	}
-	return d.write(ctx, func(c *conn) error {
+	return d.writeIn(ctx, tenant, true, func(c *conn, tenant int64) error {
 		for i := range objects {
 			if i%64 == 63 && ctx.Err() != nil {
 				return ctx.Err()
@@ -103,23 +102,31 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 	})
 }
 
-func (c *conn) restore(tenant string, o *memory.Restored) error {
-	c.bind()
-	c.blob(tenant)
-	c.blob(o.Key)
-	if _, err := c.exec(stDropAll); err != nil {
+func (c *conn) restore(tenant int64, o *memory.Restored) error {
+	terms, err := c.carried(tenant, o.Key)
+	if err != nil {
 		return err
 	}
+	for _, t := range terms {
+		if err := c.term(stDrop, tenant, o.Key, t); err != nil {
+			return err
+		}
+	}
+	c.bind()
+	c.arg(tenant)
+	c.blob(o.Key)
 	if o.Revision == 0 {
 		_, err := c.exec(stForget)
 		return err
 	}
+	terms = distinct(o.Terms)
 	c.arg(int64(o.Revision))
 	c.arg(o.Data)
+	c.arg(encodeTerms(terms))
 	if _, err := c.exec(stSet); err != nil {
 		return err
 	}
-	return c.carry(tenant, o.Key, o.Terms)
+	return c.carry(tenant, o.Key, terms)
 }
 
 // Rewrite replaces or removes log entries of one key, in one transaction.
@@ -137,7 +144,7 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 	if len(entries) == 0 {
 		return nil
 	}
-	return d.write(ctx, func(c *conn) error {
+	return d.writeIn(ctx, tenant, false, func(c *conn, tenant int64) error {
 		for i, e := range entries {
 			if i%64 == 63 && ctx.Err() != nil {
 				return ctx.Err()
@@ -157,14 +164,14 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 	})
 }
 
-func (c *conn) rewrite(tenant, key string, e memory.LogEntry) (changed int64, err error) {
+func (c *conn) rewrite(tenant int64, key string, e memory.LogEntry) (changed int64, err error) {
 	c.bind()
 	id := stStrike
 	if e.Data != nil {
 		c.arg(e.Data)
 		id = stReplace
 	}
-	c.blob(tenant)
+	c.arg(tenant)
 	c.blob(key)
 	c.arg(int64(e.Revision))
 	return c.exec(id)

@@ -44,17 +44,17 @@ type Options struct {
 const (
 	// applicationID marks the file as ours ("Hrsy").
 	applicationID = 0x48727379
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // schema is every table and index of a store, by name. The file must hold
 // exactly these, to the letter: a trigger or a view that somebody put there
 // would be a rule that nobody reads.
 var schema = map[string]string{
-	"object":  `CREATE TABLE object (tenant BLOB NOT NULL, key BLOB NOT NULL, revision INTEGER NOT NULL, data BLOB, PRIMARY KEY (tenant, key)) WITHOUT ROWID, STRICT`,
-	"log":     `CREATE TABLE log (tenant BLOB NOT NULL, key BLOB NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tenant, key, revision)) WITHOUT ROWID, STRICT`,
-	"term":    `CREATE TABLE term (tenant BLOB NOT NULL, name BLOB NOT NULL, sort BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tenant, name, sort, key)) WITHOUT ROWID, STRICT`,
-	"carrier": `CREATE UNIQUE INDEX carrier ON term (tenant, key, name)`,
+	"tenant": `CREATE TABLE tenant (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE) STRICT`,
+	"object": `CREATE TABLE object (tenant INTEGER NOT NULL, key BLOB NOT NULL, revision INTEGER NOT NULL, data BLOB, terms BLOB, PRIMARY KEY (tenant, key)) WITHOUT ROWID, STRICT`,
+	"log":    `CREATE TABLE log (tenant INTEGER NOT NULL, key BLOB NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tenant, key, revision)) WITHOUT ROWID, STRICT`,
+	"term":   `CREATE TABLE term (tenant INTEGER NOT NULL, name BLOB NOT NULL, sort BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tenant, name, sort, key)) WITHOUT ROWID, STRICT`,
 }
 
 // Driver is a [memory.Driver] over one SQLite file. It is safe for concurrent
@@ -62,6 +62,7 @@ var schema = map[string]string{
 type Driver struct {
 	path            string
 	writer, readers *pool
+	tenants         sync.Map // name to number, of tenants that are in the file
 	closed          atomic.Bool
 	done            chan struct{}
 }
@@ -241,7 +242,7 @@ func initialise(ctx context.Context, dsn string) error {
 		statements := []string{
 			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 			fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
-			schema["object"], schema["log"], schema["term"], schema["carrier"],
+			schema["tenant"], schema["object"], schema["log"], schema["term"],
 		}
 		for _, s := range statements {
 			if err := c.once(ctx, s, 0, nil); err != nil {

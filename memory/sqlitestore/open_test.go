@@ -157,7 +157,7 @@ func write(t *testing.T, path string, content []byte) {
 func TestAStoreOfAnotherSchemaIsRefusedUntouched(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
-		"a later version":         "PRAGMA user_version = 2",
+		"a later version":         "PRAGMA user_version = 3",
 		"no version":              "PRAGMA user_version = 0",
 		"a trigger":               "CREATE TRIGGER sly AFTER INSERT ON log BEGIN DELETE FROM log; END",
 		"a view":                  "CREATE VIEW sly AS SELECT 1",
@@ -183,11 +183,11 @@ func TestAStoreOfAnotherSchemaIsRefusedUntouched(t *testing.T) {
 		path := fresh(t)
 		open(t, path, nil).Close()
 		db := other(t, path)
-		run(t, db, "PRAGMA user_version = 2") // the open handle keeps it from the file
+		run(t, db, "PRAGMA user_version = 3") // the open handle keeps it from the file
 		_, err := sqlitestore.Open(t.Context(), path, nil)
 		clean(t, err, memory.ErrSchema)
 		var version int
-		if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 2 {
+		if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 3 {
 			t.Fatalf("version is %d now (%v)", version, err)
 		}
 	})

@@ -52,7 +52,7 @@ func cases() []testCase {
 		{"pages of any size make the same list", askPageSizes},
 		{"paging while others insert lists what stays exactly once", askPagingWhileInserting},
 		{"a cursor outlives the carrier it stopped at", askCursorOfRemoved},
-		{"a batch of 10,000 operations passes and of 10,001 does not", askOperationCap},
+		{"a batch of as many operations as the cap passes, and one more does not", askOperationCap},
 		{"a batch of 16 MiB passes and of one byte more does not", askByteCap},
 		{"an empty batch is nothing", askEmptyBatch},
 		{"empty and repeated keys are refused", askInvalidBatches},
@@ -949,22 +949,23 @@ func askOperationCap(a *asker) {
 	a.untouched("k1", "t")
 	a.ok(a.d.Apply(a.ctx, a.tenant, b))
 	a.true(len(a.list(memory.Query{Term: "t", Limit: 1000})) == memory.MaxBatchOps/2, "not all carriers are there")
-	a.at("k9999", 1, data("9999"))
+	last := memory.MaxBatchOps - 1
+	a.at(fmt.Sprintf("k%d", last), 1, data("%d", last))
 
 	checks := memory.Batch{}
 	for i := range memory.MaxBatchOps {
 		checks.Checks = append(checks.Checks, memory.Check{Key: fmt.Sprintf("k%d", i), Revision: uint64(i % 2)})
 	}
 	a.ok(a.d.Apply(a.ctx, a.tenant, checks))
-	checks.Checks[memory.MaxBatchOps-1].Revision = 2
-	a.conflict(a.d.Apply(a.ctx, a.tenant, checks), "k9999")
+	checks.Checks[last].Revision = 2
+	a.conflict(a.d.Apply(a.ctx, a.tenant, checks), fmt.Sprintf("k%d", last))
 
 	puts := memory.Batch{}
 	for i := range memory.MaxBatchOps {
 		puts.Puts = append(puts.Puts, memory.Put{Key: fmt.Sprintf("p%d", i), Data: data("x")})
 	}
 	a.ok(a.d.Apply(a.ctx, a.tenant, puts))
-	a.at("p9999", 1, data("x"))
+	a.at(fmt.Sprintf("p%d", last), 1, data("x"))
 }
 
 func askByteCap(a *asker) {

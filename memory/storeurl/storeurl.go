@@ -51,7 +51,7 @@ var (
 	// ErrURL: the URL names no store.
 	ErrURL = errors.New("storeurl: not a store")
 	// ErrMissing: there is no store, and none was to be made.
-	ErrMissing = errors.New("storeurl: no such store")
+	ErrMissing = errors.New("storeurl: no store")
 	// ErrNoKeyring: a server's store needs a keyring by name.
 	ErrNoKeyring = errors.New("storeurl: no keyring")
 )
@@ -62,13 +62,13 @@ func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	keys, err := openKeys(url, o)
-	if err != nil {
-		return nil, err
-	}
 	d, err := Driver(ctx, url, o)
 	if err != nil {
 		return nil, err
+	}
+	keys, err := openKeys(url, o)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	s, err := memory.New(d, keys, &o.Options)
 	if err != nil {

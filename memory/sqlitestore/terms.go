@@ -1,0 +1,233 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// An object keeps the terms it carries beside its data, so that the one index of
+// terms can be changed from there: a second one, by key, would cost as much again
+// for every term of every row.
+
+// encodeTerms writes terms as an object keeps them; no terms are NULL.
+func encodeTerms(terms []memory.Term) []byte {
+	var b []byte
+	for _, t := range terms {
+		b = binary.AppendUvarint(b, uint64(len(t.Name)))
+		b = append(b, t.Name...)
+		b = binary.BigEndian.AppendUint64(b, t.Sort)
+	}
+	return b
+}
+
+func decodeTerms(b []byte) ([]memory.Term, error) {
+	var terms []memory.Term
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)) || len(b) < size+int(n)+8 {
+			return nil, fmt.Errorf("%w: the file is damaged: terms of an object", memory.ErrStore)
+		}
+		name, rest := b[size:size+int(n)], b[size+int(n):]
+		terms = append(terms, memory.Term{Name: string(name), Sort: binary.BigEndian.Uint64(rest)})
+		b = rest[8:]
+	}
+	return terms, nil
+}
+
+// distinct keeps the last of terms of one name.
+func distinct(terms []memory.Term) []memory.Term {
+	if len(terms) < 2 {
+		return terms
+	}
+	at := make(map[string]int, len(terms))
+	out := terms[:0:0]
+	for _, t := range terms {
+		if i, ok := at[t.Name]; ok {
+			out[i] = t
+			continue
+		}
+		at[t.Name] = len(out)
+		out = append(out, t)
+	}
+	return out
+}
+
+// carry makes key a carrier of terms that it does not carry.
+func (c *conn) carry(tenant int64, key string, terms []memory.Term) error {
+	for i := range terms {
+		if err := c.term(stCarry, tenant, key, terms[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) term(id int, tenant int64, key string, t memory.Term) error {
+	c.bind()
+	c.arg(tenant)
+	c.blob(t.Name)
+	c.sort(t.Sort)
+	c.blob(key)
+	_, err := c.exec(id)
+	return err
+}
+
+// carried are the terms of an object.
+func (c *conn) carried(tenant int64, key string) (terms []memory.Term, err error) {
+	s, err := c.statement(stTerms)
+	if err != nil {
+		return nil, err
+	}
+	c.bind()
+	c.arg(tenant)
+	c.blob(key)
+	err = c.rows(context.Background(), s, 1, func(row []driver.Value) error {
+		terms, err = decodeTerms(content(row[0]))
+		return err
+	})
+	return terms, err
+}
+
+// recarry changes the terms of an object that is there.
+func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []string) error {
+	terms, err := c.carried(tenant, key)
+	if err != nil {
+		return err
+	}
+	kept := terms[:0]
+	for _, t := range terms {
+		if slices.Contains(remove, t.Name) {
+			if err := c.term(stDrop, tenant, key, t); err != nil {
+				return err
+			}
+			continue
+		}
+		kept = append(kept, t)
+	}
+	for _, t := range distinct(add) {
+		i := slices.IndexFunc(kept, func(k memory.Term) bool { return k.Name == t.Name })
+		if i >= 0 {
+			if kept[i].Sort == t.Sort {
+				continue
+			}
+			if err := c.term(stDrop, tenant, key, kept[i]); err != nil {
+				return err
+			}
+			kept[i] = t
+		} else {
+			kept = append(kept, t)
+		}
+		if err := c.term(stCarry, tenant, key, t); err != nil {
+			return err
+		}
+	}
+	c.bind()
+	c.arg(encodeTerms(kept))
+	c.arg(tenant)
+	c.blob(key)
+	_, err = c.exec(stKeep)
+	return err
+}
+
+// verifyTerms asks that the index of terms is what the objects carry.
+func (c *conn) verifyTerms(ctx context.Context) error {
+	carried := int64(0)
+	damaged := fmt.Errorf("%w: the file is damaged: the index of terms is not what the objects carry", memory.ErrStore)
+	s, err := c.raw.Prepare(`SELECT count(*) FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	err = c.once(ctx, `SELECT tenant, key, terms FROM object WHERE terms IS NOT NULL`, 3, func(row []driver.Value) error {
+		tenant, key := row[0].(int64), content(row[1])
+		terms, err := decodeTerms(content(row[2]))
+		if err != nil {
+			return err
+		}
+		for _, t := range terms {
+			args := []driver.NamedValue{{Ordinal: 1, Value: tenant}, {Ordinal: 2, Value: []byte(t.Name)},
+				{Ordinal: 3, Value: binary.BigEndian.AppendUint64(nil, t.Sort)}, {Ordinal: 4, Value: key}}
+			rows, err := s.(statement).QueryContext(ctx, args)
+			if err != nil {
+				return err
+			}
+			found := []driver.Value{nil}
+			err = rows.Next(found)
+			if closeErr := rows.Close(); err == nil {
+				err = closeErr
+			}
+			if err != nil {
+				return err
+			}
+			if found[0] != int64(1) {
+				return damaged
+			}
+			carried++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n, err := c.number(ctx, `SELECT count(*) FROM term`)
+	if err == nil && n != carried {
+		err = damaged
+	}
+	return err
+}
+
+// number is the number of a tenant in this file; 0 if it has none.
+func (d *Driver) number(c *conn, tenant string) (int64, error) {
+	if id, ok := d.tenants.Load(tenant); ok {
+		return id.(int64), nil
+	}
+	s, err := c.statement(stTenant)
+	if err != nil {
+		return 0, err
+	}
+	var id int64
+	c.bind()
+	c.blob(tenant)
+	err = c.rows(context.Background(), s, 1, func(row []driver.Value) error {
+		id = row[0].(int64)
+		return nil
+	})
+	return id, err
+}
+
+// readIn is read for one tenant. The number of one that nobody wrote to is 0.
+func (d *Driver) readIn(ctx context.Context, tenant string, transaction bool, work func(c *conn, tenant int64) error) error {
+	return d.read(ctx, transaction, func(c *conn) error {
+		id, err := d.number(c, tenant)
+		if err != nil {
+			return err
+		}
+		if id > 0 {
+			d.tenants.Store(tenant, id) // a tenant keeps its number
+		}
+		return work(c, id)
+	})
+}
+
+// writeIn is write for one tenant, which gets a number if it has none and needs it.
+func (d *Driver) writeIn(ctx context.Context, tenant string, needed bool, work func(c *conn, tenant int64) error) error {
+	return d.write(ctx, func(c *conn) error {
+		id, err := d.number(c, tenant)
+		if err == nil && id == 0 && needed {
+			c.bind()
+			c.blob(tenant)
+			if _, err = c.exec(stNewTenant); err == nil {
+				id, err = d.number(c, tenant)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return work(c, id)
+	})
+}

@@ -1,0 +1,235 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Witness remembers, outside the store, what must not be lost: that trust was taken
+// away, and that something was erased. To lose a promotion is safe, to lose a
+// demotion is not (reliability of a replicated store: the last fail-over wins).
+// memory/audit has one in a file. It must be safe for concurrent use.
+type Witness interface {
+	// Acknowledge must make the last entries of logs durable before it returns nil.
+	Acknowledge(ctx context.Context, kind EntryKind, leaves []Leaf) error
+	// Acknowledged must yield the newest acknowledged entry of each log.
+	Acknowledged(ctx context.Context, yield func(kind EntryKind, entry Leaf) error) error
+	// Behind must list the acknowledged entries that a store does not have.
+	Behind(ctx context.Context, s *Store) ([]Leaf, error)
+	// Settle must record that again makes good for what was lost.
+	Settle(ctx context.Context, kind EntryKind, lost, again Leaf) error
+}
+
+var (
+	// ErrBehind: the store lacks a demotion or an erasure that was acknowledged: a
+	// fail-over went to a replica that lagged, or an older copy was restored. Nothing
+	// is decided on it until [Store.Recover] has made good for what is missing.
+	ErrBehind = errors.New("memory: the store lost what was acknowledged")
+	// ErrUnwitnessed: the change is in the store, and the witness did not confirm
+	// it: whoever asked for it must not rely on it.
+	ErrUnwitnessed = errors.New("memory: not confirmed by the witness")
+)
+
+// confirm makes sure that what the driver talks to has every acknowledged demotion,
+// whenever it may be another server or another copy than before; permits that were
+// open then are void.
+func (s *Store) confirm(ctx context.Context) (incarnation uint64, err error) {
+	incarnation = s.driver.Incarnation()
+	if s.confirmed.Load() == incarnation+1 {
+		return incarnation, nil
+	}
+	s.confirming.Lock()
+	defer s.confirming.Unlock()
+	for {
+		incarnation = s.driver.Incarnation()
+		if s.confirmed.Load() == incarnation+1 {
+			return incarnation, nil
+		}
+		if s.witness != nil {
+			lost, err := s.witness.Behind(ctx, s)
+			if err != nil {
+				return 0, fmt.Errorf("the witness: %w", err)
+			}
+			if len(lost) > 0 {
+				return 0, fmt.Errorf("%w: %d entries, the first of %s; hearsay store recover makes good for them", ErrBehind, len(lost), KeyText(lost[0].Key))
+			}
+		}
+		if s.confirmed.Load() > 0 { // not the first look: something happened to the server
+			if err := s.BumpEpoch(ctx, "store", "the server was restarted or failed over"); err != nil {
+				return 0, err
+			}
+		}
+		if s.driver.Incarnation() == incarnation {
+			s.confirmed.Store(incarnation + 1)
+		}
+	}
+}
+
+// same reports an error if the driver has changed servers since a confirmation:
+// what was read or written may be of the wrong one.
+func (s *Store) same(incarnation uint64) error {
+	if s.driver.Incarnation() != incarnation {
+		return fmt.Errorf("%w: the server was restarted or failed over meanwhile", ErrStore)
+	}
+	return nil
+}
+
+// witnessed tells the witness of entries that took trust away or erased.
+func (t *atom) witnessed(done []logged) error {
+	w := t.store.witness
+	if w == nil {
+		return nil
+	}
+	var leaves []Leaf
+	kind := EntryTransition
+	for i := range done {
+		l := &done[i]
+		if !l.entry.harms() {
+			continue
+		}
+		if l.entry.Kind == EntryErase {
+			kind = EntryErase
+		}
+		leaves = append(leaves, Leaf{Key: t.Puts[l.put].Key, Revision: t.Puts[l.put].From + 1, MAC: l.mac})
+	}
+	if len(leaves) == 0 {
+		return nil
+	}
+	if err := w.Acknowledge(t.ctx, kind, leaves); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnwitnessed, err)
+	}
+	return nil
+}
+
+// Recovered is what [Store.Recover] made good for.
+type Recovered struct {
+	Demoted int `json:"demoted"` // rows whose demotion was lost
+	Erased  int `json:"erased"`  // rows and decisions whose erasure was lost
+	Noted   int `json:"noted"`   // other logs
+}
+
+// Recover makes good for acknowledged demotions and erasures that the store lost:
+// rows whose demotion is missing lose their verified state, whatever it was that
+// they were demoted to, and are hidden until a user looks at them; what had been
+// erased is erased again. Open permits are voided. Interrupted, it is run again.
+// Without a witness there is nothing to recover from.
+func (s *Store) Recover(ctx context.Context, actor string) (Recovered, error) {
+	var r Recovered
+	if s.witness == nil {
+		return r, invalid("witness", "required", "there is none to recover from")
+	}
+	if _, err := s.admit(ctx); err != nil {
+		return r, err
+	}
+	lost, err := s.witness.Behind(ctx, s)
+	if err != nil {
+		return r, fmt.Errorf("the witness: %w", err)
+	}
+	kinds := map[string]EntryKind{}
+	if err := s.witness.Acknowledged(ctx, func(kind EntryKind, l Leaf) error { kinds[l.Key] = kind; return nil }); err != nil {
+		return r, fmt.Errorf("the witness: %w", err)
+	}
+	for _, l := range lost {
+		again, err := retry(ctx, func() (Leaf, error) { return s.recover(ctx, actor, l, kinds[l.Key], &r) })
+		if err != nil {
+			return r, err
+		}
+		if err := s.witness.Settle(ctx, kinds[l.Key], l, again); err != nil {
+			return r, fmt.Errorf("the witness: %w", err)
+		}
+	}
+	return r, s.BumpEpoch(ctx, actor, "the store was recovered")
+}
+
+// recover makes good for one lost entry, and returns the one that does.
+func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind EntryKind, r *Recovered) (Leaf, error) {
+	nobody, err := s.keys.Class(ctx, nil, nil)
+	if err != nil {
+		return Leaf{}, err
+	}
+	now := s.Now()
+	tx := s.begin(ctx, now)
+	e := AuditEntry{Kind: EntryTransition, Row: rowOf(lost.Key), At: now, Actor: actor, Authority: AuthoritySystem, Source: "witness",
+		Reason: "an acknowledged demotion was lost", Nonce: newNonce(), Axis: AxisTruth}
+	objs, err := s.get(ctx, lost.Key)
+	if err != nil {
+		return Leaf{}, err
+	}
+	id := rowOf(lost.Key)
+	switch {
+	case headKey.holds(lost.Key) && objs[0].Data == nil:
+		// The row itself is gone with its demotion. Nothing can be decided on it.
+		return Leaf{}, fmt.Errorf("%w: row %s is gone altogether; restore a newer copy", ErrBehind, id)
+	case headKey.holds(lost.Key) && kind == EntryErase:
+		x := erasing{s: s, subject: "recovery", open: true}
+		o, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
+		if err != nil {
+			return Leaf{}, err
+		}
+		heads, err := decodeHeads(o[:1], []ID{id})
+		if err != nil {
+			return Leaf{}, err
+		}
+		if err := x.eraseRow(ctx, tx, heads[0], o, map[ID]bool{}); err != nil {
+			return Leaf{}, err
+		}
+		r.Erased++
+	case headKey.holds(lost.Key):
+		heads, err := decodeHeads(objs, []ID{id})
+		if err != nil {
+			return Leaf{}, err
+		}
+		evid, err := s.get(ctx, evidKey.of(id), dueKey.of(id))
+		if err != nil {
+			return Leaf{}, err
+		}
+		old, next := heads[0], heads[0]
+		have, err := s.evidenceOf(ctx, evid[0])
+		if err != nil {
+			return Leaf{}, err
+		}
+		if next.Truth == TruthSupported {
+			next.set(TruthContradicted, now)
+		}
+		next.Retrieval = min(next.Retrieval, RetrievalHidden)
+		if old.Retrieval == RetrievalBlocked {
+			next.Retrieval = RetrievalBlocked
+		}
+		e.From, e.To = old.Truth.String(), next.Truth.String()
+		var c change
+		if _, any := voidSupports(have.list); any {
+			c = tx.evidence(&old, have, voidsSupports, nil)
+		}
+		tx.due(&old, evid[1], due{Reason: "demoted: " + e.Reason}, now)
+		tx.head(old, next, e, c)
+		r.Demoted++
+	default: // the record of an erasure, a decision that was erased
+		var prev link
+		rest := []byte(nil)
+		if objs[0].Data != nil {
+			if rest, err = prev.decode(objs[0].Data); err != nil {
+				return Leaf{}, faulty(err, KeyText(lost.Key))
+			}
+		}
+		e.Kind, e.Axis = EntryErase, 0
+		if decisionKey.holds(lost.Key) {
+			rest = nil
+		}
+		tx.log(Put{Key: lost.Key, From: objs[0].Revision}, prev, rest, rest, nobody, e, change{})
+		r.Noted++
+	}
+	done := tx.logged
+	if err := tx.complete(); err != nil {
+		return Leaf{}, err
+	}
+	if err := s.write(ctx, tx.Batch); err != nil {
+		return Leaf{}, err
+	}
+	for i := range done {
+		if p := tx.Puts[done[i].put]; p.Key == lost.Key {
+			return Leaf{Key: p.Key, Revision: p.From + 1, MAC: done[i].mac}, nil
+		}
+	}
+	return Leaf{}, fmt.Errorf("%w: nothing makes good for %s", ErrStore, KeyText(lost.Key))
+}
