@@ -520,6 +520,7 @@ func TestEverythingHoldsWhileOthersWrite(t *testing.T) {
 					return
 				}
 				written.Add(2)
+				time.Sleep(2 * time.Millisecond) // a verification is faster than those who write, or it has no end
 			}
 		})
 	}
