@@ -31,6 +31,7 @@ var rooms = map[string]room{
 	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
 	"memory/storeurl":          {own: []string{"memory", "memory/keyring", "memory/sqlitestore"}},
 	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
+	"memory/transfer":          {own: []string{"memory"}},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},

@@ -384,6 +384,7 @@ func backers(evidence []Evidence, rank Rank) []string {
 // the objects that move with it.
 type bystander struct {
 	Head
+	body body
 	evid evidenceObject
 	mark Object
 }
@@ -489,14 +490,13 @@ func (s *Store) verified(ctx context.Context, term string, want func(*Head, *bod
 		}
 		for i := range heads {
 			r := bystander{Head: heads[i], mark: objs[per*i+2]}
-			b, err := s.body(ctx, objs[per*i])
-			if err != nil {
+			if r.body, err = s.body(ctx, objs[per*i]); err != nil {
 				return nil, err
 			}
 			if r.evid, err = s.evidenceOf(ctx, objs[per*i+1]); err != nil {
 				return nil, err
 			}
-			if want(&r.Head, &b) {
+			if want(&r.Head, &r.body) {
 				out = append(out, r)
 			}
 		}

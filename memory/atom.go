@@ -20,6 +20,7 @@ type atom struct {
 	now     time.Time
 	logged  []logged
 	classes []Class
+	own     map[string]bool // if not nil, the keys it puts: a check of one is of what it puts itself
 	err     error
 }
 
@@ -40,10 +41,17 @@ func (s *Store) begin(ctx context.Context, now time.Time) *atom {
 }
 
 func (t *atom) check(key string, revision uint64) {
-	t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
+	if !t.own[key] {
+		t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
+	}
 }
 
-func (t *atom) put(p Put) { t.Puts = append(t.Puts, p) }
+func (t *atom) put(p Put) {
+	t.Puts = append(t.Puts, p)
+	if t.own != nil {
+		t.own[p.Key] = true
+	}
+}
 
 // seal encrypts what will be the data of key at its next revision. The atom then
 // fails if the class is being erased.

@@ -88,7 +88,7 @@ type erasing struct {
 
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 	var err error
-	if x.classes, err = x.s.keys.Subject(ctx, x.subject); err != nil {
+	if x.classes, err = x.s.keys.Subject(ctx, x.s.scope.subject(x.subject)); err != nil {
 		return Certificate{}, err
 	}
 	rows, err := x.find(ctx)
@@ -148,7 +148,7 @@ func (x *erasing) begin(ctx context.Context) error {
 	if x.object.Key = key; x.open {
 		return nil
 	}
-	if x.classes, err = x.s.keys.Retire(ctx, x.subject); err != nil {
+	if x.classes, err = x.s.keys.Retire(ctx, x.s.scope.subject(x.subject)); err != nil {
 		return err
 	}
 	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.classes), time.Time{}

@@ -23,14 +23,19 @@ const (
 	lineKey     place = "l/" // taken by who verifies on a functional line
 	decisionKey place = "x/" // what the gate decided
 	erasureKey  place = "r/" // how far an erasure is, and its certificate
-	classKey    place = "k/" // exists once a class is being erased
-	checkptKey  place = "p/"
-	systemKey   place = "s/"
+	// Which row a name of another store stands for. It stays when the row is erased, so
+	// that an old dump does not bring the row back; if it is lost, the claim still
+	// collapses onto the row.
+	importKey  place = "m/"
+	cursorKey  place = "u/" // how far an import is
+	classKey   place = "k/" // exists once a class is being erased
+	checkptKey place = "p/"
+	systemKey  place = "s/"
 )
 
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
-	classKey: "class", checkptKey: "checkpoint", systemKey: "system"}
+	importKey: "import", cursorKey: "importing", classKey: "class", checkptKey: "checkpoint", systemKey: "system"}
 
 // of is the key of an object of a row.
 func (p place) of(id ID) string { return string(p) + string(packIDs([]ID{id})) }

@@ -51,6 +51,16 @@ func (s *scope) group(g string) Token { return s.folded(fold(g)) }
 
 func (s *scope) folded(g string) Token { return s.blind("group", g) }
 
+// subject names a data subject to the keys: one of this scope, and of no other.
+// Erasing somebody here destroys nothing that another tenant has of a namesake.
+func (s *scope) subject(canonical string) string {
+	e := encoder{}
+	e.str(s.tenant)
+	e.str(s.namespace)
+	e.str(canonical)
+	return string(e.b)
+}
+
 // associated binds a sealed value to its place.
 func (s *scope) associated(key string, revision uint64) []byte {
 	e := encoder{b: make([]byte, 0, 64)}

@@ -284,7 +284,7 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 			return Receipt{}, fmt.Errorf("%w: row %s, which this one is made from", ErrErased, h.ID)
 		}
 	}
-	return s.create(ctx, d, known, objs, heads[:len(parents)], now)
+	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], now)
 }
 
 func (s *Store) ident(d Draft) Token {
@@ -300,7 +300,11 @@ func (s *Store) classOf(ctx context.Context, d Draft, parents []Head) (Class, er
 			classes = append(classes, parents[i].Class)
 		}
 	}
-	c, err := s.keys.Class(ctx, classes, d.subjects())
+	subjects := d.subjects()
+	for i := range subjects {
+		subjects[i] = s.scope.subject(subjects[i])
+	}
+	c, err := s.keys.Class(ctx, classes, subjects)
 	if err != nil {
 		return 0, fmt.Errorf("the data key of the row: %w", err)
 	}
@@ -327,15 +331,36 @@ func (d *Draft) subjects() []string {
 }
 
 // create writes a row that no identity holds yet.
-func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
-	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
-	closure, err := s.closureOf(ctx, parents)
+func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
+	tx := s.begin(ctx, now)
+	w, err := tx.row(d, claim, known, objs, parents, nil)
 	if err != nil {
 		return Receipt{}, err
 	}
+	if err := tx.commit(headKey.of(w.ID), 1, w.nonce); err != nil {
+		return Receipt{}, err
+	}
+	return w.Receipt, nil
+}
+
+// written is a row that an atom puts.
+type written struct {
+	Receipt
+	head  Head
+	nonce string // of its entry
+}
+
+// row puts a row that no identity holds yet. objs are its identity and its claim;
+// from is set if it comes from another store. What it refuses has put nothing.
+func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, from *Imported) (written, error) {
+	s, ctx, now := t.store, t.ctx, t.now
+	closure, err := s.closureOf(ctx, parents)
+	if err != nil {
+		return written{}, err
+	}
 	class, err := s.classOf(ctx, d, parents)
 	if err != nil {
-		return Receipt{}, err
+		return written{}, err
 	}
 	state, reason := d.State, ""
 	if state == StateVerified {
@@ -346,7 +371,7 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 			state, reason = StateUnverified, "a user rejected this claim"
 		default:
 			if reason, err = s.ownWord(ctx, d, claim, closure); err != nil {
-				return Receipt{}, err
+				return written{}, err
 			}
 			if reason != "" {
 				state = StateUnverified
@@ -357,17 +382,16 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	id := ID(s.newID(idPrefix, now))
 	h := newHead(id, d, state, parents, closure, now)
 	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
-	tx := s.begin(ctx, now)
 	for _, p := range parents { // what is being erased has no new children
-		tx.check(headKey.of(p.ID), p.Revision)
+		t.check(headKey.of(p.ID), p.Revision)
 	}
 	if state == StateVerified {
 		h.Rank = RankTool
 		if d.Origin == OriginUserAsserted {
 			h.Rank = RankUser
 		}
-		if err := s.settle(ctx, tx, &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), now); err != nil {
-			return Receipt{}, err
+		if err := s.settle(ctx, t, &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), now); err != nil {
+			return written{}, err
 		}
 		if h.Truth != TruthSupported {
 			state, reason = StateUnverified, "a source of higher rank says otherwise"
@@ -381,35 +405,38 @@ func (s *Store) create(ctx context.Context, d Draft, known claimRecord, objs []O
 	entry := AuditEntry{Kind: EntryWrite, Row: id, Revision: 1, At: now, Actor: d.Asserter.Principal, Authority: AuthoritySystem,
 		Source: d.Asserter.Group(), Reason: firstNonEmpty(reason, "written as "+d.Origin.String()), Axis: AxisTruth,
 		To: state.String(), Nonce: nonce}
+	if from != nil {
+		from.lower(&h)
+		entry.Kind, entry.Actor, entry.Source, entry.Reason = EntryImport, from.actor, from.source, from.note()
+	}
 	about := newBody(d)
-	tx.put(Put{Key: bodyKey.of(id), Data: tx.seal(class, bodyKey.of(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
+	t.put(Put{Key: bodyKey.of(id), Data: t.seal(class, bodyKey.of(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
 		evidence := mergeEvidence(nil, d.Evidence)
 		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
 			evidence, _ = voidSupports(evidence)
 		}
-		tx.head(Head{ID: id}, h, entry, tx.evidence(&h, evidenceObject{}, voidsNothing, evidence))
+		t.head(Head{ID: id}, h, entry, t.evidence(&h, evidenceObject{}, voidsNothing, evidence))
 	} else {
-		tx.head(Head{ID: id}, h, entry, change{})
+		t.head(Head{ID: id}, h, entry, change{})
 	}
 	if h.Truth == TruthSupported {
-		tx.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
+		t.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
 	} else {
-		tx.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
+		t.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
-	tx.put(Put{Key: identKey.at(ident), From: objs[0].Revision, Data: []byte(id)})
+	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
 	if objs[1].Data == nil {
-		tx.claim(claimKey.at(claim), objs[1].Revision, claimRecord{First: id}, class)
+		t.claim(objs[1].Key, objs[1].Revision, claimRecord{First: id}, class)
 	} else if known.Rejection != nil && h.Truth == TruthSupported {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
-		tx.claim(claimKey.at(claim), objs[1].Revision, known, class)
+		t.claim(objs[1].Key, objs[1].Revision, known, class)
 	} else {
-		tx.check(claimKey.at(claim), objs[1].Revision)
+		t.check(objs[1].Key, objs[1].Revision)
 	}
-	if err := tx.commit(headKey.of(id), 1, nonce); err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}, nil
+	r := Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}
+	h.Revision = 1
+	return written{Receipt: r, head: h, nonce: nonce}, t.err
 }
 
 // commitment is the token of an exact content.
@@ -597,29 +624,45 @@ func (s *Store) collapse(ctx context.Context, d Draft, id ID, record Object, now
 
 // echo counts one re-entry of the claim of a row.
 func (s *Store) echo(ctx context.Context, by Asserter, run string, row Head, record Object, wording string, now time.Time) (Receipt, error) {
-	e, prev, err := echoesOf(record)
+	tx := s.begin(ctx, now)
+	nonce, err := tx.echo(by, run, row, record, wording, 1)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if e.Count == 0 {
-		e.First = now
-	}
-	e.Count++
-	if wording != "" {
-		e.Reworded++
-	}
-	e.Last = now
-	nonce := newNonce()
-	entry := AuditEntry{Kind: EntryEcho, Row: row.ID, Revision: record.Revision + 1, At: now, Actor: by.Principal, Authority: AuthoritySystem,
-		Source: by.Group(), Reason: "the claim came back", Wording: wording, Run: run, Nonce: nonce}
-	tx := s.begin(ctx, now)
-	data := e.encode()
-	tx.log(Put{Key: record.Key, From: record.Revision}, prev, data, data, row.Class, entry, change{})
 	if err := tx.commit(record.Key, record.Revision+1, nonce); err != nil {
 		return Receipt{}, err
 	}
+	return collapsed(row), nil
+}
+
+func collapsed(row Head) Receipt {
 	return Receipt{ID: row.ID, State: row.State(), Revision: row.Revision, Disposition: Collapsed,
-		Reason: "the claim is already stored; reading it back adds nothing"}, nil
+		Reason: "the claim is already stored; reading it back adds nothing"}
+}
+
+// echo counts n re-entries of the claim of a row, and returns the nonce of the entry.
+func (t *atom) echo(by Asserter, run string, row Head, record Object, wording string, n int) (nonce string, err error) {
+	e, prev, err := echoesOf(record)
+	if err != nil {
+		return "", err
+	}
+	if e.Count == 0 {
+		e.First = t.now
+	}
+	e.Count += n
+	if wording != "" {
+		e.Reworded++
+	}
+	e.Last = t.now
+	nonce = newNonce()
+	entry := AuditEntry{Kind: EntryEcho, Row: row.ID, Revision: record.Revision + 1, At: t.now, Actor: by.Principal, Authority: AuthoritySystem,
+		Source: by.Group(), Reason: "the claim came back", Wording: wording, Run: run, Nonce: nonce}
+	if n > 1 {
+		entry.Reason = fmt.Sprintf("the claim came back %d times", n)
+	}
+	data := e.encode()
+	t.log(Put{Key: record.Key, From: record.Revision}, prev, data, data, row.Class, entry, change{})
+	return nonce, nil
 }
 
 func (e *Echoes) encode() []byte {

@@ -11,6 +11,7 @@
 //	4  the answer is no: refused, no authority, not trusted
 //	5  the store cannot be reached
 //	6  the row changed meanwhile; look again
+//	7  lines of a dump were rejected, or it is not whole
 package main
 
 import (
@@ -48,7 +49,7 @@ type app struct {
 
 // commands are the commands of the program, in the order of the help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.auditCommand(), a.keygenCommand(), a.versionCommand()}
+	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.doctorCommand(), a.keygenCommand(), a.keyringCommand(), a.versionCommand()}
 }
 
 func (a *app) root() *cobra.Command {
@@ -65,10 +66,11 @@ person with a key confirm or reject them.
   ⌛ verifier was down      written while nobody could check it
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,
-5 the store cannot be reached, 6 the row changed meanwhile.
+5 the store cannot be reached, 6 the row changed meanwhile, 7 lines of a dump were
+rejected.
 
 Long flags may be written with one dash or two. A flag wins over the environment
-(HEARSAY_STORE, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,
+(HEARSAY_STORE, HEARSAY_KEYRING, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,
 		Example: "  hearsay row list -store sqlite:agent.db --state unverified\n" +
 			"  hearsay row tree -store sqlite:agent.db k3f9a2b1",
 		SilenceUsage:  true,

@@ -22,7 +22,7 @@ func (a *app) rowCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	store := addStoreFlags(cmd)
-	cmd.AddCommand(a.listCommand(store), a.showCommand(store), a.treeCommand(store))
+	cmd.AddCommand(a.listCommand(store), a.showCommand(store), a.treeCommand(store), a.rollbackCommand(store))
 	cmd.AddCommand(a.statementCommands(store)...)
 	return cmd
 }
@@ -35,8 +35,8 @@ type rowsJSON struct {
 }
 
 type listFlags struct {
-	state, subject, predicate, model string
-	limit                            int
+	state, subject, predicate, model, at string
+	limit                                int
 }
 
 func (a *app) listCommand(store *storeFlags) *cobra.Command {
@@ -60,6 +60,7 @@ everywhere, names are stable and are only ever added to.`,
 	cmd.Flags().StringVar(&f.predicate, "predicate", "", "only rows with this predicate")
 	cmd.Flags().StringVar(&f.model, "model", "", "only rows that this model said")
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "at most so many rows; 0 = all")
+	cmd.Flags().StringVar(&f.at, "at", "", atUsage)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		filter, want, err := f.filter()
 		if err != nil {
@@ -71,8 +72,16 @@ everywhere, names are stable and are only ever added to.`,
 			return err
 		}
 		defer s.Close()
+		rows := s.Rows(ctx, filter)
+		if f.at != "" {
+			at, err := parseMoment(f.at)
+			if err != nil {
+				return err
+			}
+			rows = s.RowsAt(ctx, filter, at)
+		}
 		found := rowsJSON{Schema: "hearsay.rows/1", Rows: []memory.Row{}}
-		for r, err := range s.Rows(ctx, filter) {
+		for r, err := range rows {
 			if err != nil {
 				return err
 			}
@@ -185,7 +194,66 @@ type dueJSON struct {
 	Tries  int       `json:"tries"`
 }
 
+const atUsage = "as it was at this time, as 2026-04-17T09:00:00Z, or at this sequence of an audit entry"
+
+// parseMoment reads a time or a sequence.
+func parseMoment(text string) (memory.Sequence, error) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return memory.SequenceAt(at), nil
+	}
+	var q memory.Sequence
+	if err := q.UnmarshalText([]byte(text)); err != nil {
+		return 0, usage("--at %q: want a time as 2026-04-17T09:00:00Z, or a sequence", text)
+	}
+	return q, nil
+}
+
+func (a *app) rollbackCommand(store *storeFlags) *cobra.Command {
+	var (
+		revision uint64
+		reason   string
+	)
+	cmd := &cobra.Command{
+		Use:   "rollback ID",
+		Short: "Retract a row; what it displaced comes back to be checked",
+		Long: `rollback retracts a row: it is kept, and no longer used. If its verification had
+demoted another row of the same subject and predicate, that one comes back, unverified
+and due for a check at once: a rollback proves nothing.
+
+It is an operator's act and needs no key; a person's word about a row is confirm,
+reject or contradict.`,
+		Example: "  hearsay row rollback k3f9a2b1 --store sqlite:agent.db --revision 2 --reason 'a bad import'",
+		Args:    args("ID"),
+	}
+	cmd.Flags().Uint64Var(&revision, "revision", 0, "the version that you looked at (hearsay row show prints it)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	cmd.RunE = func(cmd *cobra.Command, got []string) error {
+		if reason == "" || revision == 0 {
+			return usage("row rollback: --revision N and --reason TEXT are needed")
+		}
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		r, err := resolve(cmd.Context(), s, got[0])
+		if err != nil {
+			return err
+		}
+		done, err := s.Rollback(cmd.Context(), memory.Rollback{Row: r.ID, Revision: revision, Authority: memory.AuthorityPolicy, Actor: operator(), Reason: reason})
+		if err != nil {
+			return err
+		}
+		if done.Restored == "" {
+			return a.write(fmt.Sprintf("retracted %s; it had displaced no row\n", r.ID))
+		}
+		return a.write(fmt.Sprintf("retracted %s; %s is back, unverified\n", r.ID, done.Restored))
+	}
+	return cmd
+}
+
 func (a *app) showCommand(store *storeFlags) *cobra.Command {
+	var at string
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is known of one row",
@@ -200,6 +268,7 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		Args:    args("ID"),
 	}
 	o := outputFlag(cmd)
+	cmd.Flags().StringVar(&at, "at", "", atUsage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		s, err := a.open(ctx, store, nil)
@@ -214,6 +283,16 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		shown, err := look(ctx, s, r)
 		if err != nil {
 			return err
+		}
+		if at != "" {
+			q, err := parseMoment(at)
+			if err != nil {
+				return err
+			}
+			if r, err = s.RowAt(ctx, r.ID, q); err != nil {
+				return err
+			}
+			shown = rowJSON{Schema: "hearsay.row/1", Row: r, Tag: recall.Line(s.Now(), r), Supports: supportsOf(&r), Decisions: []decisionJSON{}}
 		}
 		if *o == asJSON {
 			return a.emit(shown)

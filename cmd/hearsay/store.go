@@ -28,22 +28,30 @@ func addStoreFlags(cmd *cobra.Command) *storeFlags {
 // open opens the store that the flags name. It makes none: a mistyped path is an
 // error, not an empty memory. o gives what is not in the flags; nil is usable.
 func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memory.Store, error) {
+	url, options, err := a.storeOptions(f)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil {
+		options.Authority = o.Authority
+	}
+	return storeurl.Open(ctx, url, options)
+}
+
+// storeOptions are what flags and environment say of the store.
+func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err error) {
 	or := func(flag, variable string) string {
 		if flag == "" {
 			return a.getenv(variable)
 		}
 		return flag
 	}
-	url := or(f.url, "HEARSAY_STORE")
+	url = or(f.url, "HEARSAY_STORE")
 	if url == "" {
-		return nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
+		return "", nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
 	}
-	options := storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"),
-		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}
-	if o != nil {
-		options.Authority = o.Authority
-	}
-	return storeurl.Open(ctx, url, &options)
+	return url, &storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"),
+		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}, nil
 }
 
 // minShortID is the fewest characters that may stand for an id.

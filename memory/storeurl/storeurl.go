@@ -66,7 +66,7 @@ func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := openKeys(url, o)
+	keys, err := Keys(url, o)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -77,8 +77,11 @@ func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	return s, nil
 }
 
-// openKeys opens the keyring that belongs to a URL.
-func openKeys(url string, o *Options) (memory.Keys, error) {
+// Keys opens the keyring that belongs to a URL.
+func Keys(url string, o *Options) (memory.Keys, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	if o.Keys != nil {
 		return o.Keys, nil
 	}

@@ -1,0 +1,102 @@
+// Command store measures what a store costs beside the bare driver or server
+// below it, each figure with its floor from the same run.
+//
+//	go run ./bench/store -store sqlite            a table
+//	go run ./bench/store -store sqlite -o json    an array of figures
+//	go run ./bench/store -store sqlite -check     exit status 4 if a target is missed
+//	go run ./bench/store -store sqlite -full      stores of up to a million rows; minutes, and gigabytes in -dir
+//
+// A redis or postgres store is a private server that the program starts, with what
+// is acknowledged on disk; -url names another one.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hearsay-go/hearsay/bench/report"
+)
+
+func main() {
+	var (
+		name  = flag.String("store", "sqlite", "which store: sqlite, redis or postgres")
+		out   = flag.String("o", "table", "output: table or json")
+		check = flag.Bool("check", false, "exit with status 4 if a target is missed")
+		short = flag.Bool("short", false, "fewer rounds, stores of up to 10,000 rows")
+		full  = flag.Bool("full", false, "stores of up to a million rows")
+		dir   = flag.String("dir", "", "where files go; a temporary folder if empty")
+		seed  = flag.Uint64("seed", 7, "seed of what is tampered with")
+	)
+	flag.Parse()
+	if *out != "table" && *out != "json" {
+		fmt.Fprintf(os.Stderr, "store: -o %q: want table or json\n", *out)
+		os.Exit(2)
+	}
+	open, ok := backends[*name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "store: -store %q: want sqlite, redis or postgres\n", *name)
+		os.Exit(2)
+	}
+	b := bench{open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, progress: os.Stderr}
+	switch {
+	case *short:
+		b.rounds, b.sizes, b.derived = 200, []int{1_000, 10_000}, 2_000
+	case *full:
+		b.sizes = append(b.sizes, 1_000_000)
+	}
+	figures, err := b.run(context.Background(), *dir)
+	if err == nil {
+		err = report.Write(os.Stdout, figures, *out == "json")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "store:", err)
+		os.Exit(1)
+	}
+	if *check && report.Missed(figures) {
+		os.Exit(4)
+	}
+}
+
+type bench struct {
+	open     opener
+	rounds   int
+	sizes    []int
+	derived  int
+	seed     uint64
+	progress io.Writer
+}
+
+func (b *bench) run(ctx context.Context, dir string) (figures []report.Figure, err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "hearsay-store-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+	}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, string) ([]report.Figure, error)
+	}{
+		{"reads and writes by size", b.bySize},
+		{"writes without fsync", b.fast},
+		{"bytes of a row", b.bytes},
+		{"audit", b.audit},
+		{"erasure", b.erasure},
+	} {
+		fmt.Fprintf(b.progress, "%s …\n", step.name)
+		at := filepath.Join(dir, fmt.Sprint("step-", len(figures)))
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return nil, err
+		}
+		got, err := step.run(ctx, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.name, err)
+		}
+		figures = append(figures, got...)
+	}
+	return figures, nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func (a *app) storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "store",
+		Short:   "Rebuild, compact and recover a store",
+		Example: "  hearsay store rebuild --store sqlite:agent.db",
+		RunE:    subcommandWanted,
+		Args:    cobra.ArbitraryArgs,
+	}
+	store := addStoreFlags(cmd)
+	cmd.AddCommand(a.rebuildCommand(store), a.compactCommand(store))
+	return cmd
+}
+
+// operator is whom an audit entry of a command names.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return "operator:" + u.Username
+	}
+	return "operator"
+}
+
+// maintained is the output of the commands that work on a whole store.
+type maintained struct {
+	Schema string `json:"schema"`
+	Tenant string `json:"tenant"`
+	Result any    `json:"result"`
+}
+
+func (a *app) rebuildCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rebuild",
+		Short: "Make everything that is derived again from the logs",
+		Long: `rebuild reads the log of every row, verifies it against its chain, and makes again
+what is derived from it: the current state of each row, its evidence, its identity,
+due marks and every index. Heads come back byte for byte. A log that does not hold
+stops it, and says which entry.
+
+Nothing else may write to the store meanwhile; stop agents and workers first. Open
+permits are void afterwards. Interrupted, it is simply run again.
+
+With -o json: {"schema": "hearsay.rebuild/1", "tenant": …, "result": {"rows": …}}.`,
+		Example: "  hearsay store rebuild --store sqlite:agent.db",
+		Args:    args(),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		done, err := s.Rebuild(cmd.Context(), operator(), a.progress("rows"))
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(maintained{"hearsay.rebuild/1", s.Tenant(), done})
+		}
+		return a.write(fmt.Sprintf("rebuilt %s\n", done))
+	}
+	return cmd
+}
+
+func (a *app) compactCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Pack long histories, and give back what was deleted",
+		Long: `compact packs the old entries of long histories. Every answer about the past stays
+what it was, and the audit still holds. Then the store gives back, and overwrites,
+what was deleted: a vacuum of a SQLite file or of tables, a rewrite of Redis' log.
+
+It may take long, and calls may wait for it. Interrupted, it is simply run again.
+
+With -o json: {"schema": "hearsay.compact/1", "tenant": …, "result": {"entries": …}}.`,
+		Example: "  hearsay store compact --store sqlite:agent.db",
+		Args:    args(),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		done, err := s.Compact(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(maintained{"hearsay.compact/1", s.Tenant(), done})
+		}
+		return a.write(fmt.Sprintf("%d entries of %d histories packed: %d bytes are %d\n", done.Entries, done.Logs, done.Before, done.After))
+	}
+	return cmd
+}
+
+// progress prints a count now and then.
+func (a *app) progress(what string) func(int) {
+	const every = 10_000
+	last := 0
+	return func(n int) {
+		if n/every > last/every {
+			fmt.Fprintf(a.talk, "%d %s …\n", n, what)
+		}
+		last = n
+	}
+}
+
+// erasureJSON is the output of erase.
+type erasureJSON struct {
+	Schema      string             `json:"schema"` // hearsay.erasure/1
+	Tenant      string             `json:"tenant"`
+	Subject     string             `json:"subject_digest"`
+	Request     string             `json:"request_digest"`
+	Certificate memory.Certificate `json:"certificate"`
+}
+
+func (a *app) eraseCommand() *cobra.Command {
+	var e memory.Erasure
+	cmd := &cobra.Command{
+		Use:   "erase",
+		Short: "Erase what the store holds of a person",
+		Long: `erase takes out of the store the rows about a subject or asserted by it, those whose
+words name it, all that was made from them through any depth, and the decisions that
+cite them; then it destroys their data keys and compacts the store. That something
+was there, and what moved when, stays in the audit, which still holds.
+
+Begin with --dry-run: it counts and changes nothing. Interrupted, erase goes on when
+it is run again. The certificate names subject and request by keyed digests only.
+
+What it cannot reach: copies and backups made before (their rows are unreadable once
+the data keys are gone, except rows that only name the subject), files that a program
+exported, and the keyring's own backups.
+
+With -o json: {"schema": "hearsay.erasure/1", "certificate": {"rows": …}}.`,
+		Example: "  hearsay erase --store sqlite:agent.db --subject 'Eve Doe' --request GDPR-17 --dry-run\n" +
+			"  hearsay erase --store sqlite:agent.db --subject 'Eve Doe' --request GDPR-17",
+		Args: args(),
+	}
+	store := addStoreFlags(cmd)
+	o := outputFlag(cmd)
+	cmd.Flags().StringVar(&e.Subject, "subject", "", "whom to erase; spelling is compared as claims are")
+	cmd.Flags().StringVar(&e.Request, "request", "", "the name of the request, for the certificate")
+	cmd.Flags().BoolVar(&e.DryRun, "dry-run", false, "count only")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if e.Subject == "" {
+			return usage("erase: --subject NAME is missing: who is to be erased")
+		}
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		e.Actor, e.Progress = operator(), a.progress("rows erased")
+		done, err := s.Erase(cmd.Context(), e)
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(erasureJSON{"hearsay.erasure/1", s.Tenant(), done.Subject.String(), done.Request.String(), done})
+		}
+		verb, keys := "erased", "destroyed"
+		if done.DryRun {
+			verb, keys = "would go", "would be destroyed"
+		}
+		return a.write(fmt.Sprintf("%d rows and %d decisions %s, %d data keys %s\nsubject %s, request %s\n",
+			done.Rows, done.Decisions, verb, done.Keys, keys, done.Subject, done.Request))
+	}
+	return cmd
+}

@@ -1,0 +1,26 @@
+// Package transfer carries the rows of a memory from one store to another, as lines
+// of JSON.
+//
+// A dump is a header, one line a row with parents before their children, and a
+// trailer:
+//
+//	{"schema":"hearsay.rows/1","tenant":…,"namespace":…,"exported_at":…,"dump":…,"hash":…}
+//	{"id":"mem_…","content":…,"origin":…,"asserter":…,…,"was":{"state":…,"evidence":…},"prev":…,"hash":…}
+//	{"end":{"rows":1,"digest":…,"key":…,"signature":…},"prev":…,"hash":…}
+//
+// The hash of a line is the SHA-256 of "hearsay.rows/1\n" and of the bytes of the
+// line up to its last member, which is the hash itself; prev is the hash of the line
+// before. A line that was changed is found by its own hash, and one that is missing
+// or was moved by the next one's prev. The digest covers the chain and the number of
+// rows, and the signature covers the digest.
+//
+// An import never raises trust (I-1, I-3). Every row lands unverified, under a new id,
+// with a lineage computed here, whatever the dump says; its state and its evidence
+// there are information. What is said to be first hand stays so only under a
+// signature of a key that the importer trusts. What was known against a row stays
+// against it. A line that cannot be taken is rejected alone, by its number, and a row
+// that was made from it lands with unknown lineage.
+//
+// An import that was interrupted goes on after its last batch, if it is started again
+// with the same dump; a second import of a dump writes nothing twice.
+package transfer
