@@ -334,6 +334,31 @@ func TestWhatBecameVisibleLateIsCommittedTo(t *testing.T) {
 	b.holds(b.options(nil))
 }
 
+func TestAMakerWhoseClockIsAheadHidesNothing(t *testing.T) {
+	b := newBench(t)
+	b.rows(2)
+	b.pass(24 * time.Hour)
+	m := b.maker(nil)
+	b.make(m)
+	b.pass(-24 * time.Hour)
+	b.rows(1)
+	b.pass(time.Hour) // longer than the window
+	if c := b.make(m); c.Index != 2 || len(c.Leaves) != 1 || !c.Until.Time().Before(b.Now().Add(time.Second)) {
+		t.Fatal(c)
+	}
+	if c := b.make(m); c.Index != 2 {
+		t.Fatal(c)
+	}
+	b.pass(30 * time.Hour)
+	b.make(m)
+	b.pass(-30 * time.Hour)
+	b.rows(1)
+	if c := b.make(m); len(c.Leaves) != 1 {
+		t.Fatal(c)
+	}
+	b.holds(b.options(nil))
+}
+
 func TestALargeChangeIsSeveralCheckpoints(t *testing.T) {
 	b := newBench(t)
 	m := b.maker(nil)

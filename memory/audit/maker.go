@@ -152,6 +152,7 @@ type run struct {
 	since   memory.Sequence
 	until   memory.Sequence
 	first   uint64 // checkpoint of this run
+	ahead   bool   // the last checkpoint is of the future
 	seen    map[[16]byte]uint64
 	carried []carriedLog
 }
@@ -189,8 +190,8 @@ func (r *run) make(ctx context.Context, sweep bool) (memory.Checkpoint, error) {
 			leaves = nil
 		}
 	}
-	if len(leaves) > 0 || r.first > 0 {
-		if err := r.put(ctx, leaves, max(r.until, r.last.Until)); err != nil {
+	if len(leaves) > 0 || r.first > 0 || r.ahead {
+		if err := r.put(ctx, leaves, r.until); err != nil {
 			return memory.Checkpoint{}, err
 		}
 	}
@@ -214,8 +215,10 @@ func (r *run) begin(ctx context.Context, sweep bool) (err error) {
 	for _, c := range st.carried {
 		r.seen[c.key] = c.revision
 	}
+	// A maker whose clock was ahead says that it looked further than it did.
+	r.ahead = r.last.Until > memory.SequenceAt(r.store.Now().Add(r.window))
 	from := st.from
-	if sweep {
+	if sweep || r.ahead {
 		from = 1
 	} else if r.last.Index > 0 {
 		r.since = memory.SequenceAt(r.last.Until.Time().Add(-r.window))

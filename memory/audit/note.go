@@ -218,7 +218,6 @@ type position struct {
 	origin string // "" = any: nothing was seen yet
 	scope  string
 	index  uint64
-	until  memory.Sequence
 	digest [sha256.Size]byte // of the text at index
 	tree   *compact.Range
 }
@@ -244,6 +243,9 @@ func (p *position) next(k known, c *memory.Checkpoint) (s statement, key string,
 	fault := func(format string, args ...any) error {
 		return &CheckpointError{Index: c.Index, Size: c.Size, Reason: fmt.Sprintf(format, args...)}
 	}
+	if len(k) == 0 {
+		return s, "", badKey("there are checkpoints, and no verifier key is at hand")
+	}
 	s, key, err = k.open(c.Note)
 	var st state
 	switch {
@@ -261,8 +263,6 @@ func (p *position) next(k known, c *memory.Checkpoint) (s statement, key string,
 		return s, "", fault("it does not follow the checkpoint before it")
 	case s.size != p.tree.End()+uint64(len(c.Leaves)):
 		return s, "", fault("leaves are missing or too many: %d and %d before them", len(c.Leaves), p.tree.End())
-	case s.until < p.until:
-		return s, "", fault("it is older than the one before it")
 	case st.decode(c.State) != nil:
 		return s, "", fault("its state does not decode")
 	}
@@ -277,7 +277,7 @@ func (p *position) next(k known, c *memory.Checkpoint) (s statement, key string,
 	if !equalHashes(st.tree, p.tree.Hashes()) {
 		return s, "", fault("its state is not that of its tree")
 	}
-	p.origin, p.index, p.until, p.digest = s.origin, s.index, s.until, s.digest()
+	p.origin, p.index, p.digest = s.origin, s.index, s.digest()
 	return s, key, nil
 }
 
@@ -304,7 +304,7 @@ func at(scope string, k known, c *memory.Checkpoint) (*position, state, error) {
 	if p.tree, err = tree.NewRange(0, s.size, st.tree); err != nil || !bytes.Equal(rootOf(p.tree), s.root) {
 		return nil, st, fault("its state is not that of its tree")
 	}
-	p.origin, p.index, p.until, p.digest = s.origin, s.index, s.until, s.digest()
+	p.origin, p.index, p.digest = s.origin, s.index, s.digest()
 	return p, st, nil
 }
 

@@ -12,8 +12,8 @@ import (
 
 // Options of [Verify] and [VerifyExport].
 type Options struct {
-	// Verifiers verify the checkpoints, those of old keys too; see [Retired]. A store
-	// that has checkpoints does not verify without.
+	// Verifiers verify the checkpoints, those of old keys too; see [Retired]. For a
+	// store that has checkpoints there must be some, or the error is [ErrKey].
 	Verifiers []note.Verifier
 	// Witness, if not nil, is what the store must not be behind.
 	Witness *Witness
@@ -25,7 +25,7 @@ type Options struct {
 type Report struct {
 	Logs        int `json:"logs"`
 	Entries     int `json:"entries"`
-	Erased      int `json:"erased"` // logs of what was erased
+	Erased      int `json:"erased"` // logs of what was erased; not counted in an export
 	Checkpoints int `json:"checkpoints"`
 	Leaves      int `json:"leaves"`
 	// Newer entries are not committed to yet: that one of them is missing would show
@@ -53,8 +53,9 @@ type KeyUsed struct {
 // first entry that is not what was written, or is not there, is a
 // [*memory.TamperError], a checkpoint a [*CheckpointError], a store that is behind
 // its witness a [*RollbackError]; errors.Is(err, memory.ErrTampered) holds for
-// each. What is written meanwhile is verified as far as it is there; the store must
-// not be compacted or rebuilt meanwhile.
+// each. What is written meanwhile is verified as far as it is there: logs that are
+// added are verified too, and if they come faster than they are read that has no
+// end. The store must not be compacted or rebuilt meanwhile.
 //
 // It keeps the leaves of all checkpoints in memory, some 100 bytes each.
 func Verify(ctx context.Context, s *memory.Store, o Options) (Report, error) {
