@@ -512,7 +512,7 @@ func TestEverythingHoldsWhileOthersWrite(t *testing.T) {
 	var written atomic.Int64
 	for i := range 2 {
 		wg.Go(func() {
-			for n := 0; n < 400 && ctx.Err() == nil; n++ { // one that never stops might be faster than the verification
+			for n := 0; n < 150 && ctx.Err() == nil; n++ { // one that never stops might be faster than the verification
 				b.pass(time.Millisecond)
 				_, err := b.Echo(t.Context(), ids[(n+i)%10], memory.Asserter{Principal: "ana", Model: "Sonnet", Family: "claude"}, "run-1", "")
 				if err == nil {
@@ -535,7 +535,7 @@ func TestEverythingHoldsWhileOthersWrite(t *testing.T) {
 			}
 		})
 	}
-	for range 8 {
+	for range 4 {
 		o := b.options(w)
 		if _, err := audit.Verify(t.Context(), b.Store, o); err != nil {
 			t.Error(err)

@@ -261,6 +261,46 @@ func TestManyHandlesShareAWitnessThroughItsCompactions(t *testing.T) {
 	t.Logf("%d acknowledgements, %d bytes", handles*callers*rounds, info.Size())
 }
 
+func TestAWitnessIsMadeSmallAgain(t *testing.T) {
+	b := newBench(t)
+	w, path := newWitness(t)
+	other := openWitness(t, path)
+	b.rows(1)
+	b.make(b.maker(&audit.MakerOptions{Witness: w}))
+	l := w.Ledger("acme", "")
+	const keys, rounds = 3000, 10
+	for r := range rounds {
+		var leaves []memory.Leaf
+		for i := range keys {
+			leaves = append(leaves, leaf(fmt.Sprint("h/", i), uint64(r+1), byte(i)))
+		}
+		must(t, l.Acknowledge(t.Context(), memory.EntryTransition, leaves))
+		if r == rounds/2 { // a handle whose file has gone from under it
+			must(t, other.Ledger("acme", "").Acknowledge(t.Context(), memory.EntryErase, []memory.Leaf{leaf("h/other", 1, 1)}))
+		}
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	line := int64(130) // at least, for each entry
+	if written := keys * rounds * line; info.Size() > written/2 {
+		t.Fatalf("%d bytes of %d are left", info.Size(), written)
+	}
+	for _, l := range []*audit.Ledger{l, other.Ledger("acme", ""), openWitness(t, path).Ledger("acme", "")} {
+		got := acknowledged(t, l)
+		if len(got) != keys+1 {
+			t.Fatal(len(got))
+		}
+		for _, e := range got {
+			if e.Revision != rounds && e.Key != "h/other" {
+				t.Fatal(e)
+			}
+		}
+	}
+	if r := b.holds(b.options(other)); r.Witnessed != 1 {
+		t.Fatalf("%+v", r)
+	}
+}
+
 func TestACrashBetweenStoreAndWitness(t *testing.T) {
 	t.Run("the store has the checkpoint, the witness does not: it is shown to it later", func(t *testing.T) {
 		b := newBench(t)
