@@ -461,9 +461,11 @@ func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, n
 // rivals returns the verified rows of the same line with another claim, of a
 // predicate that one of the two calls functional.
 func (s *Store) rivals(ctx context.Context, c Content, claim Token) ([]bystander, error) {
-	return s.verified(ctx, s.termLine(c), func(h *Head, b *body) bool {
-		return h.Claim != claim && (c.Cardinality == CardinalityFunctional || b.Content.Cardinality == CardinalityFunctional)
-	})
+	term := s.termFunctional(c)
+	if c.Cardinality == CardinalityFunctional {
+		term = s.termLine(c)
+	}
+	return s.verified(ctx, term, func(h *Head, _ *body) bool { return h.Claim != claim })
 }
 
 // verified returns the verified carriers of a term that are wanted.

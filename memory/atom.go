@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -19,8 +20,8 @@ type atom struct {
 	store   *Store
 	now     time.Time
 	logged  []logged
-	classes []Class
-	own     map[string]bool // if not nil, the keys it puts: a check of one is of what it puts itself
+	classes map[Class]*sealing // that it writes under
+	own     map[string]bool    // if not nil, the keys it puts: a check of one is of what it puts itself
 	err     error
 }
 
@@ -53,30 +54,22 @@ func (t *atom) put(p Put) {
 	}
 }
 
-// seal encrypts what will be the data of key at its next revision. The atom then
-// fails if the class is being erased.
-func (t *atom) seal(c Class, key string, from uint64, plain []byte) []byte {
+// seal encrypts what will be the data of key at its next revision, and puts the
+// class in front of it.
+func (t *atom) seal(class Class, key string, from uint64, plain []byte) []byte {
+	c := t.under(class)
 	if t.err != nil {
 		return nil
 	}
-	var sealed []byte
-	sealed, t.err = t.store.seal(t.ctx, c, key, from+1, plain)
-	t.of(c)
-	return sealed
-}
-
-func (t *atom) of(c Class) {
-	if !slices.Contains(t.classes, c) {
-		t.classes = append(t.classes, c)
-		t.check(classMark(c), 0)
-	}
+	sealed := c.seal(plain, t.store.scope.associated(key, from+1))
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(sealed)), uint64(class)), sealed...)
 }
 
 // log puts an object that has a log. state is what the chain covers of its data;
 // class is of the entry's payload.
 func (t *atom) log(p Put, prev link, data, state []byte, class Class, e AuditEntry, c change) {
 	t.put(p)
-	t.of(class)
+	t.under(class)
 	t.logged = append(t.logged, logged{put: len(t.Puts) - 1, prev: prev, entry: e, class: class, state: state, data: data, change: c})
 }
 
@@ -105,10 +98,7 @@ func (t *atom) complete() error {
 		if _, err := hex.Decode(r.nonce[:], []byte(l.entry.Nonce)); err != nil {
 			return err
 		}
-		r.payload, err = t.store.keys.Seal(t.ctx, l.class, l.entry.detail(l.change), t.store.scope.associated(entryPlace+p.Key, revision))
-		if err != nil {
-			return err
-		}
+		r.payload = t.classes[l.class].seal(l.entry.detail(l.change), t.store.scope.associated(entryPlace+p.Key, revision))
 		r.digest = digestOf(r.payload)
 		b, covered := r.encode()
 		mac := chain.sum(p.Key, revision, &l.prev.mac, b[:covered])
@@ -140,7 +130,11 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	s := t.store
 	err := s.write(t.ctx, t.Batch)
 	if err == nil {
+		t.settled()
 		return t.witnessed(t.logged)
+	}
+	if c, ok := err.(*ConflictError); ok {
+		s.forget(c.Key)
 	}
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err
@@ -151,6 +145,7 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {
 		var r record
 		if _, err := r.decode(log[0].Data); err == nil && hex.EncodeToString(r.nonce[:]) == nonce {
+			t.settled()
 			return t.witnessed(t.logged)
 		}
 	}

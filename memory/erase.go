@@ -2,9 +2,11 @@ package memory
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +80,8 @@ type erasing struct {
 	Erasure
 	Certificate
 	subject string
-	classes []Class
+	keys    []KeyID        // of the subject
+	classes map[Class]bool // that have a part in one of them
 	object  Object
 	link    link
 	open    bool
@@ -88,7 +91,10 @@ type erasing struct {
 
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 	var err error
-	if x.classes, err = x.s.keys.Subject(ctx, x.s.scope.subject(x.subject)); err != nil {
+	if x.keys, err = x.s.keys.Subject(ctx, x.s.scope.subject(x.subject)); err != nil {
+		return Certificate{}, err
+	}
+	if err := x.listClasses(ctx); err != nil {
 		return Certificate{}, err
 	}
 	rows, err := x.find(ctx)
@@ -102,17 +108,15 @@ func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 		}
 	}
 	return Certificate{Subject: x.Certificate.Subject, Request: x.Certificate.Request,
-		Rows: len(rows), Decisions: len(decisions), Keys: len(x.classes), DryRun: true}, nil
+		Rows: len(rows), Decisions: len(decisions), Keys: len(x.keys), DryRun: true}, nil
 }
 
 func (x *erasing) run(ctx context.Context) (Certificate, error) {
 	if err := x.begin(ctx); err != nil {
 		return Certificate{}, err
 	}
-	for _, c := range x.classes { // from here on, nothing is written under them
-		if err := x.close(ctx, c); err != nil {
-			return Certificate{}, err
-		}
+	if err := x.close(ctx); err != nil {
+		return Certificate{}, err
 	}
 	rows, err := x.find(ctx)
 	if err != nil {
@@ -121,14 +125,16 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 	if err := x.eraseAll(ctx, rows); err != nil {
 		return Certificate{}, err
 	}
-	for _, c := range x.classes { // decisions without a row of theirs left
+	for c := range x.classes { // decisions without a row of theirs left
 		if err := x.eraseDecisions(ctx, termClass(c)); err != nil {
 			return Certificate{}, err
 		}
 	}
-	if err := x.s.keys.Destroy(ctx, x.classes...); err != nil {
+	if err := x.s.keys.Destroy(ctx, x.keys...); err != nil {
 		return Certificate{}, fmt.Errorf("the rows are erased, their keys are not destroyed yet; erase again to go on: %w", err)
 	}
+	x.s.classes.clear()
+	x.s.subjects.clear()
 	if err := x.s.driver.Compact(ctx); err != nil {
 		return Certificate{}, fmt.Errorf("the rows are erased, the store is not compacted yet; erase again to go on: %w", err)
 	}
@@ -148,10 +154,10 @@ func (x *erasing) begin(ctx context.Context) error {
 	if x.object.Key = key; x.open {
 		return nil
 	}
-	if x.classes, err = x.s.keys.Retire(ctx, x.s.scope.subject(x.subject)); err != nil {
+	if x.keys, err = x.s.keys.Retire(ctx, x.s.scope.subject(x.subject)); err != nil {
 		return err
 	}
-	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.classes), time.Time{}
+	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.keys), time.Time{}
 	x.open = true
 	tx := x.s.begin(ctx, x.s.Now())
 	nonce, err := x.note(ctx, tx, "erasure began")
@@ -163,10 +169,6 @@ func (x *erasing) begin(ctx context.Context) error {
 
 // note puts the progress of the erasure. Nothing personal is in it.
 func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
-	nobody, err := x.s.keys.Class(ctx, nil, nil)
-	if err != nil {
-		return "", err
-	}
 	w := encoder{}
 	if x.open {
 		w.byte(1)
@@ -178,9 +180,9 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 		w.num(uint64(n))
 	}
 	w.time(x.Completed)
-	w.num(uint64(len(x.classes)))
-	for _, c := range x.classes {
-		w.num(uint64(c))
+	w.num(uint64(len(x.keys)))
+	for _, k := range x.keys {
+		w.num(uint64(k))
 	}
 	w.ids(x.pending)
 	w.num(uint64(len(x.echoes)))
@@ -188,7 +190,7 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 		w.b = append(w.b, t[:]...)
 	}
 	nonce = newNonce()
-	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, nobody,
+	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, tx.nobody(),
 		AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: reason, Nonce: nonce}, change{})
 	return nonce, nil
 }
@@ -214,9 +216,9 @@ func (x *erasing) decode(o Object) error {
 	d.take(16)
 	x.Rows, x.Decisions, x.Claims, x.Keys = int(d.num()), int(d.num()), int(d.num()), int(d.num())
 	x.Completed = d.time()
-	x.classes = nil
+	x.keys = nil
 	for range min(d.num(), uint64(len(d.b))) {
-		x.classes = append(x.classes, Class(d.num()))
+		x.keys = append(x.keys, KeyID(d.num()))
 	}
 	x.pending, x.echoes = d.ids(), nil
 	for range min(d.num(), uint64(len(d.b))) {
@@ -227,15 +229,73 @@ func (x *erasing) decode(o Object) error {
 	return faulty(d.end(), "record of an erasure")
 }
 
-func (x *erasing) close(ctx context.Context, c Class) error {
-	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := x.s.get(ctx, classMark(c))
-		if err != nil || objs[0].Revision > 0 {
-			return struct{}{}, err
+// close ends the classes that have a part in the subject: from here on, nothing is
+// written under them, and none is made.
+func (x *erasing) close(ctx context.Context) error {
+	for _, k := range x.keys {
+		_, err := retry(ctx, func() (struct{}, error) {
+			objs, err := x.s.get(ctx, endedObject(k))
+			if err != nil || objs[0].Revision > 0 {
+				return struct{}{}, err
+			}
+			return struct{}{}, x.s.write(ctx, Batch{Puts: []Put{{Key: endedObject(k), Data: []byte{1}}}})
+		})
+		if err != nil {
+			return err
 		}
-		return struct{}{}, x.s.write(ctx, Batch{Puts: []Put{{Key: classMark(c), Data: []byte{1}}}})
-	})
-	return err
+	}
+	if err := x.listClasses(ctx); err != nil {
+		return err
+	}
+	classes := slices.Sorted(maps.Keys(x.classes))
+	for part := range slices.Chunk(classes, 1000) {
+		_, err := retry(ctx, func() (struct{}, error) {
+			keys := make([]string, len(part))
+			for i, c := range part {
+				keys[i] = classObject(c)
+			}
+			objs, err := x.s.get(ctx, keys...)
+			if err != nil {
+				return struct{}{}, err
+			}
+			var b Batch
+			for _, o := range objs {
+				if o.Revision == 1 {
+					b.Puts = append(b.Puts, Put{Key: o.Key, From: 1, Data: o.Data})
+				}
+			}
+			if len(b.Puts) == 0 {
+				return struct{}{}, nil
+			}
+			return struct{}{}, x.s.write(ctx, b)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listClasses finds the classes that have a part in the subject.
+func (x *erasing) listClasses(ctx context.Context) error {
+	x.classes = map[Class]bool{}
+	for _, k := range x.keys {
+		for after := ""; ; {
+			hits, next, err := x.s.query(ctx, Query{Term: termKey(k), After: after, Limit: 1000})
+			if err != nil {
+				return err
+			}
+			for _, h := range hits {
+				if p, rest := placeOf(h.Key); p == classKey && len(rest) == 8 {
+					x.classes[Class(binary.BigEndian.Uint64([]byte(rest)))] = true
+				}
+			}
+			if after = next; after == "" {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // find lists what is to go: the rows of the subject's classes, those whose words
@@ -249,7 +309,7 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			walk = append(walk, id)
 		}
 	}
-	for _, c := range x.classes {
+	for c := range x.classes {
 		for id, err := range x.s.carriers(ctx, termClass(c)) {
 			if err != nil {
 				return nil, err
@@ -453,10 +513,7 @@ func (x *erasing) reload(ctx context.Context) error {
 
 func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, all map[ID]bool) error {
 	s := x.s
-	nobody, err := s.keys.Class(ctx, nil, nil)
-	if err != nil {
-		return err
-	}
+	nobody := tx.nobody()
 	gone := AuditEntry{Kind: EntryErase, Row: h.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
 	entry := func() AuditEntry {
 		e := gone
@@ -591,10 +648,6 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	nobody, err := s.keys.Class(ctx, nil, nil)
-	if err != nil {
-		return err
-	}
 	p := Put{Key: key, From: objs[0].Revision}
 	if ok {
 		for _, t := range s.decisionTerms(&r, class) {
@@ -602,7 +655,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 		}
 	}
 	tx := s.begin(ctx, s.Now())
-	tx.log(p, prev, nil, nil, nobody, AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
+	tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
 	x.Decisions++
 	nonce, err := x.note(ctx, tx, "decision erased")
@@ -612,7 +665,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return errors.Join(err, x.reload(ctx))
 	}
-	if slices.Contains(x.classes, class) {
+	if x.classes[class] {
 		return nil // its key goes
 	}
 	return s.stripLog(ctx, key)
@@ -645,7 +698,7 @@ func (x *erasing) strip(ctx context.Context) error {
 		keys = append(keys, echoKey.at(t))
 	}
 	for i := range heads {
-		if !slices.Contains(x.classes, heads[i].Class) {
+		if !x.classes[heads[i].Class] {
 			keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
 		}
 	}

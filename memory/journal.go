@@ -355,7 +355,11 @@ func (s *Store) entry(ctx context.Context, key string, l LogEntry) (AuditEntry, 
 	if r.payload == nil {
 		return e, change{}, nil
 	}
-	plain, err := s.keys.Open(ctx, r.class, r.payload, s.scope.associated(entryPlace+key, l.Revision))
+	var plain []byte
+	class, err := s.sealing(ctx, r.class)
+	if err == nil {
+		plain, err = class.open(r.payload, s.scope.associated(entryPlace+key, l.Revision))
+	}
 	switch {
 	case isErased(err):
 		e.Erased = true

@@ -6,14 +6,11 @@ import (
 	"fmt"
 )
 
-// Class names a data key: the key under which everything about one set of data
-// subjects is sealed. A row made from rows of several subjects is of the class of
-// all of them together, so that the erasure of any one makes it unreadable. The
-// zero Class is no class.
-type Class uint64
+// KeyID names the data key of one data subject. The zero KeyID is no key.
+type KeyID uint64
 
-// String returns the class in hexadecimal.
-func (c Class) String() string { return fmt.Sprintf("%016x", uint64(c)) }
+// String returns the id in hexadecimal.
+func (k KeyID) String() string { return fmt.Sprintf("%016x", uint64(k)) }
 
 // Keys is the secret material of a store. It is kept outside the store: who has
 // a copy of the store alone can neither read what rows say nor change the audit
@@ -30,30 +27,27 @@ type Keys interface {
 	// AuditKey must return the key with an id, current or retired.
 	AuditKey(id uint32) (key [32]byte, ok bool)
 
-	// Class must return the class of all the subjects of the parents' classes
-	// together with subjects, making its data key if it is new; the same set gives
-	// the same class. Subjects are opaque non-empty strings, compared byte by byte.
-	// No parents and no subjects is a set like any other. A parent that is retired
-	// or destroyed must give [ErrErased].
-	Class(ctx context.Context, parents []Class, subjects []string) (Class, error)
+	// Key must return the id of the present data key of a subject, making the key
+	// durable before it does if it is new. A subject is an opaque non-empty string,
+	// compared byte by byte.
+	Key(ctx context.Context, subject string) (KeyID, error)
 
-	// Seal must encrypt and authenticate plaintext under the data key of a class,
-	// bound to associated data. [ErrErased] if the key was destroyed, [ErrKey] if
-	// there is no such class.
-	Seal(ctx context.Context, c Class, plaintext, associated []byte) ([]byte, error)
-	// Open must undo Seal. [ErrErased] if the key was destroyed; [ErrKey] if there
-	// is no such class, or if the ciphertext is not one of it.
-	Open(ctx context.Context, c Class, ciphertext, associated []byte) ([]byte, error)
+	// Seal must encrypt and authenticate plaintext under a data key, bound to
+	// associated data. [ErrErased] if the key was destroyed, [ErrKey] if there is no
+	// such key.
+	Seal(ctx context.Context, k KeyID, plaintext, associated []byte) ([]byte, error)
+	// Open must undo Seal. [ErrErased] if the key was destroyed; [ErrKey] if there is
+	// no such key, or if the ciphertext is not one of it.
+	Open(ctx context.Context, k KeyID, ciphertext, associated []byte) ([]byte, error)
 
-	// Retire must end the present classes of a subject: from now on no class is
-	// made from them, and what is written about the subject is of new ones. It
-	// returns them all, ascending; again the same ones until they are destroyed.
-	Retire(ctx context.Context, subject string) ([]Class, error)
-	// Subject must list the classes of a subject that are not destroyed, ascending.
-	Subject(ctx context.Context, subject string) ([]Class, error)
-	// Destroy must make the data keys of classes unrecoverable. Destroying one
-	// twice is no error.
-	Destroy(ctx context.Context, classes ...Class) error
+	// Retire must end the present key of a subject: what is written about the subject
+	// from now on is under a new one. It returns the keys that were ended and are not
+	// destroyed, ascending; again the same ones until they are destroyed.
+	Retire(ctx context.Context, subject string) ([]KeyID, error)
+	// Subject must list the keys of a subject that are not destroyed, ascending.
+	Subject(ctx context.Context, subject string) ([]KeyID, error)
+	// Destroy must make data keys unrecoverable. Destroying one twice is no error.
+	Destroy(ctx context.Context, keys ...KeyID) error
 }
 
 // Errors of [Keys].

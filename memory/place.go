@@ -28,14 +28,15 @@ const (
 	// collapses onto the row.
 	importKey  place = "m/"
 	cursorKey  place = "u/" // how far an import is
-	classKey   place = "k/" // exists once a class is being erased
+	classKey   place = "k/" // the key of a class, wrapped
+	endedKey   place = "g/" // exists once the data key of a subject is being destroyed
 	checkptKey place = "p/"
 	systemKey  place = "s/"
 )
 
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
-	importKey: "import", cursorKey: "importing", classKey: "class", checkptKey: "checkpoint", systemKey: "system"}
+	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint", systemKey: "system"}
 
 // of is the key of an object of a row.
 func (p place) of(id ID) string { return string(p) + string(packIDs([]ID{id})) }

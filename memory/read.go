@@ -656,13 +656,13 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if err != nil {
 		return err
 	}
-	class, err := s.classOfCited(ctx, r.Rows)
+	tx := s.begin(ctx, r.At)
+	class, err := tx.classOfCited(r.Rows)
 	if err != nil {
 		return err
 	}
-	tx := s.begin(ctx, r.At)
 	if r.Fired {
-		tx.Checks = make([]Check, 0, len(r.Rows)+2)
+		tx.Checks = slices.Grow(tx.Checks, len(r.Rows)+1)
 		tx.check(epochKey, r.Epoch)
 		for _, c := range r.Rows {
 			tx.check(headKey.of(c.Row), c.Revision)
@@ -696,7 +696,7 @@ func (s *Store) decisionTerms(r *DecisionRecord, class Class) []Term {
 }
 
 // classOfCited is the class of a decision: of the subjects of all rows it cites.
-func (s *Store) classOfCited(ctx context.Context, rows []Cited) (Class, error) {
+func (t *atom) classOfCited(rows []Cited) (Class, error) {
 	var classes []Class
 	var unknown []ID
 	for _, c := range rows {
@@ -709,7 +709,7 @@ func (s *Store) classOfCited(ctx context.Context, rows []Cited) (Class, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		heads, err := s.heads(ctx, unknown)
+		heads, err := t.store.heads(t.ctx, unknown)
 		if err != nil {
 			return 0, err
 		}
@@ -719,11 +719,7 @@ func (s *Store) classOfCited(ctx context.Context, rows []Cited) (Class, error) {
 			}
 		}
 	}
-	c, err := s.keys.Class(ctx, classes, nil)
-	if err != nil {
-		return 0, fmt.Errorf("the data key of the decision: %w", err)
-	}
-	return c, nil
+	return t.classFor(classes, nil), t.err
 }
 
 // decision puts a decision. The chain covers the digest of what was decided.
@@ -906,14 +902,10 @@ func (s *Store) BumpEpoch(ctx context.Context, actor, reason string) error {
 				return struct{}{}, faulty(err, "epoch")
 			}
 		}
-		class, err := s.keys.Class(ctx, nil, nil)
-		if err != nil {
-			return struct{}{}, err
-		}
 		nonce, now := newNonce(), s.Now()
 		entry := AuditEntry{Kind: EntryEpoch, Revision: objs[0].Revision + 1, At: now, Actor: actor, Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: nonce}
 		tx := s.begin(ctx, now)
-		tx.log(Put{Key: epochKey, From: objs[0].Revision}, prev, nil, nil, class, entry, change{})
+		tx.log(Put{Key: epochKey, From: objs[0].Revision}, prev, nil, nil, tx.nobody(), entry, change{})
 		return struct{}{}, tx.commit(epochKey, objs[0].Revision+1, nonce)
 	})
 	return err

@@ -27,7 +27,7 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 	if _, err := s.admit(ctx); err != nil {
 		return Rebuilt{}, err
 	}
-	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}}
+	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, classes: map[Class]bool{}}
 	for key, err := range s.Logs(ctx) {
 		if err != nil {
 			return b.Rebuilt, err
@@ -64,6 +64,7 @@ type rebuilding struct {
 	s       *Store
 	auditor *Auditor
 	claims  map[Token]*claimed
+	classes map[Class]bool
 	batch   []Restored
 	size    int
 }
@@ -152,6 +153,9 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	}
 	h.ID, h.Revision, h.link = id, log.Revision, log.link()
 	b.Rows++
+	if err := b.class(ctx, h.Class); err != nil {
+		return err
+	}
 	if log.erased {
 		b.Erased++
 		return b.logged(ctx, log, h.encode())
@@ -185,6 +189,27 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	return b.due(ctx, &h, objs[1])
 }
 
+// class restores what the class of a row is found by.
+func (b *rebuilding) class(ctx context.Context, class Class) error {
+	if b.classes[class] {
+		return nil
+	}
+	b.classes[class] = true
+	objs, err := b.s.get(ctx, classObject(class))
+	if err != nil || objs[0].Data == nil {
+		return err
+	}
+	c, _, err := decodeClass(class, objs[0].Data)
+	if err != nil {
+		return err
+	}
+	o := Restored{Object: objs[0]}
+	for _, k := range c.keys {
+		o.Terms = append(o.Terms, Term{termKey(k), 0})
+	}
+	return b.restore(ctx, o)
+}
+
 // evidence restores the list and the note. changes are those of the head's log.
 func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]change) error {
 	log, err := b.read(ctx, noteKey.of(h.ID), func(l LogEntry) error {
@@ -211,9 +236,10 @@ func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]c
 		return nil
 	}
 	key := evidKey.of(h.ID)
-	sealed, err := b.s.seal(ctx, h.Class, key, n, encodeEvidence(addUp(changes, 1, n)))
-	if err != nil {
-		return err
+	t := b.s.begin(ctx, b.s.Now())
+	sealed := t.seal(h.Class, key, n-1, encodeEvidence(addUp(changes, 1, n)))
+	if t.err != nil {
+		return t.err
 	}
 	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: n, Data: sealed}})
 }
@@ -320,6 +346,9 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	}
 	r, _, class, ok, err := b.s.decisionOf(ctx, objs[0])
 	if err != nil || !ok {
+		return err
+	}
+	if err := b.class(ctx, class); err != nil {
 		return err
 	}
 	b.Decisions++

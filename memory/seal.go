@@ -72,34 +72,18 @@ func (s *scope) associated(key string, revision uint64) []byte {
 	return e.b
 }
 
-// seal encrypts a value under the data key of a class, for one revision of one
-// key. The class goes with it.
-func (s *Store) seal(ctx context.Context, c Class, key string, revision uint64, plain []byte) ([]byte, error) {
-	sealed, err := s.keys.Seal(ctx, c, plain, s.scope.associated(key, revision))
-	if err != nil {
-		return nil, fmt.Errorf("seal %s: %w", key, err)
-	}
-	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(sealed)), uint64(c)), sealed...), nil
-}
-
-// unseal undoes seal.
+// unseal opens what an atom sealed for one revision of one key.
 func (s *Store) unseal(ctx context.Context, key string, revision uint64, b []byte) ([]byte, error) {
 	if len(b) < 8 {
-		return nil, fmt.Errorf("%w: %s is cut short", ErrStore, key)
+		return nil, fmt.Errorf("%w: %s is cut short", ErrStore, KeyText(key))
 	}
-	plain, err := s.keys.Open(ctx, Class(binary.BigEndian.Uint64(b)), b[8:], s.scope.associated(key, revision))
+	c, err := s.sealing(ctx, Class(binary.BigEndian.Uint64(b)))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", key, err)
+		return nil, fmt.Errorf("open %s: %w", KeyText(key), err)
+	}
+	plain, err := c.open(b[8:], s.scope.associated(key, revision))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", KeyText(key), err)
 	}
 	return plain, nil
-}
-
-// classMark is the object that exists once a class is being erased. What is sealed
-// under a class is written in an atom that checks that it does not: so nothing
-// escapes an erasure that began between the reading of a row and the writing of
-// what was made from it.
-func classMark(c Class) string { return classKey.named(c.String()) }
-
-func termClass(c Class) string {
-	return "k" + string(binary.BigEndian.AppendUint64(nil, uint64(c)))
 }

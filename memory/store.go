@@ -48,7 +48,9 @@ type Store struct {
 	scope     scope
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
-	chains    sync.Map    // audit key id to *chain
+	chains    sync.Map // audit key id to *chain
+	classes   shelf[Class, *sealing]
+	subjects  shelf[string, known]
 	known     atomic.Bool // the store was written with these keys
 
 	witness    Witness
@@ -161,6 +163,10 @@ func (s *Store) termLine(c Content) string {
 	t := s.scope.blind("line", c.line())
 	return "l" + string(t[:])
 }
+
+// termFunctional is carried by the rows of a line that call its predicate
+// functional.
+func (s *Store) termFunctional(c Content) string { return "f" + s.termLine(c)[1:] }
 
 const (
 	termRow      = "R"
@@ -293,22 +299,14 @@ func (s *Store) ident(d Draft) Token {
 }
 
 // classOf is the class of a row: of the subjects of its parents and its own.
-func (s *Store) classOf(ctx context.Context, d Draft, parents []Head) (Class, error) {
+func (t *atom) classOf(d Draft, parents []Head) Class {
 	classes := make([]Class, 0, len(parents))
 	for i := range parents {
 		if !slices.Contains(classes, parents[i].Class) {
 			classes = append(classes, parents[i].Class)
 		}
 	}
-	subjects := d.subjects()
-	for i := range subjects {
-		subjects[i] = s.scope.subject(subjects[i])
-	}
-	c, err := s.keys.Class(ctx, classes, subjects)
-	if err != nil {
-		return 0, fmt.Errorf("the data key of the row: %w", err)
-	}
-	return c, nil
+	return t.classFor(classes, d.subjects())
 }
 
 // subjects are whom the row is about, in canonical form: those that the draft
@@ -358,9 +356,9 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 	if err != nil {
 		return written{}, err
 	}
-	class, err := s.classOf(ctx, d, parents)
-	if err != nil {
-		return written{}, err
+	class := t.classOf(d, parents)
+	if t.err != nil {
+		return written{}, t.err
 	}
 	state, reason := d.State, ""
 	if state == StateVerified {
@@ -540,6 +538,9 @@ func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
 	}
 	if d.Content.Typed() {
 		terms = append(terms, Term{s.termLine(d.Content), at})
+		if d.Content.Cardinality == CardinalityFunctional {
+			terms = append(terms, Term{s.termFunctional(d.Content), at})
+		}
 	}
 	if d.Run != "" {
 		terms = append(terms, Term{s.termRun(d.Run), at})

@@ -144,12 +144,9 @@ func (s *Store) Recover(ctx context.Context, actor string) (Recovered, error) {
 
 // recover makes good for one lost entry, and returns the one that does.
 func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind EntryKind, r *Recovered) (Leaf, error) {
-	nobody, err := s.keys.Class(ctx, nil, nil)
-	if err != nil {
-		return Leaf{}, err
-	}
 	now := s.Now()
 	tx := s.begin(ctx, now)
+	nobody := tx.nobody()
 	e := AuditEntry{Kind: EntryTransition, Row: rowOf(lost.Key), At: now, Actor: actor, Authority: AuthoritySystem, Source: "witness",
 		Reason: "an acknowledged demotion was lost", Nonce: newNonce(), Axis: AxisTruth}
 	objs, err := s.get(ctx, lost.Key)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -84,18 +83,14 @@ func (a *app) examine(ctx context.Context, f *storeFlags) (doctorJSON, error) {
 	findings := i.Findings
 	keys, err := storeurl.Keys(url, o)
 	switch {
-	case errors.Is(err, keyring.ErrMissing), errors.Is(err, keyring.ErrExposed), errors.Is(err, keyring.ErrDamaged), errors.Is(err, storeurl.ErrNoKeyring):
+	case errors.Is(err, keyring.ErrNotFound), errors.Is(err, keyring.ErrExposed), errors.Is(err, keyring.ErrDamaged), errors.Is(err, storeurl.ErrNoKeyring):
 		findings = append(findings, memory.Finding{Name: "keyring", Found: err.Error(), Loss: "nothing in the store can be read without its keys",
 			Fix: "name the keyring that the store was made with (--keyring); hearsay keyring create makes one for a new store"})
 	case err != nil:
 		return seen, err
 	default:
 		if ring, ok := keys.(*keyring.Ring); ok {
-			path, _ := strings.CutPrefix(url, "sqlite:")
-			if path == url {
-				path = ""
-			}
-			findings = append(findings, ring.Findings(path)...)
+			findings = append(findings, ring.Findings()...)
 		}
 		s, err := memory.New(d, keys, &o.Options)
 		if err != nil {

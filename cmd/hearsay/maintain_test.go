@@ -102,7 +102,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	if strings.Join(unsafe, ", ") != "keyring apart from the store" {
+	if strings.Join(unsafe, ", ") != "keys.apart_from_store" {
 		t.Fatalf("unsafe: %q", unsafe)
 	}
 	apart := filepath.Join(t.TempDir(), "keys")
@@ -122,7 +122,7 @@ func TestDoctor(t *testing.T) {
 	if r := w.run("row", "list", "--keyring", other); r.code != exitNo || !strings.Contains(r.talk, "HEARSAY_KEYRING") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
-	if r := w.run("doctor"); r.code != exitNo || !strings.Contains(r.out, "no such keyring") {
+	if r := w.run("doctor"); r.code != exitNo || !strings.Contains(r.out, "no key ring") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 }
@@ -139,7 +139,7 @@ func TestKeyring(t *testing.T) {
 	if r := w.run("keyring", "rotate", dir); r.code != 0 || r.out != "audit key 2\n" {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
-	if r := w.run("keyring", "rotate", dir+"x"); r.code == 0 || !strings.Contains(r.talk, "no such keyring") {
+	if r := w.run("keyring", "rotate", dir+"x"); r.code == 0 || !strings.Contains(r.talk, "no key ring") {
 		t.Fatalf("exit %d\n%s", r.code, r.talk)
 	}
 }

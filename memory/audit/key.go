@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -103,7 +104,7 @@ func ReadKey(path string) (*Key, error) {
 	if err != nil {
 		return nil, badKey("%w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" { // which has no such modes
 		return nil, badKey("others than the owner can read or write %s; chmod 600", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))

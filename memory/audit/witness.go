@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -117,7 +118,7 @@ const (
 
 // OpenWitness opens the witness in a file, and makes the file if there is none.
 func OpenWitness(path string) (*Witness, error) {
-	return openWitness(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+	return openWitness(path, os.O_RDWR|os.O_CREATE)
 }
 
 // ReadWitness opens the witness in a file for reading only. The file must exist.
@@ -152,6 +153,9 @@ func witnessFault(format string, args ...any) error {
 }
 
 func syncFolder(path string) error {
+	if runtime.GOOS == "windows" { // a folder cannot be synced there
+		return nil
+	}
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return witnessFault("%w", err)
@@ -205,7 +209,7 @@ func (w *Witness) exclusively(work func() error) error {
 			return err
 		}
 		// Another process compacted it: the name has a new file.
-		flag := os.O_RDWR | os.O_APPEND
+		flag := os.O_RDWR
 		if w.readOnly {
 			flag = os.O_RDONLY
 		}
@@ -355,7 +359,7 @@ func (w *Witness) append(l *line) error {
 	if len(b) > maxWitnessLine {
 		return witnessFault("%w", errLineTooLong)
 	}
-	if _, err := w.file.Write(b); err != nil {
+	if _, err := w.file.WriteAt(b, w.end); err != nil {
 		if cut := w.file.Truncate(w.end); cut != nil {
 			w.broken = witnessFault("%w", errors.Join(err, cut))
 		}
@@ -383,7 +387,7 @@ func (w *Witness) append(l *line) error {
 // compact writes what is known to a new file, and gives it the name of the old one.
 func (w *Witness) compact() (err error) {
 	path := w.path + ".new"
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return witnessFault("%w", err)
 	}

@@ -92,10 +92,14 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: name the folder of the store's keys", ErrNoKeyring)
 	}
-	if o.Existing {
-		return keyring.Open(dir, nil)
+	options := &keyring.Options{}
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		options.StorePath = path
 	}
-	return keyring.OpenOrCreate(dir, nil)
+	if o.Existing {
+		return keyring.Open(dir, options)
+	}
+	return keyring.OpenOrCreate(dir, options)
 }
 
 // Check asks whether a URL has the form of one that names a store, without opening

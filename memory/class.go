@@ -1,0 +1,340 @@
+package memory
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Class names a set of data subjects: those that a row is about, and those that
+// the rows it was made from are about. All that a row says is sealed under the key
+// of its class, and that key lies in the store, wrapped under the data key of each
+// subject in turn (envelope encryption). So the destruction of any one subject's
+// key makes unreadable whatever had a part in it, and a subject costs one key in
+// the keyring, however its rows are mixed with others'. The zero Class is none.
+type Class uint64
+
+// String returns the class in hexadecimal.
+func (c Class) String() string { return fmt.Sprintf("%016x", uint64(c)) }
+
+// sealing is a class with its key.
+type sealing struct {
+	class Class
+	keys  []KeyID // ascending
+	aead  cipher.AEAD
+	until time.Time // when the wrapping is looked at again
+	made  []byte    // what the object of a class that is not in the store yet will hold
+}
+
+// unwrapped is how long the key of a class is kept before it is unwrapped anew: an
+// erasure in another process is felt no later.
+const unwrapped = time.Second
+
+// classObject is the object of a class. It is at revision 1 as long as the class
+// is in use; erasing a subject moves it on. Whatever is sealed under a class is
+// written in an atom that checks that: nothing escapes an erasure that began
+// between the reading of a row and the writing of what was made from it.
+func classObject(c Class) string {
+	return classKey.named(string(binary.BigEndian.AppendUint64(nil, uint64(c))))
+}
+
+// endedObject exists once the data key of a subject is being destroyed. No class is
+// made with it any more.
+func endedObject(k KeyID) string {
+	return endedKey.named(string(binary.BigEndian.AppendUint64(nil, uint64(k))))
+}
+
+func termClass(c Class) string { return "k" + string(binary.BigEndian.AppendUint64(nil, uint64(c))) }
+func termKey(k KeyID) string   { return "K" + string(binary.BigEndian.AppendUint64(nil, uint64(k))) }
+
+// classFor is the class of the subjects of some classes and some more, by canonical
+// name, for what the atom writes. If it is new the atom puts it.
+func (t *atom) classFor(parents []Class, subjects []string) Class {
+	if t.err != nil {
+		return 0
+	}
+	c, err := t.find(parents, subjects)
+	if err != nil {
+		t.err = err
+		return 0
+	}
+	t.use(c)
+	return c.class
+}
+
+func (t *atom) find(parents []Class, subjects []string) (*sealing, error) {
+	s := t.store
+	var above []KeyID
+	for _, p := range parents {
+		c, err := t.sealing(p)
+		if err != nil {
+			return nil, err
+		}
+		above = append(above, c.keys...)
+	}
+	c, err := t.findWith(above, subjects)
+	if isErased(err) { // a subject was retired, and what it is written under now is not known here yet
+		s.subjects.clear()
+		c, err = t.findWith(above, subjects)
+	}
+	return c, err
+}
+
+func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
+	s := t.store
+	nobody, err := s.keyOf(t.ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	keys := append([]KeyID{nobody}, above...)
+	for _, name := range subjects {
+		k, err := s.keyOf(t.ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	class := s.className(keys)
+	c, err := t.sealing(class)
+	if err == nil && !slices.Equal(c.keys, keys) {
+		err = fmt.Errorf("%w: class %s is of other subjects", ErrStore, class)
+	}
+	if err != errNoClass {
+		return c, err
+	}
+	return s.newClass(t.ctx, class, keys)
+}
+
+// shelf keeps what can be looked up again, up to a number of things.
+type shelf[K comparable, V any] struct {
+	mu sync.RWMutex
+	m  map[K]V
+}
+
+const shelfSize = 1 << 16
+
+func (s *shelf[K, V]) get(k K) (v V, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v, ok = s.m[k]
+	return v, ok
+}
+
+func (s *shelf[K, V]) put(k K, v V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil || len(s.m) >= shelfSize {
+		s.m = map[K]V{}
+	}
+	s.m[k] = v
+}
+
+func (s *shelf[K, V]) drop(k K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, k)
+}
+
+func (s *shelf[K, V]) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m = nil
+}
+
+// known is the data key of a subject, as it was a moment ago.
+type known struct {
+	key   KeyID
+	until time.Time
+}
+
+// keyOf is the data key of a subject. What is written under one that was retired
+// since is refused by the check of its class.
+func (s *Store) keyOf(ctx context.Context, name string) (KeyID, error) {
+	now := time.Now()
+	if k, ok := s.subjects.get(name); ok && now.Before(k.until) {
+		return k.key, nil
+	}
+	k, err := s.keys.Key(ctx, s.scope.subject(name))
+	if err != nil {
+		return 0, fmt.Errorf("the data key: %w", err)
+	}
+	s.subjects.put(name, known{k, now.Add(unwrapped)})
+	return k, nil
+}
+
+// sealing is a class that the atom puts, or that is in the store.
+func (t *atom) sealing(class Class) (*sealing, error) {
+	if c := t.classes[class]; c != nil {
+		return c, nil
+	}
+	return t.store.sealing(t.ctx, class)
+}
+
+func (s *Store) className(keys []KeyID) Class {
+	mac := hmac.New(sha256.New, s.scope.index[:])
+	mac.Write([]byte("class\x00"))
+	for _, k := range keys {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(k)))
+	}
+	return Class(max(binary.BigEndian.Uint64(mac.Sum(nil)), 1)) // 0 is no class
+}
+
+// newClass makes a class with a key of its own, wrapped under those of its
+// subjects, the first one's innermost.
+func (s *Store) newClass(ctx context.Context, class Class, keys []KeyID) (*sealing, error) {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails (crypto/rand)
+	c := &sealing{class: class, keys: keys}
+	if err := c.arm(key); err != nil {
+		return nil, err
+	}
+	var err error
+	for _, k := range keys {
+		if key, err = s.keys.Seal(ctx, k, key, s.scope.associated(classObject(class), uint64(k))); err != nil {
+			return nil, fmt.Errorf("the data key: %w", err)
+		}
+	}
+	e := encoder{}
+	e.num(uint64(len(keys)))
+	for _, k := range keys {
+		e.b = binary.BigEndian.AppendUint64(e.b, uint64(k))
+	}
+	c.made = append(e.b, key...)
+	return c, nil
+}
+
+func (c *sealing) arm(key []byte) error {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return err
+	}
+	c.aead, err = cipher.NewGCMWithRandomNonce(block)
+	return err
+}
+
+var errNoClass = fmt.Errorf("%w: a class is missing", ErrStore)
+
+// sealing returns a class that is in the store, with its key.
+func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
+	now := time.Now()
+	if c, ok := s.classes.get(class); ok && now.Before(c.until) {
+		return c, nil
+	}
+	objs, err := s.get(ctx, classObject(class))
+	if err != nil {
+		return nil, err
+	}
+	o := objs[0]
+	switch {
+	case o.Revision == 0:
+		return nil, errNoClass
+	case o.Revision > 1:
+		s.classes.drop(class)
+		return nil, fmt.Errorf("%w: a subject of class %s", ErrErased, class)
+	}
+	c, key, err := decodeClass(class, o.Data)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range slices.Backward(c.keys) {
+		if key, err = s.keys.Open(ctx, k, key, s.scope.associated(o.Key, uint64(k))); err != nil {
+			s.classes.drop(class)
+			return nil, fmt.Errorf("the data key of class %s: %w", class, err)
+		}
+	}
+	if err := c.arm(key); err != nil {
+		return nil, faulty(errWire, "the key of a class")
+	}
+	c.until = now.Add(unwrapped)
+	s.classes.put(class, c)
+	return c, nil
+}
+
+func decodeClass(class Class, b []byte) (c *sealing, wrapped []byte, err error) {
+	d := decoder{b: b}
+	n := d.num()
+	if n > uint64(len(d.b))/8 {
+		return nil, nil, faulty(errWire, "a class")
+	}
+	c = &sealing{class: class, keys: make([]KeyID, n)}
+	for i := range c.keys {
+		c.keys[i] = KeyID(d.fixed())
+	}
+	return c, d.b, nil
+}
+
+func (c *sealing) seal(plain, associated []byte) []byte {
+	return c.aead.Seal(nil, nil, plain, associated)
+}
+
+func (c *sealing) open(sealed, associated []byte) ([]byte, error) {
+	plain, err := c.aead.Open(nil, nil, sealed, associated)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it is not of class %s, or was changed", ErrKey, c.class)
+	}
+	return plain, nil
+}
+
+// use has the atom write under a class: it checks that the class is in use, and
+// puts it if it is new.
+func (t *atom) use(c *sealing) {
+	if t.classes[c.class] != nil {
+		return
+	}
+	if t.classes == nil {
+		t.classes = map[Class]*sealing{}
+	}
+	t.classes[c.class] = c
+	if c.made == nil {
+		t.check(classObject(c.class), 1)
+		return
+	}
+	p := Put{Key: classObject(c.class), Data: c.made}
+	for _, k := range c.keys {
+		t.check(endedObject(k), 0)
+		p.Add = append(p.Add, Term{termKey(k), 0})
+	}
+	t.put(p)
+}
+
+// under is a class that the atom writes under.
+func (t *atom) under(class Class) *sealing {
+	c := t.classes[class]
+	if c == nil && t.err == nil {
+		if c, t.err = t.store.sealing(t.ctx, class); t.err == nil {
+			t.use(c)
+		}
+	}
+	return c
+}
+
+// settled remembers the classes that an atom put, once it was applied; forget
+// drops what is known of the class that it conflicted on.
+func (t *atom) settled() {
+	for class, c := range t.classes {
+		if c.made != nil {
+			kept := *c
+			kept.made, kept.until = nil, time.Now().Add(unwrapped)
+			t.store.classes.put(class, &kept)
+		}
+	}
+}
+
+func (s *Store) forget(key string) {
+	if p, rest := placeOf(key); p == classKey && len(rest) == 8 {
+		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
+	}
+}
+
+// nobody is the class of what is about no person.
+func (t *atom) nobody() Class { return t.classFor(nil, nil) }

@@ -1,0 +1,115 @@
+package keyring_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
+)
+
+func benchRing(b *testing.B) (*keyring.Ring, memory.KeyID) {
+	b.Helper()
+	k, err := keyring.Create(filepath.Join(b.TempDir(), "keys"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := k.Class(b.Context(), nil, []string{"ann"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return k, c
+}
+
+var row = bytes.Repeat([]byte("x"), 300)
+
+func BenchmarkSeal300Bytes(b *testing.B) {
+	k, c := benchRing(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := k.Seal(b.Context(), c, row, []byte("row 1")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOpen300Bytes(b *testing.B) {
+	k, c := benchRing(b)
+	sealed, err := k.Seal(b.Context(), c, row, []byte("row 1"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := k.Open(b.Context(), c, sealed, []byte("row 1")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkKnownClass(b *testing.B) {
+	k, c := benchRing(b)
+	for name, ask := range map[string]func() (memory.KeyID, error){
+		"of_a_subject": func() (memory.KeyID, error) { return k.Class(b.Context(), nil, []string{"ann"}) },
+		"of_a_parent":  func() (memory.KeyID, error) { return k.Class(b.Context(), []memory.KeyID{c}, nil) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ask(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkNewClass(b *testing.B) {
+	k, _ := benchRing(b)
+	n := 0
+	for b.Loop() {
+		n++
+		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNewClassOf10000Subjects(b *testing.B) {
+	k, _ := benchRing(b)
+	var subjects []string
+	for n := range 10_000 {
+		subjects = append(subjects, fmt.Sprint("subject ", n))
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		if _, err := k.Class(b.Context(), nil, append(subjects, fmt.Sprint("another ", n))); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The subject is of one class among a thousand.
+func BenchmarkRetireAndDestroyAmongAThousandClasses(b *testing.B) {
+	k, _ := benchRing(b)
+	for n := range 1000 {
+		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := k.Class(b.Context(), nil, []string{"bob"}); err != nil {
+			b.Fatal(err)
+		}
+		classes, err := k.Retire(b.Context(), "bob")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := k.Destroy(b.Context(), classes...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

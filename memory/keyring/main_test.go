@@ -1,0 +1,24 @@
+package keyring_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// childPath, if it is set, is the folder of a ring that this process works on
+// until it is killed.
+const childPath = "KEYRING_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childPath); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

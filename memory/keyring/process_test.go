@@ -1,0 +1,302 @@
+package keyring_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
+)
+
+// child makes classes of a few subjects, at once with other processes, retires
+// and destroys some, and says what it sealed and destroyed.
+func child(dir string) error {
+	ctx := context.Background()
+	k, err := keyring.OpenOrCreate(dir, nil)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		subjects := []string{fmt.Sprint("subject ", rand.IntN(6)), fmt.Sprint("subject ", rand.IntN(6))}
+		c, err := k.Class(ctx, nil, subjects)
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("%d says %d", os.Getpid(), n)
+		sealed, err := k.Seal(ctx, c, []byte(text), nil)
+		if err != nil && !errors.Is(err, memory.ErrErased) { // by another, just now
+			return err
+		}
+		if err == nil {
+			fmt.Printf("sealed %d %x %s\n", uint64(c), sealed, hex.EncodeToString([]byte(text)))
+		}
+		if n%5 == 4 {
+			list, err := k.Retire(ctx, subjects[0])
+			if err != nil {
+				return err
+			}
+			fmt.Printf("destroying %s\n", classes(list))
+			if err := k.Destroy(ctx, list...); err != nil {
+				return err
+			}
+			fmt.Printf("destroyed %s\n", classes(list))
+		}
+	}
+}
+
+func classes(list []memory.KeyID) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, fmt.Sprint(uint64(c)))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
+	t.Parallel()
+	const rounds, children = 6, 3
+	dir := fresh(t)
+	type cipher struct {
+		class        memory.KeyID
+		sealed, text []byte
+	}
+	var mu sync.Mutex
+	var sealed []cipher
+	begun, done := map[memory.KeyID]bool{}, map[memory.KeyID]bool{}
+	for range rounds {
+		var all sync.WaitGroup
+		for range children {
+			all.Go(func() {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), childPath+"="+dir)
+				out, err := cmd.StdoutPipe()
+				if err == nil {
+					err = cmd.Start()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				killer := time.AfterFunc(time.Duration(100+rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+				defer killer.Stop()
+				for lines := bufio.NewScanner(out); lines.Scan(); {
+					word, rest, _ := strings.Cut(lines.Text(), " ")
+					mu.Lock()
+					switch word {
+					case "sealed":
+						var c cipher
+						if _, err := fmt.Sscanf(rest, "%d %x %x", &c.class, &c.sealed, &c.text); err == nil {
+							sealed = append(sealed, c)
+						}
+					case "destroying", "destroyed":
+						for _, number := range strings.Fields(rest) {
+							var c memory.KeyID
+							_, _ = fmt.Sscan(number, &c)
+							if word == "destroyed" {
+								done[c] = true
+							}
+							begun[c] = true
+						}
+					default:
+						t.Errorf("a child says %q", lines.Text())
+					}
+					mu.Unlock()
+				}
+				_ = cmd.Wait() // killed
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			return
+		}
+		k := reopen(t, dir)
+		for _, c := range sealed {
+			got, err := k.Open(t.Context(), c.class, c.sealed, nil)
+			switch {
+			case errors.Is(err, memory.ErrErased):
+				if !begun[c.class] {
+					t.Fatalf("class %x is erased and nobody destroyed it", c.class)
+				}
+			case err != nil:
+				t.Fatalf("class %x: %v", c.class, err)
+			case done[c.class]:
+				t.Fatalf("class %x was destroyed and opens", c.class)
+			case !slices.Equal(got, c.text):
+				t.Fatalf("class %x opens as %q, was %q", c.class, got, c.text)
+			}
+		}
+		for c := range done {
+			_, err := k.Seal(t.Context(), c, nil, nil)
+			wrong(t, err, memory.ErrErased)
+		}
+	}
+	if len(sealed) < 10*rounds || len(done) < rounds {
+		t.Fatalf("only %d texts and %d classes destroyed", len(sealed), len(done))
+	}
+	t.Logf("%d texts, %d classes destroyed", len(sealed), len(done))
+}
+
+func TestRingsThatMakeAClassAtOnceHaveOneKey(t *testing.T) {
+	t.Parallel()
+	dir := fresh(t)
+	var rings []*keyring.Ring
+	for range 8 {
+		rings = append(rings, must(keyring.OpenOrCreate(dir, nil))(t))
+	}
+	for round := range 10 {
+		made := make([]memory.KeyID, len(rings))
+		sealed := make([][]byte, len(rings))
+		var all sync.WaitGroup
+		for i, k := range rings {
+			all.Go(func() {
+				var err error
+				made[i], err = k.Class(t.Context(), nil, []string{fmt.Sprint("subject ", round)})
+				if err == nil {
+					sealed[i], err = k.Seal(t.Context(), made[i], []byte("text"), []byte("row 1"))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for i := range rings {
+			if made[i] != made[0] {
+				t.Fatalf("classes %x", made)
+			}
+			for _, k := range rings {
+				opens(t, k, made[0], sealed[i], "text")
+			}
+		}
+	}
+}
+
+func TestAnotherRingNoticesWhatEnded(t *testing.T) {
+	t.Parallel()
+	dir := fresh(t)
+	here, there := create(t, dir), reopen(t, dir)
+	a := class(t, here, nil, "ann")
+	sealed := seal(t, here, a, "text")
+	opens(t, there, a, sealed, "text")
+	if class(t, there, nil, "ann") != a || class(t, there, []memory.KeyID{a}) != a {
+		t.Fatal("another class")
+	}
+	if list := must(here.Retire(t.Context(), "ann"))(t); !slices.Equal(list, []memory.KeyID{a}) {
+		t.Fatalf("retired %x", list)
+	}
+	_, err := there.Class(t.Context(), []memory.KeyID{a}, nil)
+	wrong(t, err, memory.ErrErased)
+	if class(t, there, nil, "ann") == a {
+		t.Fatal("a retired class is in use")
+	}
+	if err := here.Destroy(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	_, err = here.Open(t.Context(), a, sealed, []byte("row 1"))
+	wrong(t, err, memory.ErrErased)
+	time.Sleep(keyring.Staleness)
+	_, err = there.Open(t.Context(), a, sealed, []byte("row 1"))
+	wrong(t, err, memory.ErrErased)
+	_, err = there.Seal(t.Context(), a, nil, nil)
+	wrong(t, err, memory.ErrErased)
+
+	id := must(here.Rotate(t.Context()))(t)
+	if _, ok := there.AuditKey(id); !ok {
+		time.Sleep(keyring.Staleness) // it was looked at just now
+	}
+	hereKey, _ := here.AuditKey(id)
+	if thereKey, ok := there.AuditKey(id); !ok || hereKey != thereKey {
+		t.Fatal("the new audit key is not known")
+	}
+	if now, _ := there.Audit(); now != id {
+		t.Fatalf("audit key %d, want %d", now, id)
+	}
+}
+
+func TestOneRingServesManyGoroutines(t *testing.T) {
+	t.Parallel()
+	everyRing(t, func(t *testing.T, k *keyring.Ring) {
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for n := range 30 {
+					subject := fmt.Sprint("subject ", n%4)
+					c, err := k.Class(t.Context(), nil, []string{subject})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					sealed, err := k.Seal(t.Context(), c, []byte(subject), nil)
+					if err == nil {
+						var got []byte
+						if got, err = k.Open(t.Context(), c, sealed, nil); err == nil && string(got) != subject {
+							t.Errorf("opened %q", got)
+						}
+					}
+					if err != nil && !errors.Is(err, memory.ErrErased) {
+						t.Error(err)
+					}
+					if n%10 == g {
+						list, err := k.Retire(t.Context(), subject)
+						if err == nil {
+							err = k.Destroy(t.Context(), list...)
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestAContextEndsTheWaitForTheLock(t *testing.T) {
+	t.Parallel()
+	dir := fresh(t)
+	other := create(t, dir)
+	known := class(t, other, nil, "known")
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	armed := false
+	k := must(keyring.OpenWith(dir, func(op, path string, act func() error) error {
+		if armed && op == "create" {
+			once.Do(func() { close(inside); <-leave })
+		}
+		return act()
+	}))(t)
+	seal(t, k, known, "text")
+	armed = true
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := k.Class(context.Background(), nil, []string{"ann"}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-inside
+	for _, waiting := range []*keyring.Ring{k, other} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := waiting.Class(ctx, nil, []string{"bob"})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error is %v", err)
+		}
+		if _, err = waiting.Seal(t.Context(), known, nil, nil); err != nil {
+			t.Errorf("who only seals waits for the lock: %v", err)
+		}
+	}
+	close(leave)
+	all.Wait()
+}
