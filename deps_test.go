@@ -25,6 +25,7 @@ var rooms = map[string]room{
 	"memory":                   {foreign: []string{"golang.org/x/text"}},
 	"memory/admission":         {own: []string{"memory", "memory/admission/restate"}},
 	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
+	"memory/audit":             {own: []string{"memory"}, foreign: []string{"github.com/transparency-dev/merkle", "golang.org/x/mod"}},
 	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},

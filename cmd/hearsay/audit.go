@@ -13,12 +13,13 @@ import (
 func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "audit",
-		Short:   "See who moved what, and why",
-		Example: "  hearsay audit list -store sqlite:agent.db --row k3f9a2b1",
+		Short:   "See who moved what, and why; prove that nothing of it was changed",
+		Example: "  hearsay audit list -store sqlite:agent.db --row k3f9a2b1\n  hearsay audit verify -store sqlite:agent.db --checkpoint-keys audit.pub",
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.auditListCommand(addStoreFlags(cmd)))
+	store := addStoreFlags(cmd)
+	cmd.AddCommand(a.auditListCommand(store), a.auditVerifyCommand(store), a.auditCheckpointCommand(store), a.auditExportCommand(store), a.auditKeygenCommand())
 	return cmd
 }
 

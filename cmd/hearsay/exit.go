@@ -6,6 +6,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -65,6 +66,11 @@ var classes = []struct {
 	code int
 	hint string
 }{
+	{audit.ErrRollback, exitTampered, "Find out who put the old copy there. If it was you: what was demoted or erased since is not any more."},
+	{memory.ErrTampered, exitTampered, "Stop what writes the store, keep a copy of it, and find out who changed it."},
+	{audit.ErrExport, exitTampered, ""},
+	{audit.ErrUnsound, exitTampered, "Memory or a disk of this machine fails. Run it on another one."},
+	{audit.ErrKey, exitUsage, ""},
 	{confirm.ErrStale, exitChanged, changedHint},
 	{confirm.ErrContent, exitChanged, changedHint},
 	{memory.ErrConflict, exitChanged, changedHint},

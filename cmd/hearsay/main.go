@@ -12,6 +12,7 @@
 //	5  the store cannot be reached
 //	6  the row changed meanwhile; look again
 //	7  lines of a dump were rejected, or it is not whole
+//	8  the audit does not hold, or the store is an older copy
 package main
 
 import (
@@ -67,7 +68,7 @@ person with a key confirm or reject them.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,
 5 the store cannot be reached, 6 the row changed meanwhile, 7 lines of a dump were
-rejected.
+rejected, 8 the audit does not hold.
 
 Long flags may be written with one dash or two. A flag wins over the environment
 (HEARSAY_STORE, HEARSAY_KEYRING, HEARSAY_TENANT, HEARSAY_TRUSTED_KEYS). NO_COLOR is obeyed.`,

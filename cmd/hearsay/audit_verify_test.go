@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
+)
+
+// auditor is an office with a checkpoint key, its verifier key, and a witness.
+func auditor(t *testing.T) (w *world, at func(string) string) {
+	w = office(t)
+	dir := t.TempDir()
+	at = func(name string) string { return filepath.Join(dir, name) }
+	w.file(at("audit.pub"), w.ok("audit", "keygen", "-out", at("audit"), "--name", "acme.example/hearsay"))
+	w.ok("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness"))
+	return w, at
+}
+
+func (w *world) file(path, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reopen opens the store again, after what was done to its file.
+func (w *world) reopen() {
+	w.t.Helper()
+	s, err := storeurl.Open(w.t.Context(), "sqlite:"+w.path, &storeurl.Options{Existing: true, Options: memory.Options{Clock: func() time.Time { return w.now }}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = s
+}
+
+// below opens the file of the store as somebody does who can write it.
+func (w *world) below(do func(d memory.Driver)) {
+	w.t.Helper()
+	d, err := sqlitestore.Open(w.t.Context(), w.path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer d.Close()
+	do(d)
+}
+
+func (w *world) verified(args ...string) verifyJSON {
+	w.t.Helper()
+	r := w.run(append([]string{"audit", "verify", "-o", "json"}, args...)...)
+	var got verifyJSON
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
+		w.t.Fatalf("exit %d, %v\n%s", r.code, err, r.talk)
+	}
+	if got.Schema != "hearsay.audit.verify/1" || got.Holds != (r.code == exitDone) || !got.Holds && r.code != exitTampered {
+		w.t.Fatalf("exit %d: %+v", r.code, got)
+	}
+	return got
+}
+
+func TestAuditVerify(t *testing.T) {
+	w, at := auditor(t)
+	keys := []string{"--checkpoint-keys", at("audit.pub")}
+	full := append([]string{"--witness", at("witness")}, keys...)
+	t.Run("an audit that holds is counted", func(t *testing.T) {
+		w.t = t
+		got := w.verified(full...)
+		if !got.Holds || got.Report.Logs < 10 || got.Report.Newer != 0 || !got.Report.Witness || got.Report.Witnessed != 1 || len(got.Report.Keys) != 1 {
+			t.Fatalf("%+v", got.Report)
+		}
+		if out := w.ok(append([]string{"audit", "verify"}, full...)...); !strings.Contains(out, "the audit holds") || !strings.Contains(out, "the witness saw checkpoint 1") {
+			t.Error(out)
+		}
+		if out := w.ok(append([]string{"audit", "verify"}, keys...)...); !strings.Contains(out, "no witness") {
+			t.Error(out)
+		}
+	})
+	t.Run("nothing changed is no checkpoint, and a change is one", func(t *testing.T) {
+		w.t = t
+		if out := w.ok("audit", "checkpoint", "--key", at("audit.key"), "--quick"); !strings.Contains(out, "nothing changed since checkpoint 1") {
+			t.Error(out)
+		}
+		w.put("new", said(memory.Content{Text: "something new"}))
+		var made checkpointJSON
+		if err := json.Unmarshal([]byte(w.ok("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness"), "-o", "json")), &made); err != nil {
+			t.Fatal(err)
+		}
+		if !made.Made || made.Index != 2 || made.Leaves != 1 || !made.Witnessed || !strings.HasPrefix(made.Note, "acme.example/hearsay/") {
+			t.Fatalf("%+v", made)
+		}
+	})
+	t.Run("an export is verified without the store", func(t *testing.T) {
+		w.t = t
+		w.ok("audit", "export", "-o", at("audit.ndjson"))
+		if r := w.run("audit", "export", "-o", at("audit.ndjson")); r.code != exitFailed || !strings.Contains(r.talk, "ever overwritten") {
+			t.Fatalf("%+v", r)
+		}
+		data, err := os.ReadFile(at("audit.ndjson"))
+		if err != nil || strings.Contains(string(data), "Acme") {
+			t.Fatal("it says what rows say", err)
+		}
+		if lines := strings.Count(w.ok("audit", "export"), "\n"); lines != strings.Count(string(data), "\n") {
+			t.Error(lines, "lines on stdout")
+		}
+		elsewhere := newWorld(t)
+		delete(elsewhere.env, "HEARSAY_STORE")
+		args := append([]string{"--from", at("audit.ndjson"), "--keyring", w.path + ".keys"}, full...)
+		if got := elsewhere.verified(args...); !got.Holds || got.Report.Checkpoints != 2 {
+			t.Fatalf("%+v", got)
+		}
+		w.verified(append([]string{"--from", at("audit.ndjson")}, full...)...) // the keyring beside the store
+		w.file(at("audit.ndjson"), strings.Replace(string(data), `"revision":1,"data":"AQ`, `"revision":1,"data":"AR`, 1))
+		if got := elsewhere.verified(args...); got.Holds || got.Line == 0 || got.Key == "" {
+			t.Fatalf("%+v", got)
+		}
+	})
+	t.Run("what is not there or not usable is said", func(t *testing.T) {
+		w.t = t
+		for _, c := range []struct {
+			code int
+			args []string
+		}{
+			{exitUsage, []string{"audit", "verify"}}, // checkpoints, and no key
+			{exitUsage, []string{"audit", "verify", "--checkpoint-keys", at("none")}},
+			{exitUsage, []string{"audit", "verify", "--checkpoint-keys", at("audit.key")}},
+			{exitFailed, append([]string{"audit", "verify", "--witness", at("none")}, keys...)},
+			{exitNotFound, append([]string{"audit", "verify", "--from", at("none")}, keys...)},
+			{exitUsage, []string{"audit", "checkpoint"}},
+			{exitUsage, []string{"audit", "checkpoint", "--key", at("audit.pub")}},
+			{exitUsage, []string{"audit", "checkpoint", "--key", at("audit.key"), "--origin", "other.example"}},
+			{exitUsage, []string{"audit", "keygen"}},
+			{exitUsage, []string{"audit", "keygen", "-out", at("x")}},
+			{exitUsage, []string{"audit", "keygen", "-out", at("x"), "--name", "a b"}},
+			{exitFailed, []string{"audit", "keygen", "-out", at("audit"), "--name", "a"}},
+			{exitUnreachable, []string{"audit", "export", "--store", "sqlite:" + at("none.db")}},
+		} {
+			if r := w.run(c.args...); r.code != c.code || r.out != "" || r.talk == "" {
+				t.Errorf("%q: exit %d, want %d\n%s%s", c.args, r.code, c.code, r.out, r.talk)
+			}
+		}
+		if _, err := os.Stat(at("x.key")); err == nil {
+			t.Error("a refused key was written")
+		}
+		if r := w.run("audit", "verify", "--from", at("audit.ndjson"), "--store", "sqlite:"); r.code != exitUsage && r.code != exitUnreachable {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("a changed entry is named, with its exit code", func(t *testing.T) {
+		w.t = t
+		key := memory.HeadKey(w.ids["email"])
+		w.below(func(d memory.Driver) {
+			log, err := d.History(t.Context(), "default", key, 0, 10)
+			if err != nil || len(log) != 2 {
+				t.Fatal(log, err)
+			}
+			log[1].Data[12] ^= 1
+			if err := d.Rewrite(t.Context(), "default", key, log[1:]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		r := w.run(append([]string{"audit", "verify"}, full...)...)
+		if want := fmt.Sprintf("head/%s, entry 2", w.ids["email"]); r.code != exitTampered || !strings.Contains(r.talk, want) || r.out != "" {
+			t.Fatalf("%+v", r)
+		}
+		if got := w.verified(full...); got.Key != "head/"+string(w.ids["email"]) || got.Entry != 2 || got.Report != nil {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestAuditVerifyOfAnOlderCopy(t *testing.T) {
+	w, at := auditor(t)
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	yesterday, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	w.put("new", said(memory.Content{Text: "something new"}))
+	w.ok("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness"))
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.file(w.path, string(yesterday))
+	w.reopen()
+	keys := []string{"--checkpoint-keys", at("audit.pub")}
+	if got := w.verified(keys...); !got.Holds {
+		t.Fatalf("without a witness: %+v", got)
+	}
+	if got := w.verified(append([]string{"--witness", at("witness")}, keys...)...); got.Holds || !got.Rollback || got.Checkpoint != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if r := w.run("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness")); r.code != exitTampered || !strings.Contains(r.talk, "older copy") {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestAuditCheckpointKeysAreRotated(t *testing.T) {
+	w, at := auditor(t)
+	old, err := os.ReadFile(at("audit.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := w.ok("audit", "keygen", "-out", at("second"), "--name", "acme.example/hearsay")
+	w.put("new", said(memory.Content{Text: "something new"}))
+	if r := w.run("audit", "checkpoint", "--key", at("second.key")); r.code != exitTampered || !strings.Contains(r.talk, "no key at hand signed it") {
+		t.Fatalf("%+v", r)
+	}
+	w.file(at("audit.pub"), public+strings.TrimSpace(string(old))+" until 1\n")
+	w.ok("audit", "checkpoint", "--key", at("second.key"), "--witness", at("witness"), "--checkpoint-keys", at("audit.pub"))
+	got := w.verified("--checkpoint-keys", at("audit.pub"), "--witness", at("witness"))
+	if !got.Holds || len(got.Report.Keys) != 2 || got.Report.Keys[1].First != 2 {
+		t.Fatalf("%+v", got.Report)
+	}
+	w.put("newer", said(memory.Content{Text: "something newer"}))
+	if r := w.run("audit", "checkpoint", "--key", at("audit.key"), "--checkpoint-keys", at("audit.pub")); r.code == exitDone || !strings.Contains(r.talk, "retired after checkpoint 1") {
+		t.Fatalf("%+v", r)
+	}
+	var none []audit.KeyUsed
+	if r := w.verified("--checkpoint-keys", at("audit.pub")).Report; fmt.Sprint(r.Keys) == fmt.Sprint(none) || r.Newer != 1 {
+		t.Fatalf("%+v", r)
+	}
+}
