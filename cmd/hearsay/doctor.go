@@ -104,6 +104,12 @@ func (a *app) examine(ctx context.Context, f *storeFlags) (doctorJSON, error) {
 		}
 		findings = append(findings, fits)
 	}
+	seenBy := memory.Finding{Name: "witness", Found: a.getenv(witnessVariable), Safe: true}
+	if seenBy.Found == "" {
+		seenBy = memory.Finding{Name: "witness", Found: "none", Loss: "that an older copy of the store was restored, or that a fail-over lost a demotion, would go unnoticed",
+			Fix: "set HEARSAY_WITNESS to a file on another disk or machine, for programs and commands alike"}
+	}
+	findings = append(findings, seenBy)
 	for _, f := range findings {
 		seen.Findings = append(seen.Findings, findingJSON{f.Name, f.Found, f.Safe, f.Loss, f.Fix})
 		seen.Healthy = seen.Healthy && f.Safe

@@ -93,6 +93,7 @@ var classes = []struct {
 	{storeurl.ErrNoKeyring, exitUsage, ""},
 	{storeurl.ErrMissing, exitUnreachable, "The worker, or the program that writes rows, makes it."},
 	{memory.ErrErased, exitNotFound, ""},
+	{memory.ErrBehind, exitTampered, "Set HEARSAY_WITNESS and run hearsay store recover."},
 	{memory.ErrKey, exitNo, "Give the keyring that the store was made with: --keyring or HEARSAY_KEYRING."},
 	{memory.ErrForeign, exitFailed, ""},
 	{memory.ErrSchema, exitFailed, ""},

@@ -18,7 +18,7 @@ func (a *app) storeCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	store := addStoreFlags(cmd)
-	cmd.AddCommand(a.rebuildCommand(store), a.compactCommand(store))
+	cmd.AddCommand(a.rebuildCommand(store), a.compactCommand(store), a.recoverCommand(store))
 	return cmd
 }
 
@@ -101,6 +101,43 @@ With -o json: {"schema": "hearsay.compact/1", "tenant": …, "result": {"entries
 			return a.emit(maintained{"hearsay.compact/1", s.Tenant(), done})
 		}
 		return a.write(fmt.Sprintf("%d entries of %d histories packed: %d bytes are %d\n", done.Entries, done.Logs, done.Before, done.After))
+	}
+	return cmd
+}
+
+func (a *app) recoverCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Make good for demotions and erasures that a store lost",
+		Long: `recover asks the witness (HEARSAY_WITNESS) which demotions and erasures were
+acknowledged that the store no longer has: a fail-over went to a replica that lagged,
+or an older copy was restored. Until then the gate is closed on such a store.
+
+Rows whose demotion was lost lose their verified state and are hidden until a person
+looks at them; what had been erased is erased again. Open permits are void.
+
+With -o json: {"schema": "hearsay.recover/1", "tenant": …, "result": {"demoted": …}}.`,
+		Example: "  HEARSAY_WITNESS=/mnt/other/witness hearsay store recover --store sqlite:agent.db",
+		Args:    args(),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if a.getenv(witnessVariable) == "" {
+			return usage("store recover: set %s to the file of the witness", witnessVariable)
+		}
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		done, err := s.Recover(cmd.Context(), operator())
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(maintained{"hearsay.recover/1", s.Tenant(), done})
+		}
+		return a.write(fmt.Sprintf("%d demotions and %d erasures are back, %d other entries noted\n", done.Demoted, done.Erased, done.Noted))
 	}
 	return cmd
 }

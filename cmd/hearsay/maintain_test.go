@@ -102,13 +102,14 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	if strings.Join(unsafe, ", ") != "keys.apart_from_store" {
+	if strings.Join(unsafe, ", ") != "keys.apart_from_store, witness" {
 		t.Fatalf("unsafe: %q", unsafe)
 	}
 	apart := filepath.Join(t.TempDir(), "keys")
 	if err := os.Rename(w.path+".keys", apart); err != nil {
 		t.Fatal(err)
 	}
+	w.env["HEARSAY_WITNESS"] = filepath.Join(t.TempDir(), "witness")
 	if r := w.run("doctor", "--keyring", apart); r.code != 0 || strings.Contains(r.out, "✗") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}

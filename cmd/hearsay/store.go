@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -36,8 +38,20 @@ func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memo
 	if o != nil {
 		options.Authority = o.Authority
 	}
+	if path := a.getenv(witnessVariable); path != "" {
+		w, err := audit.OpenWitness(path) // open until the command ends
+		if err != nil {
+			return nil, err
+		}
+		options.Witness = w.Ledger(tenantOf(options.Tenant), options.Namespace)
+	}
 	return storeurl.Open(ctx, url, options)
 }
+
+// witnessVariable names the file of the witness of demotions and erasures.
+const witnessVariable = "HEARSAY_WITNESS"
+
+func tenantOf(name string) string { return cmp.Or(name, "default") }
 
 // storeOptions are what flags and environment say of the store.
 func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err error) {

@@ -29,6 +29,7 @@ type config struct {
 	store   string // URL
 	keyring string // folder; "" = beside a SQLite file
 	strict  bool
+	witness string // file of the witness; "" = none
 	tenant  string
 	redis   string // "" = embedded
 
@@ -81,7 +82,7 @@ const (
 
 // environment maps flags to the variables that stand in for them.
 var environment = map[string]string{
-	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "tenant": "HEARSAY_TENANT", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
+	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN",
@@ -139,6 +140,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
 	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH or postgres://…; required")
 	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
+	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
 	flags.StringVar(&c.redis, "redis", "", "Redis `URL` of the queue; empty = a redis-server of this machine as a child, else in process")

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -82,7 +84,16 @@ const countEvery = 15 * time.Second
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	store, err := storeurl.Open(ctx, c.store, &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict})
+	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict}
+	if c.witness != "" {
+		w, err := audit.OpenWitness(c.witness)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.Close()) }()
+		options.Witness = w.Ledger(cmp.Or(c.tenant, "default"), "")
+	}
+	store, err := storeurl.Open(ctx, c.store, options)
 	if err != nil {
 		return err
 	}
