@@ -279,40 +279,65 @@ func (s *Store) Verify(ctx context.Context, begin func(*Log), seen func(*Log) er
 		return v, err
 	}
 	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
+	// The objects of many logs are read in one trip; that is most of the cost of a
+	// short log.
+	const group = 256
+	var keys []string
+	flush := func() error {
+		objs, err := s.get(ctx, besideLogs(keys)...)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			beside := objs[:len(besideLogs([]string{key}))]
+			objs = objs[len(beside):]
+			log, err := s.verifyLog(ctx, a, key, beside, begin)
+			if err != nil {
+				return err
+			}
+			v.Logs++
+			v.Entries += int(log.Revision)
+			if log.erased {
+				v.Erased++
+			}
+			if seen != nil {
+				if err := seen(log); err != nil {
+					return err
+				}
+			}
+		}
+		keys = keys[:0]
+		return nil
+	}
 	for key, err := range s.Logs(ctx) {
 		if err != nil {
 			return v, err
 		}
-		log, err := s.verifyLog(ctx, a, key, begin)
-		if err != nil {
-			return v, err
-		}
-		v.Logs++
-		v.Entries += int(log.Revision)
-		if log.erased {
-			v.Erased++
-		}
-		if seen != nil {
-			if err := seen(log); err != nil {
+		if keys = append(keys, key); len(keys) == group {
+			if err := flush(); err != nil {
 				return v, err
 			}
 		}
 	}
-	return v, nil
+	return v, flush()
 }
 
-func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, begin func(*Log)) (*Log, error) {
-	// The object first: what is written between the two reads is one entry too many,
-	// and not one too few.
-	for range conflictRetries {
-		keys := []string{key}
+// besideLogs are the objects that logs are held against.
+func besideLogs(logs []string) []string {
+	keys := make([]string, 0, 3*len(logs))
+	for _, key := range logs {
+		keys = append(keys, key)
 		if id := rowOf(key); headKey.holds(key) {
 			keys = append(keys, evidKey.of(id), noteKey.of(id))
 		}
-		objs, err := s.get(ctx, keys...)
-		if err != nil {
-			return nil, err
-		}
+	}
+	return keys
+}
+
+func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, objs []Object, begin func(*Log)) (_ *Log, err error) {
+	// The objects first: what is written between the two reads is one entry too many,
+	// and not one too few.
+	for range conflictRetries {
 		log := &Log{Key: key}
 		if begin != nil {
 			begin(log)
@@ -326,9 +351,12 @@ func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, begin fun
 			}
 		}
 		if objs[0].Revision < log.Revision {
-			if now, err := s.get(ctx, key); err != nil {
+			now, err := s.get(ctx, besideLogs([]string{key})...)
+			if err != nil {
 				return nil, err
-			} else if now[0].Revision != objs[0].Revision {
+			}
+			if now[0].Revision != objs[0].Revision {
+				objs = now
 				continue // it moved meanwhile
 			}
 		}
