@@ -7,7 +7,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	store := memory.New(d, nil)
+//	store, err := memory.New(d, keys, nil) // keys: see memory/keyring
 //	defer store.Close()
 //
 // # Two roles

@@ -4,7 +4,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	store := memory.New(d, nil)
+//	store, err := memory.New(d, keys, nil) // keys: see memory/keyring
 //	defer store.Close()
 //
 // The file is in WAL mode, so two more files (-wal, -shm) stand beside it while
