@@ -523,3 +523,17 @@ func TestACopyThatIsBroughtBackUnderARingRevivesNothing(t *testing.T) {
 		wrong(t, err, keyring.ErrDamaged)
 	}
 }
+
+func TestARingFileOfAnotherRingIsNotRotated(t *testing.T) {
+	t.Parallel()
+	s, other := newScene(t), newScene(t)
+	k := reopen(t, s.dir)
+	must(reopen(t, other.dir).Rotate(t.Context()))(t)
+	copyFile(t, filepath.Join(other.dir, "ring"), filepath.Join(s.dir, "ring"))
+	_, err := k.Rotate(t.Context())
+	wrong(t, err, keyring.ErrDamaged)
+	time.Sleep(keyring.Staleness)
+	if id, key := k.Audit(); id != s.auditID || key != s.auditKey {
+		t.Fatal("the audit key is of another ring")
+	}
+}
