@@ -113,3 +113,26 @@ func BenchmarkRetireAndDestroyAmongAThousandClasses(b *testing.B) {
 		}
 	}
 }
+
+// Every file is read: the process has used none of the classes.
+func BenchmarkSubjectAmongTenThousandUnusedClasses(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "keys")
+	k, err := keyring.Create(dir, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := range 10_000 {
+		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if k, err = keyring.Open(dir, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := k.Subject(b.Context(), "subject 77"); err != nil || len(list) != 1 {
+			b.Fatal(list, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -308,4 +309,53 @@ func TestOpenFinishesWhatADeathInDestroyLeft(t *testing.T) {
 		}
 	}
 	t.Logf("%d points", points)
+}
+
+// What survives a loss of power is what was synced before it: so the order of the
+// operations is the promise.
+func TestTheOrderOfOperationsSurvivesALossOfPower(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var trace []string
+	k := must(keyring.OpenWith(s.dir, func(op, path string, act func() error) error {
+		switch op {
+		case "lock", "stat", "read", "list", "open", "close", "create":
+		default:
+			trace = append(trace, op+" "+strings.Replace(filepath.Base(path), fmt.Sprintf("%016x", uint64(s.a)), "CLASS", 1))
+		}
+		return act()
+	}))(t)
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if !slices.Equal(trace, want) {
+			t.Errorf("%s: %q, want %q", what, trace, want)
+		}
+		trace = nil
+	}
+	put := func(name, dir string) []string {
+		return []string{"write new", "sync new", "rename " + name, "sync " + dir}
+	}
+	expect("opening")
+	c := class(t, k, nil, "cid")
+	expect("making a class", put(fmt.Sprintf("%016x", uint64(c)), "classes")...)
+	class(t, k, nil, "ann")
+	expect("a class that another process made", "sync classes")
+	class(t, k, nil, "ann")
+	seal(t, k, c, "text")
+	expect("a known class")
+	must(k.Retire(t.Context(), "ann"))(t)
+	expect("retiring", put("ended", "keys")...)
+	must(k.Retire(t.Context(), "ann"))(t)
+	expect("retiring again", "sync keys")
+	if err := k.Destroy(t.Context(), s.a); err != nil {
+		t.Fatal(err)
+	}
+	wiped := []string{"sync keys", "wipe CLASS", "sync CLASS", "remove CLASS", "sync classes"}
+	expect("destroying", append(put("ended", "keys"), wiped...)...)
+	if err := k.Destroy(t.Context(), s.a); err != nil {
+		t.Fatal(err)
+	}
+	expect("destroying again", "sync keys", "sync classes")
+	must(k.Rotate(t.Context()))(t)
+	expect("rotating", put("ring", "keys")...)
 }

@@ -231,6 +231,12 @@ func (e ended) with(retired []token, destroyed []memory.KeyID) ended {
 	return ended{union(e.retired, retired, token.compare), union(e.destroyed, destroyed, cmp.Compare[memory.KeyID])}
 }
 
+// covers reports whether e has all that another has.
+func (e ended) covers(other ended) bool {
+	both := e.with(other.retired, other.destroyed)
+	return len(both.retired) == len(e.retired) && len(both.destroyed) == len(e.destroyed)
+}
+
 func appendTokens(body []byte, set []token) []byte {
 	body = binary.BigEndian.AppendUint32(body, uint32(len(set)))
 	for _, t := range set {

@@ -503,3 +503,37 @@ func TestFilesThatVanishUnderARingCloseIt(t *testing.T) {
 		t.Fatal("what was destroyed cannot be known, and it opens")
 	}
 }
+
+func TestACopyThatIsBroughtBackUnderARingRevivesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	k := reopen(t, s.dir)
+	before := contents(t, s.dir)
+	if err := k.Destroy(t.Context(), s.a); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range before {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(keyring.Staleness)
+	for range 2 {
+		_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
+		wrong(t, err, keyring.ErrDamaged)
+	}
+}
+
+func TestARingFileOfAnotherRingIsNotRotated(t *testing.T) {
+	t.Parallel()
+	s, other := newScene(t), newScene(t)
+	k := reopen(t, s.dir)
+	must(reopen(t, other.dir).Rotate(t.Context()))(t)
+	copyFile(t, filepath.Join(other.dir, "ring"), filepath.Join(s.dir, "ring"))
+	_, err := k.Rotate(t.Context())
+	wrong(t, err, keyring.ErrDamaged)
+	time.Sleep(keyring.Staleness)
+	if id, key := k.Audit(); id != s.auditID || key != s.auditKey {
+		t.Fatal("the audit key is of another ring")
+	}
+}
