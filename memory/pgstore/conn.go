@@ -86,7 +86,7 @@ func (p *pool) pop() *conn {
 // cancelled call it is not used again: the cancellation may reach the server late,
 // and would meet the statement of somebody else.
 func (p *pool) give(ctx context.Context, c *conn, err error) {
-	broken := c.IsClosed() || c.PgConn().TxStatus() != 'I'
+	broken := c.IsClosed() || c.PgConn().IsBusy() || c.PgConn().TxStatus() != 'I'
 	if broken || err != nil && ctx.Err() != nil {
 		end(c.Conn)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,8 +133,7 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	err = verify(ctx, c.Conn, d.schema)
-	d.pool.give(ctx, c, err)
+	err = d.use(ctx, c, func(c *pgx.Conn) error { return verify(ctx, c, d.schema) })
 	if err != nil || !options.Strict {
 		return err
 	}
@@ -158,7 +158,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	// copies of what is erased), nor on how large a table was when it was planned.
 	for name, value := range map[string]string{
 		"application_name": "hearsay", "search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan",
-		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
 		"default_transaction_isolation": "read committed", "bytea_output": "hex", "row_security": "on",
 	} {
 		config.RuntimeParams[name] = value
@@ -234,27 +234,34 @@ func (d *Driver) with(ctx context.Context, work func(c *pgx.Conn) error) error {
 		if err != nil {
 			return given(ctx, err)
 		}
-		err = work(c.Conn)
-		d.pool.give(ctx, c, err)
+		err = d.use(ctx, c, work)
 		if n == attempts || !transient(err) || ctx.Err() != nil {
 			return given(ctx, err)
 		}
 	}
 }
 
+// use runs work on a connection and gives it back, whatever becomes of work: a
+// connection with a statement under way is closed.
+func (d *Driver) use(ctx context.Context, c *conn, work func(c *pgx.Conn) error) (err error) {
+	defer func() { d.pool.give(ctx, c, err) }()
+	return work(c.Conn)
+}
+
 // read is with for what may be asked again on a new connection: one that was idle
 // may have been closed by the server.
 func (d *Driver) read(ctx context.Context, work func(c *pgx.Conn) error) error {
 	err := d.with(ctx, work)
-	if err != nil && code(err) == "" && ctx.Err() == nil && !errors.Is(err, memory.ErrClosed) {
+	if gone := code(err) == "" || strings.HasPrefix(code(err), "57P"); err != nil && gone && ctx.Err() == nil && !errors.Is(err, memory.ErrClosed) {
 		err = d.with(ctx, work)
 	}
 	return err
 }
 
-// given is an error of the server, or that of ctx if the call was given up.
+// given is an error of ours, or that of ctx if the call was given up, or else one
+// of the server.
 func given(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, memory.ErrClosed) {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, memory.ErrClosed) && !errors.Is(err, memory.ErrStore) {
 		return ctx.Err()
 	}
 	return err
