@@ -295,6 +295,8 @@ func TestAfterCompactWhatWasRemovedIsInNoFileOfTheTables(t *testing.T) {
 			t.Fatalf("%s was never in a file, so its absence will show nothing", name)
 		}
 	}
+
+	exec1(t, super, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class`)
 	err = errors.Join(
 		d.Rewrite(t.Context(), tenant, key, []memory.LogEntry{{Revision: 1}, {Revision: 2}}),
 		d.Restore(t.Context(), tenant, []memory.Restored{{Object: memory.Object{Key: key}}}),
@@ -302,9 +304,7 @@ func TestAfterCompactWhatWasRemovedIsInNoFileOfTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	// A snapshot that is older keeps the rows, and Compact does not say that they went.
-	exec1(t, super, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class`)
+	// The snapshot keeps the rows, and Compact does not say that they went.
 	for deadline := time.Second; ; deadline *= 2 { // it may end while a table is written
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		err = d.Compact(ctx)
@@ -397,4 +397,44 @@ func TestStrictOpensASafeServerAndRefusesARoleThatPassesTheWall(t *testing.T) {
 	exec1(t, connect(t, shared, "owner"), `ALTER TABLE `+o.Schema+`.log NO FORCE ROW LEVEL SECURITY`)
 	_, err = pgstore.Open(t.Context(), shared.RuntimeURL("app"), o)
 	clean(t, err, memory.ErrStore, "row_security is off")
+}
+
+func TestABatchThatNoStandbyConfirmedIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	s := own(t)
+	o := &pgstore.Options{Role: "app", MaxConns: 1}
+	migrate(t, s, o)
+	super := connect(t, s, "postgres")
+	exec1(t, super, `SET synchronous_commit = local`)
+	exec1(t, super, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	exec1(t, super, `SELECT pg_reload_conf()`)
+	d := open(t, s, o)
+	defer d.Close()
+	inWait := `FROM pg_stat_activity WHERE wait_event = 'SyncRep'`
+	for key, end := range map[string]func(cancel func()){
+		"ours":          func(cancel func()) { cancel() },
+		"administrator": func(func()) { exec1(t, super, `SELECT pg_cancel_backend(pid) `+inWait) },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		applied := make(chan error, 1)
+		go func() { applied <- d.Apply(ctx, "t", put(key, 0, "x")) }()
+		for waits := false; !waits; {
+			if err := super.QueryRow(t.Context(), `SELECT count(*) > 0 `+inWait).Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(cancel)
+		if err := <-applied; !errors.Is(err, memory.ErrStore) && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error is %v", key, err)
+		}
+		cancel()
+		objects, err := d.Get(t.Context(), "t", []string{key}) // it may be there: it was unknown
+		if err != nil || objects[0].Revision > 1 {
+			t.Errorf("%s: %+v (%v)", key, objects, err)
+		}
+	}
+	i, err := d.Inspect(t.Context())
+	if err != nil || !strings.Contains(i.Promise, "synchronous standby") {
+		t.Fatalf("%+v (%v)", i, err)
+	}
 }

@@ -191,7 +191,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 		}
 	}
 	var stale int64
-	err := d.with(ctx, func(c *pgx.Conn) error {
+	err := d.write(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, d.sql.apply, fold(tenant), whole(tenant), ids, exclusive, checkKey, checkRevision,
 			key, long, from, data,
 			entryPut, entryKey, entryLong, entryRevision, entryData, goneKey, goneName, terms.key, terms.whole, terms.name, terms.sort).Scan(&stale)

@@ -139,7 +139,7 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 		key[i], long[i], revision[i], data[i] = fold(o.Key), whole(o.Key), int64(o.Revision), o.Data
 		terms.add(o.Key, o.Terms)
 	}
-	return d.with(ctx, func(c *pgx.Conn) error {
+	return d.write(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, d.sql.restore, fold(tenant), whole(tenant), d.lock(tenant), key, long, revision, data,
 			terms.key, terms.whole, terms.name, terms.sort)
 		return err
@@ -167,7 +167,7 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 		revision[i], data[i] = claim(e.Revision), e.Data
 	}
 	var present bool
-	err := d.with(ctx, func(c *pgx.Conn) error {
+	err := d.write(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, d.sql.rewrite, fold(tenant), d.lock(tenant, key, "log"), fold(key), revision, data).Scan(&present)
 	})
 	if err == nil && !present {

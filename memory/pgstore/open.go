@@ -7,12 +7,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // Options of [Open], [Migrate], [Status] and [SQL]. Every zero field has a usable
@@ -39,8 +37,6 @@ type Options struct {
 const (
 	defaultSchema   = "hearsay"
 	defaultMaxConns = 16
-	// A server that does not even answer a cancellation is left alone after that.
-	cancelPatience = 250 * time.Millisecond
 )
 
 func (o *Options) complete() (Options, error) {
@@ -163,12 +159,11 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	} {
 		config.RuntimeParams[name] = value
 	}
-	// A call that is given up is cancelled at the server: left alone, one that waits
-	// for a lock would go on and commit when nobody waits for it any more.
-	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelPatience}
+	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.CustomData()[warned] = true
+		}
 	}
-	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	return config, nil
 }
 
@@ -239,6 +234,25 @@ func (d *Driver) with(ctx context.Context, work func(c *pgx.Conn) error) error {
 			return given(ctx, err)
 		}
 	}
+}
+
+// warned marks a connection on which the server gave a warning.
+const warned = "warned"
+
+// write is with for what must be durable when it succeeds. A commit that waits for
+// a synchronous standby and is cancelled, by us or by an administrator, succeeds
+// with a warning: it is done on the primary alone, so it is unknown.
+func (d *Driver) write(ctx context.Context, work func(c *pgx.Conn) error) error {
+	return d.with(ctx, func(c *pgx.Conn) error {
+		delete(c.PgConn().CustomData(), warned)
+		if err := work(c); err != nil {
+			return err
+		}
+		if ctx.Err() == nil && c.PgConn().CustomData()[warned] != nil {
+			return fmt.Errorf("%w: no standby confirmed it", memory.ErrStore)
+		}
+		return ctx.Err()
+	})
 }
 
 // use runs work on a connection and gives it back, whatever becomes of work: a
