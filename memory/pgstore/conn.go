@@ -83,10 +83,10 @@ func (p *pool) pop() *conn {
 }
 
 // give takes a connection back, with the error of what it was used for. After a
-// cancelled call it is not used again: the cancellation may reach the server late,
-// and would meet the statement of somebody else.
+// call that was given up it is not used again: pgx closes it and has the server
+// cancel the statement, which may come late and meet the statement of somebody else.
 func (p *pool) give(ctx context.Context, c *conn, err error) {
-	broken := c.IsClosed() || c.PgConn().TxStatus() != 'I'
+	broken := c.IsClosed() || c.PgConn().IsBusy() || c.PgConn().TxStatus() != 'I'
 	if broken || err != nil && ctx.Err() != nil {
 		end(c.Conn)
 	} else {

@@ -23,7 +23,7 @@ func newStatements(schema string) statements {
 	return statements{
 		apply: `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
 		get: `SELECT k.n, o.revision, o.data FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n)
-			JOIN ` + schema + `.object o ON o.tenant = $1 AND o.key = k.key`,
+			CROSS JOIN LATERAL (SELECT o.revision, o.data FROM ` + schema + `.object o WHERE o.tenant = $1 AND o.key = k.key LIMIT 1) o`,
 		query: `SELECT sort, key, whole FROM ` + schema + `.term WHERE tenant = $1 AND name = $2
 			AND (sort, key) > ($3, $4::bytea) AND sort <= $5 ORDER BY sort, key LIMIT $6`,
 		queryLong: `SELECT sort, key, whole FROM ` + schema + `.term WHERE tenant = $1 AND name = $2
@@ -191,7 +191,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 		}
 	}
 	var stale int64
-	err := d.with(ctx, func(c *pgx.Conn) error {
+	err := d.write(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, d.sql.apply, fold(tenant), whole(tenant), ids, exclusive, checkKey, checkRevision,
 			key, long, from, data,
 			entryPut, entryKey, entryLong, entryRevision, entryData, goneKey, goneName, terms.key, terms.whole, terms.name, terms.sort).Scan(&stale)

@@ -139,7 +139,7 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 		key[i], long[i], revision[i], data[i] = fold(o.Key), whole(o.Key), int64(o.Revision), o.Data
 		terms.add(o.Key, o.Terms)
 	}
-	return d.with(ctx, func(c *pgx.Conn) error {
+	return d.write(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, d.sql.restore, fold(tenant), whole(tenant), d.lock(tenant), key, long, revision, data,
 			terms.key, terms.whole, terms.name, terms.sort)
 		return err
@@ -167,7 +167,7 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 		revision[i], data[i] = claim(e.Revision), e.Data
 	}
 	var present bool
-	err := d.with(ctx, func(c *pgx.Conn) error {
+	err := d.write(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, d.sql.rewrite, fold(tenant), d.lock(tenant, key, "log"), fold(key), revision, data).Scan(&present)
 	})
 	if err == nil && !present {
@@ -175,6 +175,10 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 	}
 	return err
 }
+
+// compactPause is how long an old snapshot is left to end before the tables are
+// written once more.
+const compactPause = time.Second
 
 // Compact writes the tables anew without what was deleted or replaced (VACUUM
 // FULL) and has the server write a checkpoint, as far as the role may ask for one.
@@ -238,11 +242,10 @@ func (d *Driver) compactOn(ctx context.Context, c *pgx.Conn) error {
 	if err := c.QueryRow(ctx, `SELECT pg_current_xact_id()::text`).Scan(&mark); err != nil {
 		return err
 	}
-	for {
+	for clean := false; ; {
 		if _, err := c.Exec(ctx, d.sql.vacuum); err != nil {
 			return err
 		}
-		var clean bool
 		err := c.QueryRow(ctx, `SELECT bool_and(age(relfrozenxid) <= age($2::text::xid8::xid)) FROM pg_class
 			WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' AND relname IN ('tenant', 'object', 'log', 'term')`, quote(d.schema), mark).Scan(&clean)
 		if err != nil {
@@ -253,8 +256,8 @@ func (d *Driver) compactOn(ctx context.Context, c *pgx.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: an old transaction or replication slot still sees what was removed", memory.ErrStore)
-		case <-time.After(100 * time.Millisecond):
+			return fmt.Errorf("%w: an old transaction or replication slot still sees what was removed: %w", memory.ErrStore, ctx.Err())
+		case <-time.After(compactPause):
 		}
 	}
 	for _, statement := range []string{`CHECKPOINT`, `SELECT pg_switch_wal()`} {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // Options of [Open], [Migrate], [Status] and [SQL]. Every zero field has a usable
@@ -38,8 +37,6 @@ type Options struct {
 const (
 	defaultSchema   = "hearsay"
 	defaultMaxConns = 16
-	// A server that does not even answer a cancellation is left alone after that.
-	cancelPatience = 250 * time.Millisecond
 )
 
 func (o *Options) complete() (Options, error) {
@@ -132,8 +129,7 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	err = verify(ctx, c.Conn, d.schema)
-	d.pool.give(ctx, c, err)
+	err = d.use(ctx, c, func(c *pgx.Conn) error { return verify(ctx, c, d.schema) })
 	if err != nil || !options.Strict {
 		return err
 	}
@@ -158,17 +154,16 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	// copies of what is erased), nor on how large a table was when it was planned.
 	for name, value := range map[string]string{
 		"application_name": "hearsay", "search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan",
-		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
 		"default_transaction_isolation": "read committed", "bytea_output": "hex", "row_security": "on",
 	} {
 		config.RuntimeParams[name] = value
 	}
-	// A call that is given up is cancelled at the server: left alone, one that waits
-	// for a lock would go on and commit when nobody waits for it any more.
-	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelPatience}
+	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.CustomData()[warned] = true
+		}
 	}
-	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	return config, nil
 }
 
@@ -234,27 +229,53 @@ func (d *Driver) with(ctx context.Context, work func(c *pgx.Conn) error) error {
 		if err != nil {
 			return given(ctx, err)
 		}
-		err = work(c.Conn)
-		d.pool.give(ctx, c, err)
+		err = d.use(ctx, c, work)
 		if n == attempts || !transient(err) || ctx.Err() != nil {
 			return given(ctx, err)
 		}
 	}
 }
 
+// warned marks a connection on which the server gave a warning.
+const warned = "warned"
+
+// write is with for what must be durable when it succeeds. A commit that waits for
+// a synchronous standby and is cancelled, by us or by an administrator, succeeds
+// with a warning: it is done on the primary alone, so it is unknown.
+func (d *Driver) write(ctx context.Context, work func(c *pgx.Conn) error) error {
+	return d.with(ctx, func(c *pgx.Conn) error {
+		delete(c.PgConn().CustomData(), warned)
+		if err := work(c); err != nil {
+			return err
+		}
+		if ctx.Err() == nil && c.PgConn().CustomData()[warned] != nil {
+			return fmt.Errorf("%w: no standby confirmed it", memory.ErrStore)
+		}
+		return ctx.Err()
+	})
+}
+
+// use runs work on a connection and gives it back, whatever becomes of work: a
+// connection with a statement under way is closed.
+func (d *Driver) use(ctx context.Context, c *conn, work func(c *pgx.Conn) error) (err error) {
+	defer func() { d.pool.give(ctx, c, err) }()
+	return work(c.Conn)
+}
+
 // read is with for what may be asked again on a new connection: one that was idle
 // may have been closed by the server.
 func (d *Driver) read(ctx context.Context, work func(c *pgx.Conn) error) error {
 	err := d.with(ctx, work)
-	if err != nil && code(err) == "" && ctx.Err() == nil && !errors.Is(err, memory.ErrClosed) {
+	if gone := code(err) == "" || strings.HasPrefix(code(err), "57P"); err != nil && gone && ctx.Err() == nil && !errors.Is(err, memory.ErrClosed) {
 		err = d.with(ctx, work)
 	}
 	return err
 }
 
-// given is an error of the server, or that of ctx if the call was given up.
+// given is an error of ours, or that of ctx if the call was given up, or else one
+// of the server.
 func given(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, memory.ErrClosed) {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, memory.ErrClosed) && !errors.Is(err, memory.ErrStore) {
 		return ctx.Err()
 	}
 	return err

@@ -142,3 +142,40 @@ func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 func Benchmark(b *testing.B) {
 	storetest.Benchmark(b, func(b *testing.B) memory.Driver { return made(b) })
 }
+
+// BenchmarkBare is what the rows of a transition cost when they are written by
+// plain statements in one transaction, and a single row of the same bytes.
+func BenchmarkBare(b *testing.B) {
+	need(b, missing)
+	c, err := pgx.Connect(b.Context(), shared.RuntimeURL("owner"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(b.Context())
+	if _, err := c.Exec(b.Context(), `CREATE SCHEMA IF NOT EXISTS bare`); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.Exec(b.Context(), `DROP TABLE IF EXISTS bare.bare; CREATE TABLE bare.bare (id bigserial PRIMARY KEY, data bytea)`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("Select1", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Exec(b.Context(), `SELECT 1`); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, rows := range []int{1, 8} {
+		b.Run(fmt.Sprintf("Insert%d", rows), func(b *testing.B) {
+			for b.Loop() {
+				var batch pgx.Batch
+				for range rows {
+					batch.Queue(`INSERT INTO bare.bare (data) VALUES ($1)`, make([]byte, 900/rows))
+				}
+				if err := c.SendBatch(b.Context(), &batch).Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

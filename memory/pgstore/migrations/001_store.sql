@@ -56,6 +56,9 @@ CREATE POLICY tenant ON {{schema}}.term USING (tenant = nullif(current_setting('
 -- the first stale claim, checks first. The locks come in the order in which
 -- everybody takes them; each statement sees what was committed before it began, so
 -- what is read after the locks stays true until the end of the transaction.
+-- (LATERAL with LIMIT 1, and the loop, are one look into the index for each key: of
+-- a plain join the planner makes, for a table that was small, a read of all that
+-- the tenant has.)
 CREATE FUNCTION {{schema}}.apply(
     of_tenant bytea, tenant_whole bytea,
     lock_id bigint[], lock_exclusive boolean[],
@@ -68,6 +71,7 @@ CREATE FUNCTION {{schema}}.apply(
 DECLARE
     stale bigint;
     written bigint;
+    gone record;
 BEGIN
     PERFORM set_config('hearsay.tenant', of_tenant::text, true);
     PERFORM CASE WHEN l.exclusive THEN pg_advisory_xact_lock(l.id) ELSE pg_advisory_xact_lock_shared(l.id) END
@@ -75,11 +79,11 @@ BEGIN
 
     SELECT min(s.n) INTO stale FROM (
         SELECT c.n FROM unnest(check_key || put_key, check_revision || put_from) WITH ORDINALITY AS c (key, revision, n)
-        LEFT JOIN {{schema}}.object o ON o.tenant = of_tenant AND o.key = c.key
+        LEFT JOIN LATERAL (SELECT o.revision FROM {{schema}}.object o WHERE o.tenant = of_tenant AND o.key = c.key LIMIT 1) o ON true
         WHERE coalesce(o.revision, 0) <> c.revision
         UNION ALL -- an object that restore put back behind its log
         SELECT cardinality(check_key) + e.put FROM unnest(entry_put, entry_key, entry_revision) AS e (put, key, revision)
-        JOIN {{schema}}.log l ON l.tenant = of_tenant AND l.key = e.key AND l.revision = e.revision
+        CROSS JOIN LATERAL (SELECT FROM {{schema}}.log l WHERE l.tenant = of_tenant AND l.key = e.key AND l.revision = e.revision LIMIT 1) l
     ) s;
     IF stale IS NOT NULL THEN
         RETURN stale;
@@ -106,10 +110,9 @@ BEGIN
         SELECT of_tenant, e.key, e.whole, e.revision, e.data
         FROM unnest(entry_key, entry_whole, entry_revision, entry_data) AS e (key, whole, revision, data);
     END IF;
-    IF gone_key IS NOT NULL THEN
-        DELETE FROM {{schema}}.term t USING unnest(gone_key, gone_name) AS g (key, name)
-        WHERE t.tenant = of_tenant AND t.key = g.key AND t.name = g.name;
-    END IF;
+    FOR gone IN SELECT g.key, g.name FROM unnest(gone_key, gone_name) AS g (key, name) LOOP
+        DELETE FROM {{schema}}.term t WHERE t.tenant = of_tenant AND t.key = gone.key AND t.name = gone.name;
+    END LOOP;
     IF term_key IS NOT NULL THEN
         INSERT INTO {{schema}}.term AS t (tenant, name, sort, key, whole)
         SELECT of_tenant, a.name, a.sort, a.key, a.whole
@@ -146,6 +149,7 @@ CREATE FUNCTION {{schema}}.rewrite(of_tenant bytea, lock_id bigint, of_key bytea
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     present bigint;
+    e record;
 BEGIN
     PERFORM set_config('hearsay.tenant', of_tenant::text, true), pg_advisory_xact_lock(lock_id);
     SELECT count(*) INTO present FROM {{schema}}.log l
@@ -153,10 +157,13 @@ BEGIN
     IF present <> cardinality(entry_revision) THEN
         RETURN false;
     END IF;
-    UPDATE {{schema}}.log l SET data = e.data FROM unnest(entry_revision, entry_data) AS e (revision, data)
-    WHERE l.tenant = of_tenant AND l.key = of_key AND l.revision = e.revision AND e.data IS NOT NULL;
-    DELETE FROM {{schema}}.log l USING unnest(entry_revision, entry_data) AS e (revision, data)
-    WHERE l.tenant = of_tenant AND l.key = of_key AND l.revision = e.revision AND e.data IS NULL;
+    FOR e IN SELECT u.revision, u.data FROM unnest(entry_revision, entry_data) AS u (revision, data) LOOP
+        IF e.data IS NULL THEN
+            DELETE FROM {{schema}}.log l WHERE l.tenant = of_tenant AND l.key = of_key AND l.revision = e.revision;
+        ELSE
+            UPDATE {{schema}}.log l SET data = e.data WHERE l.tenant = of_tenant AND l.key = of_key AND l.revision = e.revision;
+        END IF;
+    END LOOP;
     RETURN true;
 END $$;
 

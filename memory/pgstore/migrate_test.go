@@ -1,0 +1,213 @@
+//go:build unix
+
+package pgstore_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/jackc/pgx/v5"
+)
+
+// connect is a connection as another program would have it.
+func connect(t *testing.T, s *server.PostgresServer, role string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), s.RuntimeURL(role))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(t.Context()) })
+	return c
+}
+
+func exec1(t *testing.T, c *pgx.Conn, text string) {
+	t.Helper()
+	if _, err := c.PgConn().Exec(t.Context(), text).ReadAll(); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// clean asks for an error with a sentinel, without text of the server.
+func clean(t *testing.T, err, want error, words string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want one that is %q", err, want)
+	}
+	for _, w := range []string{"SQL", "ERROR", "relation", "permission denied", "127.0.0.1", "pgx", "42"} {
+		if strings.Contains(err.Error(), w) {
+			t.Fatalf("error %q has text of the server in it (%q)", err, w)
+		}
+	}
+	if !strings.Contains(err.Error(), words) {
+		t.Fatalf("error %q does not say %q", err, words)
+	}
+}
+
+func refused(t *testing.T, o *pgstore.Options, want error, words string) {
+	t.Helper()
+	d, err := pgstore.Open(t.Context(), shared.RuntimeURL("app"), o)
+	if err == nil {
+		d.Close()
+	}
+	clean(t, err, want, words)
+}
+
+func TestOpenNeverMigrates(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	refused(t, o, memory.ErrSchema, "run `hearsay migrate up`")
+	status, err := pgstore.Status(t.Context(), shared.RuntimeURL("owner"), o)
+	if err != nil || len(status) != len(pgstore.Migrations()) || !status[0].Applied.IsZero() {
+		t.Fatalf("the status is %v (%v)", status, err)
+	}
+	var made bool
+	if err := connect(t, shared, "owner").QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_namespace WHERE nspname = $1`, o.Schema).Scan(&made); err != nil || made {
+		t.Fatalf("the schema is there: %t (%v)", made, err)
+	}
+}
+
+func TestMigrateRunsWhatIsMissingAndNothingTwice(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	for n, want := range []int{len(pgstore.Migrations()), 0, 0} {
+		ran, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+		if err != nil || len(ran) != want {
+			t.Fatalf("run %d: %d migrations, want %d (%v)", n, len(ran), want, err)
+		}
+	}
+	status, err := pgstore.Status(t.Context(), shared.RuntimeURL("owner"), o)
+	if err != nil || status[len(status)-1].Applied.IsZero() {
+		t.Fatalf("the status is %v (%v)", status, err)
+	}
+	open(t, shared, o).Close()
+}
+
+func TestManyMigrationsAtOnceAreOne(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	var all sync.WaitGroup
+	ran := make([]int, 8)
+	for i := range ran {
+		all.Go(func() {
+			list, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+			if err != nil {
+				t.Error(err)
+			}
+			ran[i] = len(list)
+		})
+	}
+	all.Wait()
+	sum := 0
+	for _, n := range ran {
+		sum += n
+	}
+	if sum != len(pgstore.Migrations()) {
+		t.Fatalf("%v migrations ran", ran)
+	}
+}
+
+func TestAnAlteredOrNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	for words, change := range map[string]string{
+		"it was altered": `UPDATE hearsay_migration SET sha256 = repeat('0', 64) WHERE version = 1`,
+		"it was altered: migration 7 has another text here": `UPDATE hearsay_migration SET version = 7`,
+		"a newer hearsay wrote it":                          `INSERT INTO hearsay_migration VALUES (1000, 'later', 'x')`,
+		"it is behind":                                      `DELETE FROM hearsay_migration`,
+	} {
+		o := fresh(t)
+		migrate(t, shared, o)
+		exec1(t, connect(t, shared, "owner"), `SET search_path = `+o.Schema+`; `+change)
+		refused(t, o, memory.ErrSchema, words)
+		if words == "it is behind" {
+			continue
+		}
+		_, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+		clean(t, err, memory.ErrSchema, words)
+		_, err = pgstore.Status(t.Context(), shared.RuntimeURL("owner"), o)
+		clean(t, err, memory.ErrSchema, words)
+	}
+}
+
+func TestASchemaOfAnotherProgramIsRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	for _, tables := range []string{`CREATE TABLE notes (text text)`, `CREATE TABLE object (id int)`, `CREATE TABLE hearsay_migration (id int)`, `CREATE VIEW v AS SELECT 1`} {
+		o := fresh(t)
+		c := connect(t, shared, "owner")
+		exec1(t, c, `CREATE SCHEMA `+o.Schema+`; SET search_path = `+o.Schema+`; `+tables)
+		refused(t, o, memory.ErrForeign, "")
+		_, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+		clean(t, err, memory.ErrForeign, "")
+		var n int
+		if err := c.QueryRow(t.Context(), `SELECT count(*) FROM pg_class WHERE relnamespace = $1::text::regnamespace`, o.Schema).Scan(&n); err != nil || n != 1 {
+			t.Fatalf("%d tables are there (%v)", n, err)
+		}
+	}
+}
+
+func TestARoleWithoutRightsIsToldSo(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	_, err := pgstore.Open(t.Context(), shared.RuntimeURL("other"), o)
+	clean(t, err, memory.ErrStore, "the role lacks a right")
+	_, err = pgstore.Migrate(t.Context(), shared.RuntimeURL("app"), fresh(t))
+	clean(t, err, memory.ErrStore, "the role lacks a right")
+}
+
+func TestTheScriptForPsqlMakesTheSameSchema(t *testing.T) {
+	t.Parallel()
+	psql, err := exec.LookPath("psql")
+	if err != nil {
+		t.Skip(err)
+	}
+	o := fresh(t)
+	script, err := pgstore.SQL(0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), psql, "-X", "-q", shared.RuntimeURL("owner"))
+	cmd.Stdin = strings.NewReader(script)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d := open(t, shared, o)
+	defer d.Close()
+	if err := d.Apply(t.Context(), "t", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if ran, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o); err != nil || len(ran) != 0 {
+		t.Fatalf("%d migrations ran after the script (%v)", len(ran), err)
+	}
+}
+
+func TestNamesThatAreNoPlainNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	need(t, missing)
+	for _, name := range []string{`a"b`, "a b", "$$", "a$$; DROP SCHEMA x; --", "A", "pg_catalog", "information_schema", "a\x00", "é", "1a", "{{schema}}", strings.Repeat("a", 64)} {
+		o := &pgstore.Options{Schema: name}
+		refused(t, o, memory.ErrStore, "want up to 63")
+		if _, err := pgstore.SQL(0, o); !errors.Is(err, memory.ErrStore) {
+			t.Fatalf("%q: %v", name, err)
+		}
+		_, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+		clean(t, err, memory.ErrStore, "")
+	}
+	// A word of the language is a plain name, and a role may have any.
+	owner := connect(t, shared, "postgres")
+	exec1(t, owner, `CREATE ROLE "a""; DROP ROLE app; --"`)
+	o := &pgstore.Options{Schema: "select", Role: `a"; DROP ROLE app; --`}
+	migrate(t, shared, o)
+	o.Role = "app"
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	defer d.Close()
+	if err := d.Apply(t.Context(), "t", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,434 @@
+//go:build unix
+
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func put(key string, from uint64, content string) memory.Batch {
+	return memory.Batch{Puts: []memory.Put{{Key: key, From: from, Data: []byte(content), Entry: []byte(content), Add: []memory.Term{{Name: "t", Sort: from}}}}}
+}
+
+func count(t *testing.T, c *pgx.Conn, schema, table string) (n int) {
+	t.Helper()
+	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM `+schema+`.`+table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	defer d.Close()
+	for tenant, n := range map[string]int{"a": 2, "b": 3, "": 1} {
+		for i := range n {
+			if err := d.Apply(t.Context(), tenant, put(fmt.Sprint(i), 0, "x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, role := range []string{"app", "owner"} { // the owner is not exempt
+		c := connect(t, shared, role)
+		for _, table := range []string{"object", "log", "term"} {
+			if n := count(t, c, o.Schema, table); n != 0 {
+				t.Fatalf("%s sees %d rows of %s without a tenant", role, n, table)
+			}
+		}
+		for set, want := range map[string]int{`\x61`: 2, `\x62`: 3, `\x`: 1, `\x63`: 0, ``: 0} {
+			tx, err := c.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), `SELECT set_config('hearsay.tenant', $1, true)`, set); err != nil {
+				t.Fatal(err)
+			}
+			for _, table := range []string{"object", "log", "term"} {
+				if n := count(t, c, o.Schema, table); n != want {
+					t.Fatalf("%s as %q sees %d rows of %s, want %d", role, set, n, table, want)
+				}
+				tag, err := tx.Exec(t.Context(), `DELETE FROM `+o.Schema+`.`+table+` WHERE tenant = 'b'`)
+				if err != nil || set != `\x62` && tag.RowsAffected() != 0 {
+					t.Fatalf("%s as %q removed %d rows of b (%v)", role, set, tag.RowsAffected(), err)
+				}
+			}
+			if _, err := tx.Exec(t.Context(), `INSERT INTO `+o.Schema+`.object VALUES ('z', 'k', NULL, 1, 'x')`); err == nil {
+				t.Fatalf("%s as %q wrote a row of another tenant", role, set)
+			} else if e := new(pgconn.PgError); !errors.As(err, &e) || e.Code != "42501" {
+				t.Fatal(err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, c, o.Schema, "object"); n != 0 {
+				t.Fatalf("%s sees %d rows after the transaction", role, n)
+			}
+		}
+	}
+}
+
+func TestAConnectionCarriesNoTenantOverWhateverHappened(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	o.MaxConns = 1
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	defer d.Close()
+	if err := d.Apply(t.Context(), "a", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
+	for name, call := range map[string]func() error{
+		"get":      func() error { _, err := d.Get(t.Context(), "a", []string{"k"}); return err },
+		"conflict": func() error { return d.Apply(t.Context(), "a", put("k", 0, "x")) },
+		"apply":    func() error { return d.Apply(t.Context(), "a", put("other", 0, "x")) },
+		"tenants":  func() error { _, _, err := d.Tenants(t.Context(), "", 10); return err },
+		"cancel":   func() error { _, err := d.Get(cancelled, "a", []string{"k"}); return err },
+		"panic": func() (err error) {
+			defer func() { err = fmt.Errorf("%v", recover()) }()
+			return d.Panic(t.Context(), "a")
+		},
+	} {
+		err := call()
+		seen, err2 := d.Unset(t.Context())
+		if err2 != nil || seen != 0 {
+			t.Fatalf("after %s (%v) %d rows are seen without a tenant (%v)", name, err, seen, err2)
+		}
+	}
+}
+
+func TestBatchesThatCheckWhatTheOtherCreatesNeverBothWin(t *testing.T) {
+	t.Parallel()
+	d := made(t)
+	defer d.Close()
+	const pairs = 300
+	var won, none atomic.Int64
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 6)
+	for pair := range pairs {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			x, y := fmt.Sprintf("x%d", pair), fmt.Sprintf("y%d", pair)
+			if pair%3 == 0 { // the rings meet at objects that are there as well
+				for _, k := range []string{x, y} {
+					if err := d.Apply(t.Context(), "t", put(k, 0, "")); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			from := uint64(0)
+			if pair%3 == 0 {
+				from = 1
+			}
+			filler := func(side int) (puts []memory.Put) { // beyond maxLocks keys the tenant is locked
+				for i := range (pair % 2) * 200 * side {
+					puts = append(puts, memory.Put{Key: fmt.Sprintf("%d/%d/%d", pair, side, i)})
+				}
+				return puts
+			}
+			var both sync.WaitGroup
+			var errs [2]error
+			for side, keys := range [][2]string{{x, y}, {y, x}} {
+				both.Go(func() {
+					errs[side] = d.Apply(t.Context(), "t", memory.Batch{
+						Checks: []memory.Check{{Key: keys[0], Revision: from}},
+						Puts:   append(filler(side), memory.Put{Key: keys[1], From: from, Data: []byte("x")}),
+					})
+				})
+			}
+			both.Wait()
+			wins := 0
+			for _, err := range errs {
+				if err == nil {
+					wins++
+				} else if !errors.Is(err, memory.ErrConflict) {
+					t.Error(err)
+				}
+			}
+			switch wins {
+			case 0:
+				none.Add(1)
+			case 1:
+				won.Add(1)
+			default:
+				t.Errorf("pair %d: both won", pair)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != pairs {
+		t.Fatalf("of %d pairs %d had a winner, %d had none", pairs, won.Load(), none.Load())
+	}
+}
+
+// TestAWriterThatTakesNoLocksCannotBeOverwritten: the puts compare revisions
+// themselves, whoever moved the row.
+func TestAWriterThatTakesNoLocksCannotBeOverwritten(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	defer d.Close()
+	if err := d.Apply(t.Context(), "a", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, shared, "app")
+	exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '\x61'; UPDATE `+o.Schema+`.object SET revision = 2 WHERE key = 'k'`)
+	applied := make(chan error, 1)
+	go func() { applied <- d.Apply(t.Context(), "a", put("k", 1, "y")) }()
+	waiting(t, "apply")
+	exec1(t, c, `COMMIT`)
+	clean(t, <-applied, memory.ErrConflict, "conflict on")
+}
+
+// waiting waits until a statement waits for a lock.
+func waiting(t *testing.T, statement string) {
+	t.Helper()
+	c := connect(t, shared, "postgres")
+	for waits := false; !waits; {
+		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '(%' AND pid <> pg_backend_pid()`, statement).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	defer d.Close()
+	if err := d.Apply(t.Context(), "a", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, shared, "owner")
+	exec1(t, c, `BEGIN; LOCK TABLE `+o.Schema+`.object, `+o.Schema+`.log, `+o.Schema+`.term`)
+	const patience = 200 * time.Millisecond
+	for name, call := range map[string]func(ctx context.Context) error{
+		"apply": func(ctx context.Context) error { return d.Apply(ctx, "a", put("k", 1, "y")) },
+		"get":   func(ctx context.Context) error { _, err := d.Get(ctx, "a", []string{"k"}); return err },
+		"query": func(ctx context.Context) error {
+			_, _, err := d.Query(ctx, "a", memory.Query{Term: "t", Limit: 1})
+			return err
+		},
+		"history": func(ctx context.Context) error { _, err := d.History(ctx, "a", "k", 0, 1); return err },
+		"logs":    func(ctx context.Context) error { _, _, err := d.Logs(ctx, "a", "", "", 1); return err },
+		"tenants": func(ctx context.Context) error { _, _, err := d.Tenants(ctx, "", 1); return err },
+		"rewrite": func(ctx context.Context) error {
+			return d.Rewrite(ctx, "a", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}})
+		},
+		"restore": func(ctx context.Context) error {
+			return d.Restore(ctx, "a", []memory.Restored{{Object: memory.Object{Key: "k"}}})
+		},
+		"compact": func(ctx context.Context) error { return d.Compact(ctx) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		start := time.Now()
+		err := call(ctx)
+		cancel()
+		if took := time.Since(start); took > 10*patience {
+			t.Errorf("%s returned after %v", name, took)
+		}
+		clean(t, err, context.DeadlineExceeded, "")
+	}
+	exec1(t, c, `COMMIT`)
+	// None of them goes on at the server when the lock is free.
+	for busy := true; busy; {
+		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`, o.Schema+`"`).Scan(&busy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := d.Get(t.Context(), "a", []string{"k"})
+	if err != nil || objects[0].Revision != 1 || string(objects[0].Data) != "x" {
+		t.Fatalf("the object is %+v (%v)", objects, err)
+	}
+}
+
+// trips counts round trips: answers of the server that follow on something said
+// by the client.
+type trips struct {
+	net.Listener
+	n       atomic.Int64
+	clients sync.WaitGroup
+}
+
+func (p *trips) serve(to string) {
+	for {
+		client, err := p.Accept()
+		if err != nil {
+			return
+		}
+		upstream, err := net.Dial("tcp", to)
+		if err != nil {
+			client.Close()
+			return
+		}
+		var asked atomic.Bool
+		pipe := func(from, to net.Conn, seen func()) {
+			defer to.Close()
+			buffer := make([]byte, 1<<20)
+			for {
+				n, err := from.Read(buffer)
+				if err != nil {
+					return
+				}
+				seen()
+				if _, err := to.Write(buffer[:n]); err != nil {
+					return
+				}
+			}
+		}
+		p.clients.Go(func() { pipe(client, upstream, func() { asked.Store(true) }) })
+		p.clients.Go(func() {
+			pipe(upstream, client, func() {
+				if asked.Swap(false) {
+					p.n.Add(1)
+				}
+			})
+		})
+	}
+}
+
+func TestEachCallOfAnAgentIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	o.MaxConns = 1
+	migrate(t, shared, o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &trips{Listener: l}
+	u, err := url.Parse(shared.RuntimeURL("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := u.Host
+	p.clients.Go(func() { p.serve(to) })
+	u.Host = l.Addr().String()
+	d, err := pgstore.Open(t.Context(), u.String(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := uint64(0)
+	for name, call := range map[string]func() error{
+		"get": func() error { _, err := d.Get(t.Context(), "a", []string{"k", "l"}); return err },
+		"apply": func() error {
+			b := put("k", revision, "x")
+			b.Checks = []memory.Check{{Key: "c"}, {Key: "k", Revision: revision}}
+			b.Puts = append(b.Puts, memory.Put{Key: fmt.Sprint("new", revision), Remove: []string{"u"}})
+			revision++
+			return d.Apply(t.Context(), "a", b)
+		},
+		"query":   func() error { _, _, err := d.Query(t.Context(), "a", memory.Query{Term: "t", Limit: 1}); return err },
+		"history": func() error { _, err := d.History(t.Context(), "a", "k", 0, 1); return err },
+	} {
+		if err := call(); err != nil { // the first time a statement is prepared
+			t.Fatal(err)
+		}
+		before := p.n.Load()
+		for range 10 {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := p.n.Load() - before; n != 10 {
+			t.Errorf("10 of %s took %d round trips", name, n)
+		}
+	}
+	d.Close()
+	l.Close()
+	p.clients.Wait()
+}
+
+func TestLongKeysAreListedInTheOrderOfTheirBytes(t *testing.T) {
+	t.Parallel()
+	d := made(t)
+	defer d.Close()
+	random := rand.New(rand.NewPCG(1, 1))
+	prefix := strings.Repeat("p", 768)
+	var b memory.Batch
+	for i := range 60 {
+		tail := make([]byte, random.IntN(3000))
+		for j := range tail {
+			tail[j] = byte(random.Uint32())
+		}
+		key := prefix[:len(prefix)-i%3] + string(tail)
+		b.Puts = append(b.Puts, memory.Put{Key: key, Entry: []byte("x"), Add: []memory.Term{{Name: prefix + "t", Sort: uint64(i % 2)}}})
+	}
+	tenant := strings.Repeat("tenant", 1000)
+	if err := d.Apply(t.Context(), tenant, b); err != nil {
+		t.Fatal(err)
+	}
+	var last memory.Hit
+	listed := 0
+	for q := (memory.Query{Term: prefix + "t", Limit: 7}); ; {
+		hits, next, err := d.Query(t.Context(), tenant, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range hits {
+			if h.Sort < last.Sort || h.Sort == last.Sort && h.Key <= last.Key {
+				t.Fatal("the carriers are not in order")
+			}
+			last = h
+		}
+		listed += len(hits)
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	if listed != len(b.Puts) {
+		t.Fatalf("%d carriers of %d", listed, len(b.Puts))
+	}
+	for _, p := range []string{"", prefix[:10], prefix, prefix + "\x01"} {
+		var keys []string
+		for after := ""; ; {
+			page, next, err := d.Logs(t.Context(), tenant, p, after, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, page...)
+			if after = next; next == "" {
+				break
+			}
+		}
+		want := 0
+		for _, put := range b.Puts {
+			if strings.HasPrefix(put.Key, p) {
+				want++
+			}
+		}
+		for i := range keys {
+			if i > 0 && keys[i] <= keys[i-1] {
+				t.Fatal("the keys are not in order")
+			}
+		}
+		if len(keys) != want {
+			t.Fatalf("%d keys of %d with prefix of %d bytes", len(keys), want, len(p))
+		}
+	}
+	if tenants, _, err := d.Tenants(t.Context(), "", 10); err != nil || len(tenants) != 1 || tenants[0] != tenant {
+		t.Fatalf("%d tenants (%v)", len(tenants), err)
+	}
+}
