@@ -26,8 +26,10 @@ var rooms = map[string]room{
 	"memory/admission":         {own: []string{"memory", "memory/admission/restate"}},
 	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
 	"memory/recall":            {own: []string{"memory"}},
+	"memory/redisstore":        {own: []string{"memory"}, foreign: []string{"github.com/redis/go-redis"}},
 	"memory/sqlitestore":       {own: []string{"memory"}, foreign: []string{"modernc.org/sqlite"}},
 	"memory/storetest":         {own: []string{"memory"}, foreign: []string{"pgregory.net/rapid"}},
+	"memory/storetest/server":  {},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},
