@@ -20,7 +20,7 @@ type storeFlags struct{ url, keyring, tenant, namespace, maintenance string }
 
 func addStoreFlags(cmd *cobra.Command) *storeFlags {
 	f := &storeFlags{}
-	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH or postgres://USER@HOST/DATABASE (or HEARSAY_STORE)")
+	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH, redis://…, rediss://… or postgres://… (or HEARSAY_STORE)")
 	cmd.PersistentFlags().StringVar(&f.keyring, "keyring", "", "the folder of the store's keys (or HEARSAY_KEYRING; default PATH.keys of a SQLite file)")
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "the tenant whose rows to see (or HEARSAY_TENANT; default \"default\")")
 	cmd.PersistentFlags().StringVar(&f.maintenance, "maintenance-url", "", "of a PostgreSQL store, where the owner of its tables connects to, for compaction (or HEARSAY_MAINTENANCE_URL)")

@@ -138,7 +138,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		keyByFlag, printVersion bool
 	)
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
-	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH or postgres://…; required")
+	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
 	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
 	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")

@@ -6,6 +6,7 @@
 // The schemes are
 //
 //	sqlite:PATH               one file; its keyring is the folder PATH.keys if no other is named
+//	redis://, rediss://       see memory/redisstore
 //	postgres://               see memory/pgstore; hearsay migrate up makes the tables
 //
 // It links all drivers. A program with a store of one kind can do without it: open
@@ -24,6 +25,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/redisstore"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
@@ -120,8 +122,13 @@ func Check(url string) error {
 			return fmt.Errorf("%w: want postgres://USER@HOST/DATABASE", ErrURL)
 		}
 		return nil
+	case "redis", "rediss":
+		if !strings.HasPrefix(rest, "//") {
+			return fmt.Errorf("%w: want %s://HOST:PORT", ErrURL, scheme)
+		}
+		return nil
 	}
-	return fmt.Errorf("%w: want sqlite:PATH or postgres://…", ErrURL)
+	return fmt.Errorf("%w: want sqlite:PATH, redis://…, rediss://… or postgres://…", ErrURL)
 }
 
 // Redacted is a URL as it may be shown and logged: without user and password.
@@ -146,6 +153,9 @@ func Driver(ctx context.Context, url string, o *Options) (memory.Driver, error) 
 	}
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		return openSQLite(ctx, path, o)
+	}
+	if strings.HasPrefix(url, "redis") {
+		return redisstore.Open(ctx, url, &redisstore.Options{Strict: o.Strict})
 	}
 	return pgstore.Open(ctx, url, &pgstore.Options{Strict: o.Strict, MaintenanceURL: o.MaintenanceURL})
 }
