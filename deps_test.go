@@ -34,7 +34,6 @@ var rooms = map[string]room{
 	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 	"memory/transfer":          {own: []string{"memory"}},
 	"memory/pgstore":           {own: []string{"memory"}, foreign: []string{"github.com/jackc/pgx/v5"}},
-	"memory/redisstore":        {own: []string{"memory"}, foreign: []string{"github.com/redis/go-redis"}},
 	"memory/storetest/server":  {},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},
