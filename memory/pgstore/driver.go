@@ -19,6 +19,9 @@ type statements struct {
 	forget, registered, vacuum                string
 }
 
+// Under row-level security the server looks into an index only by plain comparisons
+// of a column with a parameter: a function of the parameter, or an OR, is applied to
+// each row that the rest of the condition gives.
 func newStatements(schema string) statements {
 	return statements{
 		apply: `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
@@ -31,7 +34,7 @@ func newStatements(schema string) statements {
 		history: `SELECT revision, data FROM ` + schema + `.log WHERE tenant = $1 AND key = $2 AND revision > $3 ORDER BY revision LIMIT $4`,
 		tenants: `SELECT ` + schema + `.tenants($1, $2)`,
 		logs: `SELECT DISTINCT ON (key) key, whole FROM ` + schema + `.log WHERE tenant = $1
-			AND key > $2 AND key >= $3 AND ($4::bytea IS NULL OR key < $4) ORDER BY key LIMIT $5`,
+			AND key > $2 AND key >= $3 AND key < $4 ORDER BY key LIMIT $5`,
 		logsLong: `SELECT DISTINCT coalesce(whole, key), NULL::bytea FROM ` + schema + `.log WHERE tenant = $1
 			AND coalesce(whole, key) > $2 AND coalesce(whole, key) >= $3 AND ($4::bytea IS NULL OR coalesce(whole, key) < $4) ORDER BY 1 LIMIT $5`,
 		restore:    `SELECT ` + schema + `.restore($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,

@@ -21,3 +21,12 @@ func (d *Driver) Unset(ctx context.Context) (n int, err error) {
 	})
 	return n, err
 }
+
+// PID is the process of a connection at the server.
+func (d *Driver) PID(ctx context.Context) (pid uint32, err error) {
+	err = d.with(ctx, func(c *pgx.Conn) error {
+		pid = c.PgConn().PID()
+		return nil
+	})
+	return pid, err
+}

@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -74,9 +76,9 @@ func (d *Driver) logs(ctx context.Context, tenant, prefix, after string, limit i
 		return nil, "", err
 	}
 	var keys []string
-	list := func(c *pgx.Conn, statement string) (long bool, err error) {
+	list := func(c *pgx.Conn, statement string, end []byte) (long bool, err error) {
 		keys = nil
-		args := []any{fold(tenant), []byte(after), []byte(prefix), beyond(prefix), int64(limit) + 1}
+		args := []any{fold(tenant), []byte(after), []byte(prefix), end, int64(limit) + 1}
 		err = d.ask(ctx, c, tenant, statement, args, func(rows pgx.Rows) error {
 			v := rows.RawValues()
 			keys = append(keys, unfold(v[0], v[1]))
@@ -87,11 +89,14 @@ func (d *Driver) logs(ctx context.Context, tenant, prefix, after string, limit i
 	}
 	err := d.read(ctx, func(c *pgx.Conn) error { // long keys as in Query
 		long, err := len(after) > maxIndexed || len(prefix) > maxIndexed, error(nil)
-		if !long {
-			long, err = list(c, d.sql.logs)
+		if end := beyond(prefix); !long {
+			if end == nil {
+				end = bytes.Repeat([]byte{0xff}, maxIndexed+sha256.Size+1) // after every folded key
+			}
+			long, err = list(c, d.sql.logs, end)
 		}
 		if long && err == nil {
-			_, err = list(c, d.sql.logsLong)
+			_, err = list(c, d.sql.logsLong, beyond(prefix))
 		}
 		return err
 	})

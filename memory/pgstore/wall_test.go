@@ -432,3 +432,75 @@ func TestLongKeysAreListedInTheOrderOfTheirBytes(t *testing.T) {
 		t.Fatalf("%d tenants (%v)", len(tenants), err)
 	}
 }
+
+// TestNoCallReadsMoreRowsThanItIsAskedFor: the planner knows little of the tables,
+// and for one that was small when it planned it likes to read all that a tenant has.
+func TestNoCallReadsMoreRowsThanItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	o.MaxConns = 1
+	migrate(t, shared, o)
+	super := connect(t, shared, "postgres")
+	// read is how many rows and index entries were read, once a driver has gone.
+	read := func(d *pgstore.Driver) (n int) {
+		t.Helper()
+		pid, err := d.PID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		for there := true; there; {
+			if err := super.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = $1`, pid).Scan(&there); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = super.QueryRow(t.Context(), `SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = $1)
+			+ (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = $1)`, o.Schema).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const objects, rounds = 3000, 30
+	key := func(i int) string { return fmt.Sprintf("k%04d", i) }
+	work := func(d *pgstore.Driver, first int, revision uint64) {
+		t.Helper()
+		for n := range rounds {
+			var b memory.Batch
+			var keys []string
+			for i := range 10 {
+				k := key((first + n*10 + i) % objects)
+				keys = append(keys, k)
+				b.Checks = append(b.Checks, memory.Check{Key: k, Revision: revision}, memory.Check{Key: "absent " + k})
+				b.Puts = append(b.Puts, memory.Put{Key: k, From: revision, Entry: []byte("x"), Add: []memory.Term{{Name: "t", Sort: uint64(n)}}, Remove: []string{"u"}})
+			}
+			_, err1 := d.Get(t.Context(), "t", keys)
+			err2 := d.Apply(t.Context(), "t", b)
+			_, _, err3 := d.Query(t.Context(), "t", memory.Query{Term: "t", From: 1, Limit: 10})
+			_, err4 := d.History(t.Context(), "t", keys[0], 0, 10)
+			_, _, err5 := d.Logs(t.Context(), "t", keys[0], "", 10)
+			err6 := d.Rewrite(t.Context(), "t", keys[0], []memory.LogEntry{{Revision: revision + 1}})
+			if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d := open(t, shared, o)
+	work(d, 0, 0) // every statement is planned while the tables are small
+	var fill memory.Batch
+	for i := rounds * 10; i < objects; i++ {
+		fill.Puts = append(fill.Puts, memory.Put{Key: key(i), Entry: []byte("x"), Add: []memory.Term{{Name: "t", Sort: 5}, {Name: "u", Sort: 5}}})
+	}
+	if err := d.Apply(t.Context(), "t", fill); err != nil {
+		t.Fatal(err)
+	}
+	work(d, 1000, 1)
+	before := read(d)
+	d = open(t, shared, o) // every statement is planned anew, now that the tables are larger
+	work(d, 2000, 1)
+	n := read(d) - before
+	t.Logf("%d rows and index entries were read in %d rounds of 6 calls, and %d before", n, rounds, before)
+	if n > rounds*200 || before > rounds*400 {
+		t.Errorf("%d and %d rows and index entries were read in %d rounds", before, n, rounds)
+	}
+}
