@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -137,5 +138,11 @@ func (w watch) heard(err error) {
 	switch code(err) {
 	case "READONLY", "MOVED", "MASTERDOWN":
 		w.d.incarnation.Add(1)
+	case "": // no reply
+		// The client would ask for the masters anew only now and then, and until then
+		// go on dialling one that is gone.
+		if c, ok := w.d.client.(*redis.ClusterClient); ok && !errors.Is(err, context.Canceled) {
+			c.ReloadState(context.Background())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -42,14 +43,22 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 }
 
 // Tenants lists the tenants that have an object or a log entry, but not the one
-// without a name, after which no page could begin. Each call looks at
-// every key of the database, on every master: about a second for a million keys.
+// without a name, after which no page could begin. A first page looks at every key
+// of the database, on every master: about a second for a million keys. The pages
+// that follow it within a minute are of the same list.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
 	tenants, next, err = d.tenants(ctx, after, limit)
 	if err != nil {
 		return nil, "", edge(ctx, "tenants", err)
 	}
 	return tenants, next, nil
+}
+
+// listing is what is left of a list of tenants after a page that ended with after.
+type listing struct {
+	after  string
+	rest   []string
+	listed time.Time
 }
 
 func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string, string, error) {
@@ -60,22 +69,29 @@ func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, "", err
 	}
+	list := d.listing.Swap(nil)
+	if list == nil || after == "" || list.after != after || time.Since(list.listed) > time.Minute {
+		all, err := d.listTenants(ctx, after)
+		if err != nil {
+			return nil, "", err
+		}
+		list = &listing{rest: all, listed: time.Now()}
+	}
+	page, next := firstPage(list.rest, limit)
+	if next != "" {
+		d.listing.Store(&listing{after: next, rest: list.rest[limit:], listed: list.listed})
+	}
+	return page, next, nil
+}
+
+func (d *Driver) listTenants(ctx context.Context, after string) ([]string, error) {
 	found, err := d.scan(ctx, d.prefix+":{t*}["+kindCount+kindRegister+"]", func(key string) (string, bool) {
 		// The pattern also fits an object with a name that looks like that.
 		name, kind, _ := strings.Cut(key[len(d.prefix)+len(":{t"):], "}")
 		tenant, err := hex.DecodeString(name)
 		return string(tenant), err == nil && (kind == kindCount || kind == kindRegister) && string(tenant) > after
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	var tenants []string
-	for t := range found {
-		tenants = append(tenants, t)
-	}
-	slices.Sort(tenants)
-	page, next := firstPage(tenants, limit)
-	return page, next, nil
+	return slices.Sorted(maps.Keys(found)), err
 }
 
 func firstPage(names []string, limit int) (page []string, next string) {

@@ -1,0 +1,737 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// clean asks for an error with a sentinel, and that its text gives nothing away.
+func clean(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want one that is %q", err, want)
+	}
+	for _, w := range []string{"ERR ", "redis: ", "OOM", "READONLY", "WRONGPASS", "NOAUTH", "WRONGTYPE", "secret", "tcp", "127.0.0.1"} {
+		if strings.Contains(err.Error(), w) {
+			t.Fatalf("error %q has %q in it", err, w)
+		}
+	}
+}
+
+func refused(t *testing.T, url string, o *redisstore.Options, want error) error {
+	t.Helper()
+	d, err := redisstore.Open(t.Context(), url, o)
+	if err == nil {
+		d.Close()
+	}
+	clean(t, err, want)
+	return err
+}
+
+func do(t *testing.T, s *server.RedisServer, args ...string) string {
+	t.Helper()
+	answer, err := s.Do(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%.80q: %v", args, err)
+	}
+	return answer
+}
+
+func put(key string, from uint64, content string) memory.Batch {
+	return memory.Batch{Puts: []memory.Put{{Key: key, From: from, Data: []byte(content), Entry: []byte(content), Add: []memory.Term{{Name: "t", Sort: from}}}}}
+}
+
+func apply(t *testing.T, d memory.Driver, b memory.Batch) {
+	t.Helper()
+	if err := d.Apply(t.Context(), "tenant", b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func revision(t *testing.T, d memory.Driver, key string) uint64 {
+	t.Helper()
+	objects, err := d.Get(t.Context(), "tenant", []string{key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects[0].Revision
+}
+
+// eventually asks until it is so.
+func eventually(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ask(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestAURLThatNamesNoServerIsRefusedWithoutBeingShown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"", "localhost:6379", "http://:secret@localhost", "redis://:secret@h:port", "redis://:secret@a,b", "redis://:secret@a/?cluster=perhaps",
+		"redis://:secret@a/1?cluster=true", "redis://:secret@a/?cluster=true&master=m", "redis://:secret@a/?no_such=1", "redis://:secret@a/x", "unix://:secret@/s?master=m",
+	} {
+		refused(t, url, nil, redisstore.ErrURL)
+	}
+	for _, prefix := range []string{"{a}", "a*", "a b", "\x00", strings.Repeat("a", 65)} {
+		refused(t, "redis://localhost:1", &redisstore.Options{Prefix: prefix}, redisstore.ErrURL)
+	}
+	refused(t, "redis://:secret@127.0.0.1:1", nil, memory.ErrStore)
+}
+
+func TestAWrongPasswordIsRefused(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{Password: "right"})
+	refused(t, strings.Replace(s.URL(), "right", "secret", 1), nil, memory.ErrStore)
+	refused(t, "redis://"+s.Addr, nil, memory.ErrStore)
+	opened(t, s.URL(), nil)
+}
+
+func TestAUserWithoutScriptsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	do(t, s, "ACL", "SETUSER", "plain", "on", ">pw", "~*", "+@all", "-@scripting")
+	refused(t, "redis://plain:pw@"+s.Addr, nil, redisstore.ErrServer)
+	do(t, s, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
+	refused(t, "redis://blind:pw@"+s.Addr, nil, redisstore.ErrServer)
+}
+
+func TestWhatTheURLSaysMustBeTrueOfTheServer(t *testing.T) {
+	t.Parallel()
+	refused(t, shared(t).URL()+"?cluster=true", nil, redisstore.ErrServer)
+	g, err := sharedCluster()
+	g = have(t, g, err)
+	refused(t, g.Servers[0].URL(), nil, redisstore.ErrServer)
+}
+
+func TestKeysOfAnotherProgramUnderThePrefixAreRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	for i, foreign := range [][]string{
+		{"SET", "PREFIX:session:1", "x"}, {"SET", "PREFIX:store", "x"}, {"HSET", "PREFIX:store", "a", "b"}, {"SET", "PREFIX:{t}n", "1"},
+	} {
+		o := &redisstore.Options{Prefix: fmt.Sprintf("foreign%d", i)}
+		for at, arg := range foreign {
+			foreign[at] = strings.Replace(arg, "PREFIX", o.Prefix, 1)
+		}
+		do(t, s, foreign...)
+		before := do(t, s, "DUMP", foreign[1])
+		refused(t, s.URL(), o, memory.ErrForeign)
+		if keys := do(t, s, "KEYS", o.Prefix+"*"); keys != foreign[1] || do(t, s, "DUMP", foreign[1]) != before {
+			t.Fatalf("there are %q after %q was refused", keys, foreign)
+		}
+	}
+	// Beside the prefix anything may be.
+	opened(t, s.URL(), &redisstore.Options{Prefix: "foreign"})
+}
+
+func TestAStoreOfAnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	do(t, s, "SET", "hearsay:store", "hearsay redisstore 2")
+	refused(t, s.URL(), nil, memory.ErrSchema)
+}
+
+func TestAReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	do(t, s, "REPLICAOF", "127.0.0.1", "1")
+	refused(t, s.URL(), nil, memory.ErrStore)
+}
+
+func TestStrictRefusesWhatWouldLoseBatches(t *testing.T) {
+	t.Parallel()
+	opened(t, shared(t).URL(), &redisstore.Options{Prefix: "strict", Strict: true})
+	for name, settings := range map[string][]string{
+		"appendonly":             {"appendonly no"},
+		"appendfsync":            {"appendfsync everysec"},
+		"maxmemory-policy":       {"maxmemory 100mb", "maxmemory-policy allkeys-lru"},
+		"CONFIG":                 {`rename-command CONFIG ""`},
+		"aof-load-truncated":     {"appendfsync no"},
+		"aof_last_write_status ": nil, // nothing is wrong here
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := own(t, server.RedisOptions{Settings: settings})
+			d, err := redisstore.Open(t.Context(), s.URL(), &redisstore.Options{Strict: true})
+			if settings == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Close()
+				return
+			}
+			clean(t, err, memory.ErrStore)
+			var unsafe *redisstore.UnsafeError
+			found := false
+			if errors.As(err, &unsafe) {
+				for _, f := range unsafe.Findings {
+					found = found || f.Name == name && !f.Safe && f.Loss != "" && f.Fix != ""
+				}
+			}
+			if !found {
+				t.Fatalf("%v does not name %s", err, name)
+			}
+			if keys := do(t, s, "KEYS", "*"); keys != "" {
+				t.Fatalf("refused, and it wrote %q", keys)
+			}
+			i, err := opened(t, s.URL(), nil).Inspect(t.Context())
+			if err != nil || !strings.Contains(i.Server, "Redis ") || i.Promise == "" {
+				t.Fatalf("%+v %v", i, err)
+			}
+		})
+	}
+}
+
+func TestAServerWithoutMemoryRefusesABatchWhole(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	apply(t, d, put("k", 0, "before"))
+	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+	b := put("k", 1, "after")
+	b.Puts[0].Remove, b.Puts[0].Add = []string{"t"}, nil
+	for i := range 200 {
+		b.Puts = append(b.Puts, put(fmt.Sprint(i), 0, "x").Puts...)
+	}
+	clean(t, d.Apply(t.Context(), "tenant", b), memory.ErrStore)
+	clean(t, d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: "k", Revision: 7}}}), memory.ErrStore)
+	clean(t, d.Rewrite(t.Context(), "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}}), memory.ErrStore)
+	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	if got := revision(t, d, "k"); got != 1 {
+		t.Fatalf("k is at %d", got)
+	}
+	hits, _, err := d.Query(t.Context(), "tenant", memory.Query{Term: "t", Limit: 1000})
+	if err != nil || len(hits) != 1 || revision(t, d, "0") != 0 {
+		t.Fatalf("half a batch: %v %v", hits, err)
+	}
+	log, err := d.History(t.Context(), "tenant", "k", 0, 10)
+	if err != nil || len(log) != 1 || string(log[0].Data) != "before" {
+		t.Fatalf("the log is %v (%v)", log, err)
+	}
+	apply(t, d, b)
+}
+
+func TestTooFewReplicasRefuseABatchWhole(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
+	clean(t, d.Apply(t.Context(), "tenant", put("k", 0, "x")), memory.ErrStore)
+	if got := revision(t, d, "k"); got != 0 {
+		t.Fatalf("k is at %d", got)
+	}
+}
+
+func TestAKeyOfTheStoreThatHoldsSomethingElseLeavesNothingOfABatch(t *testing.T) {
+	t.Parallel()
+	url, o := shared(t).URL(), fresh()
+	d := opened(t, url, o)
+	base := o.Prefix + ":{t" + fmt.Sprintf("%x", "tenant") + "}"
+	for _, key := range []string{"ok", "lk", "tt"} {
+		do(t, shared(t), "SADD", base+key, "x")
+		b := memory.Batch{Puts: append(put("first", 0, "x").Puts, put("k", 0, "x").Puts...)}
+		clean(t, d.Apply(t.Context(), "tenant", b), memory.ErrStore)
+		do(t, shared(t), "DEL", base+key)
+		if got := revision(t, d, "first"); got != 0 {
+			t.Fatalf("with a foreign %s, the first put of the batch was written", key)
+		}
+	}
+	apply(t, d, put("k", 0, "x"))
+	do(t, shared(t), "SET", base+"n", "many")
+	clean(t, d.Apply(t.Context(), "tenant", put("first", 0, "x")), memory.ErrStore)
+	do(t, shared(t), "SET", base+"ok", "short")
+	_, err := d.Get(t.Context(), "tenant", []string{"k"})
+	clean(t, err, memory.ErrStore)
+}
+
+func TestScriptsThatWereFlushedAreSentAgain(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	for i := range uint64(3) {
+		do(t, s, "SCRIPT", "FLUSH")
+		apply(t, d, put("k", i, "x"))
+		do(t, s, "SCRIPT", "FLUSH")
+		if log, err := d.History(t.Context(), "tenant", "k", 1, 10); err != nil || len(log) != int(i) {
+			t.Fatalf("%d entries after %d puts: %v", len(log), i+1, err)
+		}
+	}
+}
+
+func TestARestartedServerIsAnotherIncarnationAndHasEverything(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	for round := range uint64(3) {
+		apply(t, d, put("k", round, "x"))
+		before := d.Incarnation()
+		if round == 1 {
+			s.Kill9()
+			clean(t, d.Apply(t.Context(), "tenant", put("k", round+1, "x")), memory.ErrStore)
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := revision(t, d, "k"); got != round+1 {
+			t.Fatalf("k is at %d after round %d", got, round)
+		}
+		if d.Incarnation() <= before {
+			t.Fatal("the server was restarted and answered, and the incarnation is the same")
+		}
+		after := d.Incarnation()
+		for range 20 {
+			revision(t, d, "k")
+		}
+		if d.Incarnation() != after {
+			t.Fatal("the incarnation does not settle")
+		}
+	}
+}
+
+// TestAFailoverToAReplicaThatLagsIsAnotherIncarnation goes through an address that
+// leads from one server to another, as a virtual one does.
+func TestAFailoverToAReplicaThatLagsIsAnotherIncarnation(t *testing.T) {
+	t.Parallel()
+	master := own(t, server.RedisOptions{})
+	replica := own(t, server.RedisOptions{})
+	way := newWay(t, master.Addr)
+	d := opened(t, "redis://"+way.addr, nil)
+	apply(t, d, put("k", 0, "copied"))
+	host, port, _ := strings.Cut(master.Addr, ":")
+	do(t, replica, "REPLICAOF", host, port)
+	eventually(t, "the replica has a copy", func() bool {
+		return strings.Contains(do(t, replica, "INFO", "replication"), "master_link_status:up")
+	})
+	do(t, replica, "REPLICAOF", "NO", "ONE") // cut off here, and promoted
+	apply(t, d, put("k", 1, "acknowledged and lost"))
+	before := d.Incarnation()
+	way.lead(replica.Addr)
+	if got := revision(t, d, "k"); got != 1 {
+		t.Fatalf("k is at %d; was the replica not behind?", got)
+	}
+	if d.Incarnation() <= before {
+		t.Fatal("another server answered, and the incarnation is the same")
+	}
+	before = d.Incarnation()
+	way.lead(master.Addr) // and back
+	if got := revision(t, d, "k"); got != 2 || d.Incarnation() <= before {
+		t.Fatalf("k is at %d, the incarnation %d after %d", got, d.Incarnation(), before)
+	}
+	// A master that is made a replica says so when it is written to.
+	before = d.Incarnation()
+	do(t, master, "REPLICAOF", "127.0.0.1", "1")
+	clean(t, d.Apply(t.Context(), "tenant", put("k", 2, "x")), memory.ErrStore)
+	if d.Incarnation() <= before {
+		t.Fatal("the server is no master any more, and the incarnation is the same")
+	}
+}
+
+func TestSentinelLeadsToTheMasterAndFailsOver(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
+	g = have(t, g, err)
+	t.Cleanup(func() {
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := opened(t, g.URL(), nil)
+	apply(t, d, put("k", 0, "x"))
+	i, err := d.Inspect(t.Context())
+	if err != nil || len(i.Unsafe()) == 0 || i.Findings[0].Name != "topology" || !strings.Contains(i.Promise, "failover") {
+		t.Fatalf("%+v %v", i, err)
+	}
+	if err := d.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := d.Incarnation()
+	if before != 0 {
+		t.Fatalf("the incarnation is %d in plain use", before)
+	}
+	do(t, g.Servers[0], "WAIT", "1", "5000")
+	g.Servers[0].Kill9()
+	n := revisionAfterFailover(t, d)
+	if n != 1 || d.Incarnation() <= before {
+		t.Fatalf("k is at %d, the incarnation %d after %d", n, d.Incarnation(), before)
+	}
+	apply(t, d, put("k", 1, "y"))
+}
+
+// revisionAfterFailover asks until there is an answer.
+func revisionAfterFailover(t *testing.T, d memory.Driver) (n uint64) {
+	t.Helper()
+	eventually(t, "another master answers", func() bool {
+		objects, err := d.Get(t.Context(), "tenant", []string{"k"})
+		if err == nil {
+			n = objects[0].Revision
+		}
+		return err == nil
+	})
+	return n
+}
+
+func TestAFailoverInAClusterIsAnotherIncarnation(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisCluster(t.Context(), 3, 1, server.RedisOptions{})
+	g = have(t, g, err)
+	t.Cleanup(func() {
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := opened(t, g.URL(), nil)
+	apply(t, d, put("k", 0, "x"))
+	before := d.Incarnation()
+	if before != 0 {
+		t.Fatalf("the incarnation is %d in plain use", before)
+	}
+	holder := 0
+	for i, s := range g.Servers[:3] {
+		if strings.Contains(do(t, s, "KEYS", "*{t*"), "}ok") {
+			holder = i
+		}
+	}
+	do(t, g.Servers[holder], "WAIT", "1", "5000")
+	g.Servers[holder].Kill9()
+	n := revisionAfterFailover(t, d)
+	if n != 1 || d.Incarnation() <= before {
+		t.Fatalf("k is at %d, the incarnation %d after %d", n, d.Incarnation(), before)
+	}
+	eventually(t, "a batch is taken", func() bool { return d.Apply(t.Context(), "tenant", put("other", 0, "x")) == nil })
+}
+
+func TestAPausedServerReturnsByTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	apply(t, d, put("k", 0, "x"))
+	do(t, s, "CLIENT", "PAUSE", "3000", "ALL")
+	for name, call := range map[string]func(ctx context.Context) error{
+		"apply": func(ctx context.Context) error { return d.Apply(ctx, "tenant", put("k", 1, "x")) },
+		"get": func(ctx context.Context) error {
+			_, err := d.Get(ctx, "tenant", []string{"k"})
+			return err
+		},
+		"compact": d.Compact,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		began := time.Now()
+		err := call(ctx)
+		if took := time.Since(began); took > time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s took %v and gave %v", name, took, err)
+		}
+		cancel()
+	}
+}
+
+func TestABatchWhoseReplyIsLostIsNotSentTwice(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	way := newWay(t, s.Addr)
+	d := opened(t, "redis://"+way.addr, nil)
+	apply(t, d, put("k", 0, "x"))
+	way.loseReplies(true)
+	err := d.Apply(t.Context(), "tenant", put("k", 1, "y"))
+	way.loseReplies(false)
+	clean(t, err, memory.ErrStore)
+	if errors.Is(err, memory.ErrConflict) {
+		t.Fatalf("the batch was sent twice: %v", err)
+	}
+	if got := revision(t, d, "k"); got != 2 {
+		t.Fatalf("k is at %d", got)
+	}
+}
+
+func TestKilledOutrightTheServerKeepsEveryAcknowledgedBatch(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	var total uint64
+	for round := range uint64(4) {
+		const writers = 4
+		acknowledged := make(chan [2]uint64, writers)
+		for w := range uint64(writers) {
+			go func() {
+				n := uint64(0)
+				for ; ; n++ {
+					key := fmt.Sprintf("%d/%d", round, w)
+					b := memory.Batch{Puts: append(put(key, n, "x").Puts, put(fmt.Sprintf("%s/%d", key, n), 0, "part").Puts...)}
+					if err := d.Apply(context.Background(), "tenant", b); err != nil {
+						break
+					}
+				}
+				acknowledged <- [2]uint64{w, n}
+			}()
+		}
+		eventually(t, "some batches are in", func() bool { return revision(t, d, fmt.Sprintf("%d/0", round)) > 20 })
+		s.Kill9()
+		var counts [writers]uint64
+		for range writers {
+			a := <-acknowledged
+			counts[a[0]] = a[1]
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for w, n := range counts {
+			key := fmt.Sprintf("%d/%d", round, w)
+			got := revision(t, d, key)
+			if got < n || got > n+1 {
+				t.Fatalf("%s is at %d, acknowledged were %d", key, got, n)
+			}
+			log, err := d.History(t.Context(), "tenant", key, 0, memory.MaxQueryLimit)
+			if err != nil || uint64(len(log)) != min(got, memory.MaxQueryLimit) {
+				t.Fatalf("%s has %d entries of %d (%v)", key, len(log), got, err)
+			}
+			for part := range got + 1 {
+				if there := revision(t, d, fmt.Sprintf("%s/%d", key, part)) == 1; there != (part < got) {
+					t.Fatalf("half a batch: part %d of %d is there: %t", part, got, there)
+				}
+			}
+			total += n
+		}
+	}
+	t.Logf("%d batches acknowledged", total)
+}
+
+// TestALogThatWasCutOffEndsWithAWholeBatch cuts the file where a loss of power might:
+// anywhere.
+func TestALogThatWasCutOffEndsWithAWholeBatch(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	const batches, parts = 12, 8
+	for i := range uint64(batches) {
+		b := put("counter", i, "x")
+		for p := range parts {
+			b.Puts = append(b.Puts, put(fmt.Sprintf("%d/%d", i, p), 0, "part").Puts...)
+		}
+		apply(t, d, b)
+	}
+	s.Shutdown()
+	file := ""
+	for _, path := range files(t, s.Dir) {
+		if strings.Contains(path, ".incr.aof") || strings.HasSuffix(path, "appendonly.aof") {
+			file = path
+		}
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(batches)
+	for cut := 1; cut < 8; cut++ {
+		if err := os.WriteFile(file, whole[:len(whole)-cut*len(whole)/16], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := d.Incarnation()
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		written := revision(t, d, "counter")
+		if written > last || d.Incarnation() <= before {
+			t.Fatalf("cut %d: the counter is at %d, the incarnation %d after %d", cut, written, d.Incarnation(), before)
+		}
+		last = written
+		for i := range uint64(batches) {
+			for p := range parts {
+				if there := revision(t, d, fmt.Sprintf("%d/%d", i, p)) == 1; there != (i < written) {
+					t.Fatalf("cut %d: part %d of batch %d of %d is there: %t", cut, p, i, written, there)
+				}
+			}
+		}
+		s.Shutdown()
+	}
+	if last == 0 || last == batches {
+		t.Fatalf("nothing was shown: %d batches are left", last)
+	}
+}
+
+func files(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAfterCompactNoFileHoldsWhatWasRemoved(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string][]string{
+		"append-only file": nil,
+		"both":             {`save 3600 1`},
+		"snapshots":        {"appendonly no", "save 3600 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := own(t, server.RedisOptions{Settings: settings})
+			d := opened(t, s.URL(), nil)
+			const canary = "CANARY-7f3a"
+			b := memory.Batch{}
+			for i, key := range []string{canary + "1", "object", "entry", "removed entry", "term"} {
+				b.Puts = append(b.Puts, memory.Put{Key: key, Data: []byte("stays"), Entry: []byte("stays")})
+				switch i {
+				case 1:
+					b.Puts[i].Data = []byte(canary + "2")
+				case 2, 3:
+					b.Puts[i].Entry = []byte(canary + "3")
+				case 4:
+					b.Puts[i].Add = []memory.Term{{Name: canary + "4"}}
+				}
+			}
+			apply(t, d, b)
+			do(t, s, "SAVE")
+			holds := func() (list []string) {
+				for _, path := range files(t, s.Dir) {
+					content, err := os.ReadFile(path)
+					if err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Fatal(err)
+					}
+					if bytes.Contains(content, []byte(canary)) {
+						list = append(list, path)
+					}
+				}
+				return list
+			}
+			if len(holds()) == 0 {
+				t.Fatal("no file holds the canary to begin with")
+			}
+			apply(t, d, memory.Batch{Puts: []memory.Put{{Key: "object", From: 1}, {Key: "term", From: 1, Remove: []string{canary + "4"}}}})
+			for _, err := range []error{
+				d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: canary + "1"}}}),
+				d.Rewrite(t.Context(), "tenant", canary+"1", []memory.LogEntry{{Revision: 1}}),
+				d.Rewrite(t.Context(), "tenant", "entry", []memory.LogEntry{{Revision: 1, Data: []byte("gone")}}),
+				d.Rewrite(t.Context(), "tenant", "removed entry", []memory.LogEntry{{Revision: 1}}),
+				d.Compact(t.Context()),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if list := holds(); len(list) > 0 {
+				t.Fatalf("%q still hold it", list)
+			}
+		})
+	}
+}
+
+func TestAllKeysOfATenantAreInOneSlot(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	g, err := sharedCluster()
+	node := have(t, g, err).Servers[0]
+	seen := 0
+	for _, tenant := range []string{"", "{", "}", "{}", "{a}", "}{", "\x00", "a", "tenant", strings.Repeat("{", 1024), "\xff\r\n"} {
+		before := strings.Split(do(t, s, "KEYS", "*"), "\n")
+		b := memory.Batch{}
+		for _, name := range []string{"k", "{", "}", "{x}", "a:{b}"} {
+			b.Puts = append(b.Puts, memory.Put{Key: name, Entry: []byte("x"), Add: []memory.Term{{Name: name}}})
+		}
+		if err := d.Apply(t.Context(), tenant, b); err != nil {
+			t.Fatal(err)
+		}
+		slots := map[string]bool{}
+		old := map[string]bool{}
+		for _, key := range before {
+			old[key] = true
+		}
+		for _, key := range strings.Split(do(t, s, "KEYS", "*"), "\n") {
+			if !old[key] {
+				slots[do(t, node, "CLUSTER", "KEYSLOT", key)] = true
+				seen++
+			}
+		}
+		if len(slots) != 1 {
+			t.Fatalf("the keys of tenant %.20q are in %d slots", tenant, len(slots))
+		}
+	}
+	if seen != 11*(3*5+2) {
+		t.Fatalf("%d keys were looked at", seen)
+	}
+}
+
+func TestADriverCanBeMadeOfOptionsOfTheClient(t *testing.T) {
+	t.Parallel()
+	asked := false
+	o := fresh()
+	d, err := redisstore.New(t.Context(), &redis.UniversalOptions{
+		Addrs: []string{shared(t).Addr}, OnConnect: func(context.Context, *redis.Conn) error { asked = true; return nil },
+	}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, d, put("k", 0, "x"))
+	if err := d.Close(); err != nil || !asked {
+		t.Fatalf("close: %v; the caller's OnConnect ran: %t", err, asked)
+	}
+	if got := revision(t, opened(t, shared(t).URL(), o), "k"); got != 1 {
+		t.Fatalf("k is at %d", got)
+	}
+}
+
+func TestARowTakesAtMostThreeAndAHalfKilobytes(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	used := func() (n int) {
+		for line := range strings.Lines(do(t, s, "INFO", "memory")) {
+			if v, ok := strings.CutPrefix(line, "used_memory_dataset:"); ok {
+				fmt.Sscan(v, &n)
+			}
+		}
+		return n
+	}
+	const rows = 4000
+	apply(t, d, put("warm", 0, "x"))
+	before := used()
+	for from := uint64(0); from < 4; from++ { // written, and moved three times
+		for first := 0; first < rows; first += 500 {
+			var b memory.Batch
+			for i := first; i < first+500; i++ {
+				p := memory.Put{Key: fmt.Sprintf("head/%026d", i), From: from, Data: make([]byte, 250), Entry: make([]byte, 200)}
+				p.Add = []memory.Term{{Name: fmt.Sprintf("state=%d", from), Sort: uint64(i)}}
+				if from == 0 {
+					p.Add = append(p.Add, memory.Term{Name: "row", Sort: uint64(i)}, memory.Term{Name: "subject=somebody", Sort: uint64(i)}, memory.Term{Name: "run=1", Sort: uint64(i)},
+						memory.Term{Name: fmt.Sprintf("claim=%032d", i)}, memory.Term{Name: fmt.Sprintf("cites=%026d", i)})
+				} else {
+					p.Remove = []string{fmt.Sprintf("state=%d", from-1)}
+				}
+				b.Puts = append(b.Puts, p)
+				if from == 0 {
+					b.Puts = append(b.Puts, memory.Put{Key: fmt.Sprintf("body/%026d", i), Data: make([]byte, 220)})
+				}
+			}
+			apply(t, d, b)
+		}
+	}
+	each := (used() - before) / rows
+	t.Logf("%d bytes a row", each)
+	if each > 3584 {
+		t.Fatalf("a row takes %d bytes", each)
+	}
+}
