@@ -34,7 +34,7 @@ func (e *UnsafeError) Error() string {
 	for _, f := range e.Findings {
 		list = append(list, fmt.Sprintf("%s is %s (%s)", f.Name, f.Found, f.Loss))
 	}
-	return "redisstore: the server is not safe: " + strings.Join(list, "; ")
+	return "the server is not safe: " + strings.Join(list, "; ")
 }
 
 // Unwrap returns [memory.ErrStore].
@@ -88,9 +88,12 @@ func edge(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, ErrURL) || errors.Is(err, ErrServer) {
+		return bare(err) // these say whose they are
+	}
 	for _, sentinel := range []error{
 		memory.ErrConflict, memory.ErrClosed, memory.ErrTooLarge, memory.ErrInvalidBatch, memory.ErrForeign, memory.ErrSchema,
-		memory.ErrStore, ErrURL, ErrServer,
+		memory.ErrStore,
 	} {
 		if errors.Is(err, sentinel) {
 			return fmt.Errorf("redisstore: %s: %w", op, bare(err))

@@ -167,6 +167,9 @@ func parse(url string) (*redis.UniversalOptions, error) {
 		MaxActiveConns: one.MaxActiveConns, ConnMaxIdleTime: one.ConnMaxIdleTime, ConnMaxLifetime: one.ConnMaxLifetime,
 		IsClusterMode: isCluster == "true", MasterName: master, SentinelUsername: sentinelUser, SentinelPassword: sentinelPassword,
 	}
+	if o.TLSConfig != nil && (o.IsClusterMode || master != "") {
+		o.TLSConfig.ServerName = "" // each server has its own
+	}
 	port := "6379"
 	if master != "" {
 		port = "26379"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
@@ -29,6 +30,10 @@ func (t tests) Run() int {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
+	}
+	// The client asks a server that was gone once a second whether it is back, and
+	// sees only then that it was closed.
+	for end := time.Now().Add(3 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
 	}
 	return code
 }

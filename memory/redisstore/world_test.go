@@ -366,7 +366,7 @@ func TestSentinelLeadsToTheMasterAndFailsOver(t *testing.T) {
 	if before != 0 {
 		t.Fatalf("the incarnation is %d in plain use", before)
 	}
-	do(t, g.Servers[0], "WAIT", "1", "5000")
+	eventually(t, "the replica has the object", func() bool { return strings.Contains(do(t, g.Servers[1], "KEYS", "*"), "}ok") })
 	g.Servers[0].Kill9()
 	n := revisionAfterFailover(t, d)
 	if n != 1 || d.Incarnation() <= before {
@@ -409,7 +409,7 @@ func TestAFailoverInAClusterIsAnotherIncarnation(t *testing.T) {
 			holder = i
 		}
 	}
-	do(t, g.Servers[holder], "WAIT", "1", "5000")
+	eventually(t, "the replica has the object", func() bool { return strings.Contains(do(t, g.Servers[3+holder], "KEYS", "*"), "}ok") })
 	g.Servers[holder].Kill9()
 	n := revisionAfterFailover(t, d)
 	if n != 1 || d.Incarnation() <= before {
