@@ -196,5 +196,3 @@ func (q Query) Check() error {
 	}
 	return nil
 }
-
-func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
