@@ -7,7 +7,7 @@
 //	go run ./bench/store -store sqlite -full      stores of up to a million rows; minutes, and gigabytes in -dir
 //
 // A redis or postgres store is a private server that the program starts, with what
-// is acknowledged on disk; -url names another one.
+// is acknowledged on disk.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "store: -store %q: want sqlite, redis or postgres\n", *name)
 		os.Exit(2)
 	}
-	b := bench{open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, progress: os.Stderr}
+	b := bench{name: *name, open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, progress: os.Stderr}
 	switch {
 	case *short:
 		b.rounds, b.sizes, b.derived = 200, []int{1_000, 10_000}, 2_000
@@ -62,6 +62,7 @@ func main() {
 }
 
 type bench struct {
+	name     string
 	open     opener
 	rounds   int
 	sizes    []int
@@ -83,6 +84,7 @@ func (b *bench) run(ctx context.Context, dir string) (figures []report.Figure, e
 	}{
 		{"reads and writes by size", b.bySize},
 		{"writes without fsync", b.fast},
+		{"import", b.imports},
 		{"bytes of a row", b.bytes},
 		{"audit", b.audit},
 		{"erasure", b.erasure},

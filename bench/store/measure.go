@@ -13,6 +13,7 @@ import (
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/transfer"
 )
 
 // recorder keeps what the store writes through it, so that the floor can write the
@@ -20,10 +21,15 @@ import (
 type recorder struct {
 	backend
 	last memory.Batch
+	all  []memory.Batch // if keep is set
+	keep bool
 }
 
 func (r *recorder) Apply(ctx context.Context, tenant string, b memory.Batch) error {
 	r.last = b
+	if r.keep {
+		r.all = append(r.all, b)
+	}
 	return r.backend.Apply(ctx, tenant, b)
 }
 
@@ -232,6 +238,53 @@ func (b *bench) fast(ctx context.Context, dir string) (figures []report.Figure, 
 	return figures, err
 }
 
+// imports times an import of rows beside the driver writing the very batches that
+// the import made, and beside the library's own bulk path for as many bytes.
+func (b *bench) imports(ctx context.Context, dir string) (figures []report.Figure, err error) {
+	defer caught(&err)
+	n := max(b.rounds*5, 2000)
+	var dump bytes.Buffer
+	func() {
+		at := filepath.Join(dir, "from")
+		check(os.MkdirAll(at, 0o755))
+		_, s, err := open(ctx, b.open, at, false)
+		check(err)
+		defer s.Close()
+		for i := range n {
+			must(s.Put(ctx, draft(i)))
+		}
+		must(transfer.Export(ctx, s, &dump, nil))
+	}()
+	at := filepath.Join(dir, "to")
+	check(os.MkdirAll(at, 0o755))
+	d, s, err := open(ctx, b.open, at, true)
+	check(err)
+	defer s.Close()
+	subjects(ctx, s)
+	d.keep = true
+	start := time.Now()
+	must(transfer.Import(ctx, s, bytes.NewReader(dump.Bytes()), transfer.Options{Actor: "bench"}))
+	value := float64(time.Since(start).Microseconds()) / float64(n)
+	var keys []string
+	var values [][]byte
+	start = time.Now()
+	for _, batch := range d.all {
+		for i := range batch.Puts {
+			batch.Puts[i].From, batch.Puts[i].Remove = 0, nil
+		}
+		check(d.backend.Apply(ctx, "floor", memory.Batch{Puts: batch.Puts}))
+		keys, values = append(keys, fmt.Sprint("bulk", len(keys))), append(values, bytes.Repeat([]byte{1}, bytesOf(batch)))
+	}
+	same := float64(time.Since(start).Microseconds()) / float64(n)
+	start = time.Now()
+	check(d.bulk(ctx, keys, values))
+	bulk := float64(time.Since(start).Microseconds()) / float64(n)
+	return []report.Figure{
+		atLeast("import/same_batches", value, same, 0.5, n, b.seed),
+		{Name: "import/bulk_of_as_many_bytes", Unit: "us", Value: value, Floor: bulk, Ratio: bulk / value, OK: true, N: n, Seed: b.seed},
+	}, nil
+}
+
 // bytes is the size of a row with a claim of 200 bytes and three transitions. The
 // full text is apart: rows of one word are measured beside, and the difference of
 // the terms is taken off.
@@ -266,7 +319,7 @@ func (b *bench) bytes(ctx context.Context, dir string) (figures []report.Figure,
 	}
 	apart, whole := measure("apart", "one word"), measure("whole", "")
 	target := 2500.0
-	if strings.Contains(fmt.Sprintf("%T", must(b.open(ctx, dir, false))), "redis") {
+	if b.name == "redis" {
 		target = 3500
 	}
 	return []report.Figure{

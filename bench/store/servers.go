@@ -1,0 +1,219 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+)
+
+func init() {
+	backends["redis"], backends["postgres"] = openRedis, openPostgres
+}
+
+// redisBackend is a private redis-server; the floor writes to the same one.
+type redisBackend struct {
+	memory.Driver
+	server *server.RedisServer
+	raw    *redis.Client
+}
+
+func openRedis(ctx context.Context, _ string, durable bool) (backend, error) {
+	o := server.RedisOptions{}
+	if !durable {
+		o.Settings = []string{"appendfsync everysec"}
+	}
+	s, err := server.Redis(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := redisstore.Open(ctx, s.URL(), nil)
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	ro, err := redis.ParseURL(s.URL())
+	if err != nil {
+		return nil, errors.Join(err, d.Close(), s.Stop())
+	}
+	return &redisBackend{Driver: d, server: s, raw: redis.NewClient(ro)}, nil
+}
+
+func (r *redisBackend) Close() error {
+	return errors.Join(r.raw.Close(), r.Driver.Close(), r.server.Stop())
+}
+
+func (r *redisBackend) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = "hearsay:{t" + hex.EncodeToString([]byte(tenant)) + "}o" + k
+	}
+	values, err := r.raw.MGet(ctx, names...).Result()
+	n := 0
+	for _, v := range values {
+		s, ok := v.(string)
+		if !ok {
+			return 0, errors.New("the floor reads other keys than the store writes")
+		}
+		n += len(s)
+	}
+	return n, err
+}
+
+func (r *redisBackend) insert(ctx context.Context, key string, value []byte) error {
+	return r.raw.Set(ctx, "floor:"+key, value, 0).Err()
+}
+
+func (r *redisBackend) bulk(ctx context.Context, keys []string, values [][]byte) error {
+	pairs := make([]any, 0, 2*len(keys))
+	for i := range keys {
+		pairs = append(pairs, "floor:"+keys[i], values[i])
+	}
+	return r.raw.MSet(ctx, pairs...).Err()
+}
+
+// size is what the data set takes in memory.
+func (r *redisBackend) size(ctx context.Context) (int64, error) {
+	info, err := r.raw.Info(ctx, "memory").Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory_dataset:"); ok {
+			return strconv.ParseInt(n, 10, 64)
+		}
+	}
+	return 0, errors.New("redis does not say what its data takes")
+}
+
+func (r *redisBackend) files() []string { return filesBelow(r.server.Dir) }
+
+func filesBelow(dir string) (list []string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			list = append(list, path)
+		}
+		return nil
+	})
+	return list
+}
+
+// postgres is a private server; the floor has a table of its own.
+type postgres struct {
+	memory.Driver
+	server *server.PostgresServer
+	raw    *pgx.Conn
+}
+
+func openPostgres(ctx context.Context, _ string, durable bool) (backend, error) {
+	var settings []string
+	if !durable {
+		settings = []string{"synchronous_commit=off"}
+	}
+	s, err := server.Postgres(ctx, settings...)
+	if err != nil {
+		return nil, err
+	}
+	b := &postgres{server: s}
+	fail := func(err error) (backend, error) { return nil, errors.Join(err, b.Close()) }
+	if b.raw, err = pgx.Connect(ctx, s.URL()); err != nil {
+		return fail(err)
+	}
+	if _, err = b.raw.Exec(ctx, `CREATE ROLE app LOGIN`); err != nil {
+		return fail(err)
+	}
+	if _, err = b.raw.Exec(ctx, `CREATE TABLE value (key bytea PRIMARY KEY, data bytea)`); err != nil {
+		return fail(err)
+	}
+	if _, err = pgstore.Migrate(ctx, s.URL(), &pgstore.Options{Role: "app"}); err != nil {
+		return fail(err)
+	}
+	d, err := pgstore.Open(ctx, s.RuntimeURL("app"), &pgstore.Options{MaintenanceURL: s.URL()})
+	if err != nil {
+		return fail(err)
+	}
+	b.Driver = d
+	return b, nil
+}
+
+func (p *postgres) Close() error {
+	ctx := context.Background()
+	var errs []error
+	if p.Driver != nil {
+		errs = append(errs, p.Driver.Close())
+	}
+	if p.raw != nil {
+		errs = append(errs, p.raw.Close(ctx))
+	}
+	return errors.Join(append(errs, p.server.Stop(ctx))...)
+}
+
+func (p *postgres) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+	names := make([][]byte, len(keys))
+	for i, k := range keys {
+		names[i] = []byte(k)
+	}
+	rows, err := p.raw.Query(ctx, `SELECT key, revision, data FROM hearsay.object WHERE tenant = $1 AND key = ANY ($2)`, []byte(tenant), names)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		var key, data []byte
+		var revision int64
+		if err := rows.Scan(&key, &revision, &data); err != nil {
+			return 0, err
+		}
+		n += len(data)
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("the floor reads other keys than the store writes")
+	}
+	return n, rows.Err()
+}
+
+func (p *postgres) insert(ctx context.Context, key string, value []byte) error {
+	_, err := p.raw.Exec(ctx, `INSERT INTO value VALUES ($1, $2)`, []byte(key), value)
+	return err
+}
+
+func (p *postgres) bulk(ctx context.Context, keys []string, values [][]byte) error {
+	_, err := p.raw.CopyFrom(ctx, pgx.Identifier{"value"}, []string{"key", "data"}, pgx.CopyFromSlice(len(keys), func(i int) ([]any, error) {
+		return []any{[]byte(keys[i]), values[i]}, nil
+	}))
+	return err
+}
+
+func (p *postgres) size(ctx context.Context) (n int64, err error) {
+	if err := p.Compact(ctx); err != nil {
+		return 0, err
+	}
+	err = p.raw.QueryRow(ctx, `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = 'hearsay' AND c.relkind = 'r'`).Scan(&n)
+	return n, err
+}
+
+// files are those of the tables, without the log, which keeps ciphertext and tokens
+// until the server recycles it.
+func (p *postgres) files() (list []string) {
+	for _, path := range filesBelow(p.server.Dir()) {
+		if strings.Contains(path, string(os.PathSeparator)+"base"+string(os.PathSeparator)) {
+			list = append(list, path)
+		}
+	}
+	return list
+}
