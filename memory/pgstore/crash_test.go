@@ -61,14 +61,17 @@ func TestAServerThatCrashesLosesNothingAcknowledgedAndLeavesNoHalfBatch(t *testi
 		var written atomic.Int64
 		enough := int64(1 + random.IntN(150))
 		reached := make(chan struct{})
+		var begin [streams]uint64 // read before anybody can crash the server
+		for stream := range streams {
+			objects, err := d.Get(t.Context(), "t", []string{fmt.Sprintf("counter/%d", stream)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin[stream] = objects[0].Revision
+		}
 		for stream := range streams {
 			writers.Go(func() {
-				objects, err := d.Get(t.Context(), "t", []string{fmt.Sprintf("counter/%d", stream)})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for batch := objects[0].Revision; ; batch++ {
+				for batch := begin[stream]; ; batch++ {
 					if err := d.Apply(t.Context(), "t", crashBatch(stream, batch)); err != nil {
 						clean(t, err, memory.ErrStore, "")
 						return
