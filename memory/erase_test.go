@@ -219,6 +219,7 @@ func TestErasureGoesOnAfterAnyFault(t *testing.T) {
 }
 
 func TestRacingWritesDoNotEscapeAnErasure(t *testing.T) {
+	raced, stopped := 0, 0
 	for round := range 20 {
 		e := newErasable(t, 3)
 		var (
@@ -226,6 +227,8 @@ func TestRacingWritesDoNotEscapeAnErasure(t *testing.T) {
 			mu      sync.Mutex
 			written []memory.ID
 			refused int
+			first   = make(chan struct{}) // closed once there is a row that races
+			once    sync.Once
 		)
 		ctx, cancel := context.WithCancel(t.Context())
 		for w := range 4 {
@@ -239,6 +242,7 @@ func TestRacingWritesDoNotEscapeAnErasure(t *testing.T) {
 						mu.Lock()
 						written = append(written, r.ID)
 						mu.Unlock()
+						once.Do(func() { close(first) })
 					case errors.Is(err, memory.ErrErased):
 						mu.Lock()
 						refused++
@@ -251,6 +255,7 @@ func TestRacingWritesDoNotEscapeAnErasure(t *testing.T) {
 				}
 			})
 		}
+		<-first
 		if _, err := e.Erase(t.Context(), memory.Erasure{Subject: "eve canary", Request: "R", Actor: "dpo"}); err != nil {
 			t.Fatal(err)
 		}
@@ -261,9 +266,11 @@ func TestRacingWritesDoNotEscapeAnErasure(t *testing.T) {
 				t.Fatalf("round %d: %s escaped: %v", round, id, err)
 			}
 		}
-		if round == 0 {
-			t.Logf("%d rows raced, %d writers were refused", len(written), refused)
-		}
+		raced, stopped = raced+len(written), stopped+refused
+	}
+	t.Logf("%d rows raced, %d writers were refused", raced, stopped)
+	if raced == 0 || stopped == 0 {
+		t.Fatal("nothing raced")
 	}
 }
 

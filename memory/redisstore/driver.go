@@ -51,8 +51,6 @@ type Driver struct {
 	seen        map[string]string // the server that answered last at each place
 	open        bool              // Open is over: a server that is new is another one
 
-	listing atomic.Pointer[listing]
-
 	calls   sync.WaitGroup
 	closing sync.RWMutex // held for reading while a call is counted
 	closed  bool

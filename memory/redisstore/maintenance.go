@@ -43,22 +43,15 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 }
 
 // Tenants lists the tenants that have an object or a log entry, but not the one
-// without a name, after which no page could begin. A first page looks at every key
-// of the database, on every master: about a second for a million keys. The pages
-// that follow it within a minute are of the same list.
+// without a name, after which no page could begin. Each page looks at every key of
+// the database, on every master: about a second for a million keys. No list of
+// tenants is kept beside the keys, for a failover could make the two disagree.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
 	tenants, next, err = d.tenants(ctx, after, limit)
 	if err != nil {
 		return nil, "", edge(ctx, "tenants", err)
 	}
 	return tenants, next, nil
-}
-
-// listing is what is left of a list of tenants after a page that ended with after.
-type listing struct {
-	after  string
-	rest   []string
-	listed time.Time
 }
 
 func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string, string, error) {
@@ -69,18 +62,11 @@ func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, "", err
 	}
-	list := d.listing.Swap(nil)
-	if list == nil || after == "" || list.after != after || time.Since(list.listed) > time.Minute {
-		all, err := d.listTenants(ctx, after)
-		if err != nil {
-			return nil, "", err
-		}
-		list = &listing{rest: all, listed: time.Now()}
+	all, err := d.listTenants(ctx, after)
+	if err != nil {
+		return nil, "", err
 	}
-	page, next := firstPage(list.rest, limit)
-	if next != "" {
-		d.listing.Store(&listing{after: next, rest: list.rest[limit:], listed: list.listed})
-	}
+	page, next := firstPage(all, limit)
 	return page, next, nil
 }
 
