@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -116,12 +117,9 @@ func open(ctx context.Context, path string, o *Options) (*Driver, error) {
 	// (A process that was killed while it moved the log into the file leaves a first
 	// page that promises more pages than there are; writable_schema, of no effect
 	// otherwise here, makes SQLite read it nevertheless.)
-	empty, err := identify(ctx, dsn(path, "mode=ro", "immutable=1", pragma("writable_schema", "ON")))
+	empty, err := settled(ctx, path, size)
 	if err != nil {
 		return nil, err
-	}
-	if empty && size > 0 { // SQLite takes a file of one byte for an empty one
-		return nil, memory.ErrForeign
 	}
 	// A journal beside a file of ours is what a crash left while the file was made.
 	if _, err := os.Stat(path + "-journal"); empty || err == nil {
@@ -224,6 +222,25 @@ func identify(ctx context.Context, dsn string) (empty bool, err error) {
 		err = closeErr
 	}
 	return empty, err
+}
+
+// settled is identify for a file that somebody else may be making right now. A look
+// without locks may see a first page that is half there, which is nobody's: then it
+// looks again, once, and as long as there is a journal, up to a quarter of a second.
+func settled(ctx context.Context, path string, size int64) (empty bool, err error) {
+	for try := 0; ; try++ {
+		empty, err = identify(ctx, dsn(path, "mode=ro", "immutable=1", pragma("writable_schema", "ON")))
+		if err == nil && empty && size > 0 { // SQLite takes a file of one byte for an empty one
+			err = memory.ErrForeign
+		}
+		if err == nil || ctx.Err() != nil || try == 25 {
+			return empty, err
+		}
+		if _, none := os.Stat(path + "-journal"); none != nil && try > 0 {
+			return empty, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // initialise makes the tables in an empty file, unless somebody else just did.

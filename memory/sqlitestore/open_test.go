@@ -339,6 +339,29 @@ func TestManyCanMakeOneFileAtOnce(t *testing.T) {
 	}
 }
 
+func TestAFileWhoseFirstPageIsHalfThereIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	whole := fresh(t)
+	open(t, whole, nil).Close()
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := fresh(t)
+	half := slices.Clone(data)
+	clear(half[60:100]) // whose it is
+	write(t, path, half)
+	write(t, path+"-journal", nil)
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		_ = os.WriteFile(path, data, 0o600)
+		_ = os.Remove(path + "-journal")
+	}()
+	d := open(t, path, nil)
+	defer d.Close()
+	apply(t, d, put("k", 0, "x"))
+}
+
 func TestAWriteWaitsForTheLockOfAnotherAsLongAsItsContextLetsIt(t *testing.T) {
 	t.Parallel()
 	path := fresh(t)
