@@ -41,9 +41,14 @@ func (d *Driver) scanLogs(ctx context.Context, tenant, prefix string, after memo
 	base := d.tenant(tenant)
 	place := after.From(prefix)
 	for {
-		// The log that the page before ended in may have no more.
-		most := min(limit, scanLogs) + 1
-		names, err := d.strings(ctx, "zrangebylex", base+kindRegister, "["+place.Key, "+", "limit", 0, most)
+		// Two more: the log that the page before ended in may have no more entries, and
+		// the last one only shows that there are others.
+		most := min(limit, scanLogs) + 2
+		from := "[" + place.Key
+		if place.Revision == math.MaxUint64 {
+			from = "(" + place.Key
+		}
+		names, err := d.strings(ctx, "zrangebylex", base+kindRegister, from, "+", "limit", 0, most)
 		if err != nil {
 			return nil, false, err
 		}
@@ -57,7 +62,7 @@ func (d *Driver) scanLogs(ctx context.Context, tenant, prefix string, after memo
 		if len(names) == 0 {
 			return nil, false, nil
 		}
-		if others { // the last one only shows that there are others
+		if others {
 			names = names[:most-1]
 		}
 		entries, more, err = d.scanNamed(ctx, base, names, place, limit)
@@ -72,13 +77,7 @@ func (d *Driver) scanLogs(ctx context.Context, tenant, prefix string, after memo
 func (d *Driver) scanNamed(ctx context.Context, base string, names []string, place memory.LogPlace, limit int) (entries []memory.Logged, more bool, err error) {
 	first := uint64(0)
 	if names[0] == place.Key {
-		if place.Revision == math.MaxUint64 {
-			if names = names[1:]; len(names) == 0 {
-				return nil, false, nil
-			}
-		} else {
-			first = place.Revision + 1
-		}
+		first = place.Revision + 1
 	}
 	keys := make([]string, len(names))
 	for i, name := range names {
