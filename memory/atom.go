@@ -84,7 +84,7 @@ func (t *atom) complete() error {
 	}
 	sequence := t.store.nextSequence(t.now, floor)
 	id, _ := t.store.keys.Audit()
-	chain, err := chainOf(&t.store.chains, t.store.keys, &t.store.scope, id)
+	chain, err := t.store.chains.of(t.store.keys, &t.store.scope, id)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -204,41 +205,60 @@ func (r *record) decode(b []byte) (covered []byte, err error) {
 }
 
 // chain computes the MACs of one scope's entries under one audit key.
-type chain struct{ pool sync.Pool }
+type chain struct {
+	id   uint32 // of the key
+	pool sync.Pool
+}
 
-func newChain(key [32]byte, s *scope) *chain {
+// keyed is a hash that has taken in the key, and scratch space beside it.
+type keyed struct {
+	hash.Hash
+	b []byte
+}
+
+func newChain(id uint32, key [32]byte, s *scope) *chain {
 	k := derive(key, "audit/1", s.tenant, s.namespace)
-	return &chain{pool: sync.Pool{New: func() any { return hmac.New(sha256.New, k[:]) }}}
+	return &chain{id: id, pool: sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, k[:])} }}}
 }
 
 // sum is the MAC of an entry at a revision of a key, after an entry with MAC prev
 // (zero for the first).
 func (c *chain) sum(key string, revision uint64, prev *[sha256.Size]byte, covered []byte) (mac [sha256.Size]byte) {
-	h := c.pool.Get().(hash.Hash)
-	h.Reset()
-	var front [8 + 8]byte
-	binary.BigEndian.PutUint64(front[:], revision)
-	binary.BigEndian.PutUint64(front[8:], uint64(len(key)))
-	h.Write(front[:])
-	h.Write([]byte(key))
-	h.Write(prev[:])
-	h.Write(covered)
-	h.Sum(mac[:0])
+	h := c.pool.Get().(*keyed)
+	h.Reset() // to where the key was taken in
+	h.b = binary.BigEndian.AppendUint64(h.b[:0], revision)
+	h.b = binary.BigEndian.AppendUint64(h.b, uint64(len(key)))
+	h.b = append(h.b, key...)
+	h.b = append(h.b, prev[:]...)
+	h.b = append(h.b, covered...) // one Write costs less than two
+	h.Write(h.b)
+	h.b = h.Sum(h.b[:0])
+	copy(mac[:], h.b)
 	c.pool.Put(h)
 	return mac
 }
 
-// chainOf returns the chain of an audit key, made once.
-func chainOf(known *sync.Map, k Keys, s *scope, id uint32) (*chain, error) {
-	if c, ok := known.Load(id); ok {
-		return c.(*chain), nil
+// chains are the chains of the audit keys of a scope, each made once.
+type chains struct {
+	last  atomic.Pointer[chain] // nearly every entry is under the same key
+	known sync.Map
+}
+
+// of returns the chain of an audit key.
+func (c *chains) of(k Keys, s *scope, id uint32) (*chain, error) {
+	if last := c.last.Load(); last != nil && last.id == id {
+		return last, nil
 	}
-	key, ok := k.AuditKey(id)
+	found, ok := c.known.Load(id)
 	if !ok {
-		return nil, fmt.Errorf("%w: no audit key %d", ErrKey, id)
+		key, ok := k.AuditKey(id)
+		if !ok {
+			return nil, fmt.Errorf("%w: no audit key %d", ErrKey, id)
+		}
+		found, _ = c.known.LoadOrStore(id, newChain(id, key, s))
 	}
-	c, _ := known.LoadOrStore(id, newChain(key, s))
-	return c.(*chain), nil
+	c.last.Store(found.(*chain))
+	return found.(*chain), nil
 }
 
 // codes of From and To: the value of the axis, or of the state of a row that is

@@ -48,7 +48,7 @@ type Store struct {
 	scope     scope
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
-	chains    sync.Map // audit key id to *chain
+	chains    chains
 	classes   shelf[Class, *sealing]
 	subjects  shelf[string, known]
 	known     atomic.Bool // the store was written with these keys

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // ErrTampered is the sentinel of [*TamperError].
@@ -34,7 +33,7 @@ func (e *TamperError) Is(target error) bool { return target == ErrTampered }
 type Auditor struct {
 	keys   Keys
 	scope  scope
-	chains sync.Map
+	chains chains
 }
 
 // NewAuditor returns an auditor for one scope.
@@ -102,7 +101,7 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 	if err != nil {
 		return fault("it does not decode")
 	}
-	c, err := chainOf(&a.chains, a.keys, &a.scope, r.key)
+	c, err := a.chains.of(a.keys, &a.scope, r.key)
 	if err != nil {
 		return fault("audit key %d is not at hand: the entry was changed, or the key is missing", r.key)
 	}
