@@ -400,6 +400,7 @@ func (b *bench) erasure(ctx context.Context, dir string) (figures []report.Figur
 		r.Asserter = memory.Asserter{Principal: "bench", Model: "sonnet", Family: "claude"}
 		r.Content.Text += " " + canary
 		ids = append(ids, must(s.Put(ctx, r)).ID)
+		d.written = nil
 	}
 	start := time.Now()
 	done := must(s.Erase(ctx, memory.Erasure{Subject: canary, Request: "bench", Actor: "bench"}))
