@@ -38,6 +38,7 @@ const (
 	stForget
 	stReplace
 	stStrike
+	stScan
 	statements
 )
 
@@ -71,6 +72,7 @@ var texts = [statements]string{
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
 	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
+	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
 }
 
 // The statement that looks up many keys takes them as rows of VALUES with their
@@ -115,6 +117,9 @@ func lookupText(size int, data bool) string {
 	b.WriteString(` FROM wanted CROSS JOIN object ON object.tenant = ? AND object.key = wanted.key`)
 	return b.String()
 }
+
+// errEnough ends the reading of rows, of which there may be more.
+var errEnough = errors.New("enough")
 
 type statement interface {
 	driver.Stmt
