@@ -2,12 +2,10 @@ package memory
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"slices"
 	"strconv"
 	"sync"
@@ -206,36 +204,24 @@ func (r *record) decode(b []byte) (covered []byte, err error) {
 
 // chain computes the MACs of one scope's entries under one audit key.
 type chain struct {
-	id   uint32 // of the key
-	pool sync.Pool
-}
-
-// keyed is a hash that has taken in the key, and scratch space beside it.
-type keyed struct {
-	hash.Hash
-	b []byte
+	id uint32 // of the key
+	*keyed
 }
 
 func newChain(id uint32, key [32]byte, s *scope) *chain {
-	k := derive(key, "audit/1", s.tenant, s.namespace)
-	return &chain{id: id, pool: sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, k[:])} }}}
+	return &chain{id, newKeyed(derive(key, "audit/1", s.tenant, s.namespace))}
 }
 
 // sum is the MAC of an entry at a revision of a key, after an entry with MAC prev
 // (zero for the first).
-func (c *chain) sum(key string, revision uint64, prev *[sha256.Size]byte, covered []byte) (mac [sha256.Size]byte) {
-	h := c.pool.Get().(*keyed)
-	h.Reset() // to where the key was taken in
-	h.b = binary.BigEndian.AppendUint64(h.b[:0], revision)
-	h.b = binary.BigEndian.AppendUint64(h.b, uint64(len(key)))
-	h.b = append(h.b, key...)
-	h.b = append(h.b, prev[:]...)
-	h.b = append(h.b, covered...) // one Write costs less than two
-	h.Write(h.b)
-	h.b = h.Sum(h.b[:0])
-	copy(mac[:], h.b)
-	c.pool.Put(h)
-	return mac
+func (c *chain) sum(key string, revision uint64, prev *[sha256.Size]byte, covered []byte) [sha256.Size]byte {
+	return c.keyed.sum(func(b []byte) []byte {
+		b = binary.BigEndian.AppendUint64(b, revision)
+		b = binary.BigEndian.AppendUint64(b, uint64(len(key)))
+		b = append(b, key...)
+		b = append(b, prev[:]...)
+		return append(b, covered...)
+	})
 }
 
 // chains are the chains of the audit keys of a scope, each made once.

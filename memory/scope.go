@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"crypto/hmac"
+	"errors"
 	"strings"
 	"unicode"
 )
@@ -49,7 +50,8 @@ func (d spaced) Apply(ctx context.Context, tenant string, b Batch) error {
 		in.Puts[i] = p
 	}
 	err := d.Driver.Apply(ctx, tenant, in)
-	if conflict, ok := err.(*ConflictError); ok {
+	var conflict *ConflictError
+	if errors.As(err, &conflict) { // its text has the prefix too
 		return &ConflictError{Key: strings.TrimPrefix(conflict.Key, d.prefix)}
 	}
 	return err

@@ -30,26 +30,103 @@ func (s *Store) Walk(ctx context.Context, to Walker) error {
 	if _, err := s.admit(ctx); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	pages := s.withObjects(ctx, s.scan(ctx))
+	defer func() {
+		cancel()
+		for range pages { // until nobody reads any more
+		}
+	}()
 	w := walking{s: s, ctx: ctx, to: to}
-	for after, more := (LogPlace{}), true; more; {
-		page, next, err := s.driver.Scan(ctx, s.scope.tenant, "", after, walkPage)
-		if err != nil {
-			return err
-		}
-		if more = next; more {
-			if len(page) == 0 {
-				return fmt.Errorf("%w: a page without entries, and more to come", ErrStore)
-			}
-			after = page[len(page)-1].Place()
-		}
-		if s.scope.namespace == "" {
-			page, after = ownSpace(page, after)
-		}
-		if err := w.page(page, more); err != nil {
+	for p := range pages {
+		if err := w.page(p); err != nil {
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
+}
+
+// scanned is a page of log entries, the logs that are over with it, and the objects
+// that these are held against.
+type scanned struct {
+	entries []Logged
+	more    bool
+	ended   []string
+	objects []Object
+	err     error
+}
+
+// pass hands pages on, one at a time, until the context or the work ends. Whoever
+// makes the next page does so while the one before it is looked at: a server has
+// something to do meanwhile.
+func pass(ctx context.Context, work func(pass func(scanned) bool)) <-chan scanned {
+	pages := make(chan scanned)
+	go func() {
+		defer close(pages)
+		work(func(p scanned) bool {
+			select {
+			case pages <- p:
+				return p.err == nil
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	return pages
+}
+
+// scan reads all log entries of the scope.
+func (s *Store) scan(ctx context.Context) <-chan scanned {
+	return pass(ctx, func(pass func(scanned) bool) {
+		p := scanned{more: true}
+		for after := (LogPlace{}); p.more; {
+			p.entries, p.more, p.err = s.driver.Scan(ctx, s.scope.tenant, "", after, walkPage)
+			if n := len(p.entries); n > 0 {
+				after = p.entries[n-1].Place()
+			} else if p.more && p.err == nil {
+				p.err = fmt.Errorf("%w: a page without entries, and more to come", ErrStore)
+			}
+			if s.scope.namespace == "" {
+				p.entries, after = ownSpace(p.entries, after)
+			}
+			if !pass(p) {
+				return
+			}
+		}
+	})
+}
+
+// withObjects reads the objects beside the logs of each page. They are read after the
+// entries: what is written between the two reads is an entry too few, and that can
+// be read.
+func (s *Store) withObjects(ctx context.Context, pages <-chan scanned) <-chan scanned {
+	return pass(ctx, func(pass func(scanned) bool) {
+		defer func() {
+			for range pages { // until nobody reads any more
+			}
+		}()
+		open := "" // a log that may go on in the next page
+		for p := range pages {
+			if open != "" {
+				p.ended = append(p.ended, open)
+			}
+			for i := range p.entries {
+				if n := len(p.ended); n == 0 || p.ended[n-1] != p.entries[i].Key {
+					p.ended = append(p.ended, p.entries[i].Key)
+				}
+			}
+			open = ""
+			if n := len(p.ended); p.more && n > 0 {
+				open, p.ended = p.ended[n-1], p.ended[:n-1]
+			}
+			if p.err == nil && len(p.ended) > 0 {
+				p.objects, p.err = s.get(ctx, besideLogs(p.ended)...)
+			}
+			if !pass(p) {
+				return
+			}
+		}
+	})
 }
 
 // ownSpace leaves out the logs of the other namespaces of a tenant, whose keys lie
@@ -74,29 +151,12 @@ type walking struct {
 	last uint64
 }
 
-// page gives what was read, and the objects of all logs that are over with it.
-func (w *walking) page(page []Logged, more bool) error {
-	var ended []string
-	if w.key != "" {
-		ended = append(ended, w.key)
+// page gives what was read.
+func (w *walking) page(p scanned) error {
+	if p.err != nil {
+		return p.err
 	}
-	for i := range page {
-		if len(ended) == 0 || ended[len(ended)-1] != page[i].Key {
-			ended = append(ended, page[i].Key)
-		}
-	}
-	if more && len(ended) > 0 {
-		ended = ended[:len(ended)-1] // the last one may go on
-	}
-	// The objects after the entries: what is written between the two reads is an entry
-	// too few, and that can be read.
-	var objs []Object
-	if len(ended) > 0 {
-		var err error
-		if objs, err = w.s.get(w.ctx, besideLogs(ended)...); err != nil {
-			return err
-		}
-	}
+	page, ended, objs := p.entries, p.ended, p.objects
 	for len(page) > 0 || len(ended) > 0 {
 		if w.key == "" {
 			w.key, w.last = page[0].Key, 0

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -14,13 +15,17 @@ import (
 // places for it to happen.
 type meddler struct {
 	memory.Driver
-	page  int
-	at    int
+	page int
+	at   int
+
+	mu    sync.Mutex
 	reads int
 	do    []func()
 }
 
 func (m *meddler) read() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.reads++; m.reads >= m.at && len(m.do) > 0 {
 		do := m.do[0]
 		m.do = m.do[1:]

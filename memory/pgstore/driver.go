@@ -49,8 +49,13 @@ const setTenant = `SELECT set_config('hearsay.tenant', $1, true)`
 
 // ask runs one statement as a tenant, in one round trip and one transaction.
 func (d *Driver) ask(ctx context.Context, c *pgx.Conn, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
+	return d.askWith(ctx, c, setTenant, tenant, statement, args, row)
+}
+
+// askWith is ask with other settings for the transaction than the tenant alone.
+func (d *Driver) askWith(ctx context.Context, c *pgx.Conn, set, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
 	var b pgx.Batch
-	b.Queue(setTenant, setting(tenant))
+	b.Queue(set, setting(tenant))
 	b.Queue(statement, args...)
 	results := c.SendBatch(ctx, &b)
 	_, err := results.Exec()

@@ -67,15 +67,15 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 	t := d.tenant(tenant)
 	for _, c := range b.Checks {
 		if t.objects[c.Key].Revision != c.Revision {
-			return &memory.ConflictError{Key: c.Key}
+			return conflict(c.Key)
 		}
 	}
 	for _, p := range b.Puts {
 		if t.objects[p.Key].Revision != p.From {
-			return &memory.ConflictError{Key: p.Key}
+			return conflict(p.Key)
 		}
 		if _, taken := entryAt(t.logs[p.Key], p.From+1); taken && p.Entry != nil {
-			return &memory.ConflictError{Key: p.Key}
+			return conflict(p.Key)
 		}
 	}
 	for _, p := range b.Puts {
@@ -95,6 +95,11 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 		}
 	}
 	return nil
+}
+
+// conflict is the error of a stale key, wrapped as the drivers wrap theirs.
+func conflict(key string) error {
+	return fmt.Errorf("map: apply: %w", &memory.ConflictError{Key: key})
 }
 
 // entryAt is where the entry of a revision is in a log, or belongs.
