@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrTampered is the sentinel of [*TamperError].
@@ -284,4 +285,77 @@ func (s *Store) Verify(ctx context.Context, begin func(*Log), seen func(*Log) er
 		},
 	})
 	return v, err
+}
+
+// holdGroup is how many objects Holds reads in one trip.
+const holdGroup = 1000
+
+// Holds reports for each leaf whether the store has that very entry, and stands on
+// it: the log goes on from it unbroken to where the object is now. It costs the
+// objects of the logs, and the entries since. A log that does not hold from there on
+// is a [*TamperError].
+func (s *Store) Holds(ctx context.Context, leaves ...Leaf) ([]bool, error) {
+	held := make([]bool, 0, len(leaves))
+	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
+	for part := range slices.Chunk(leaves, holdGroup) {
+		keys := make([]string, len(part))
+		for i := range part {
+			keys[i] = part[i].Key
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			ok, err := s.holds(ctx, a, &part[i], objs[i])
+			if err != nil {
+				return nil, err
+			}
+			held = append(held, ok)
+		}
+	}
+	return held, nil
+}
+
+func (s *Store) holds(ctx context.Context, a *Auditor, leaf *Leaf, o Object) (bool, error) {
+	if leaf.Revision == 0 || o.Revision < leaf.Revision {
+		return false, nil
+	}
+	var last link
+	if _, err := last.decode(o.Data); err != nil {
+		return false, &TamperError{o.Key, o.Revision, "the object does not decode"}
+	}
+	if o.Revision == leaf.Revision {
+		return last.mac == leaf.MAC, nil
+	}
+	log := Log{Key: leaf.Key}
+	for l, err := range s.entries(ctx, leaf.Key, max(leaf.Revision, 2)-2) {
+		if err != nil {
+			return false, err
+		}
+		if l.Revision > o.Revision { // it came since
+			break
+		}
+		if l.Revision+1 == leaf.Revision { // its MAC is what the next one is held against
+			var r record
+			if _, err := r.decode(l.Data); err != nil {
+				return false, &TamperError{log.Key, l.Revision, "it does not decode"}
+			}
+			log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
+			continue
+		}
+		if err := a.Next(&log, l); err != nil {
+			return false, err
+		}
+		if l.Revision == leaf.Revision && log.MAC != leaf.MAC {
+			return false, nil
+		}
+	}
+	switch {
+	case log.Revision < o.Revision:
+		return false, &TamperError{log.Key, o.Revision, "the log ends before the object: its tail is cut"}
+	case log.MAC != last.mac || log.sequence != last.sequence:
+		return false, &TamperError{log.Key, o.Revision, "the object does not belong to the log"}
+	}
+	return true, nil
 }

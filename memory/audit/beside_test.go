@@ -111,7 +111,7 @@ func TestNothingThatHappensBetweenTwoReadsIsTakenForTampering(t *testing.T) {
 				for at := 1; ; at++ {
 					b := newBench(t)
 					ids := b.rows(3)
-					for range 12 { // a head's log that is long enough to be packed
+					for range 40 { // a head's log that is long enough to be packed
 						b.verified(ids[1])
 						b.demoted(ids[1])
 					}

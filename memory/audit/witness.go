@@ -696,55 +696,25 @@ func (w *Witness) admit(a *waiting, pending map[string]*Acknowledged) error {
 }
 
 // Behind lists the acknowledged entries that a store does not have: it is an older
-// copy, or a fail-over went to a replica that lagged. What the store has moved on
-// from is verified by reading all logs once.
+// copy, or a fail-over went to a replica that lagged. Of a log that has moved on, it
+// reads the entries since; see [memory.Store.Holds].
 func (l *Ledger) Behind(ctx context.Context, s *memory.Store) ([]memory.Leaf, error) {
 	all, err := l.all()
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	missing := make(map[string]memory.Leaf, len(all))
+	leaves := make([]memory.Leaf, len(all))
 	for i := range all {
-		missing[all[i].Key] = all[i].Leaf
+		leaves[i] = all[i].Leaf
 	}
-	moved := map[string]memory.Leaf{}
-	for now, err := range s.Changed(ctx, 0) {
-		if err != nil {
-			return nil, err
-		}
-		want, ok := missing[now.Key]
-		switch {
-		case !ok:
-		case now == want:
-			delete(missing, now.Key)
-		case now.Revision > want.Revision:
-			moved[now.Key] = want
-			delete(missing, now.Key)
-		}
-	}
-	if len(moved) > 0 {
-		begin := func(log *memory.Log) {
-			if want, ok := moved[log.Key]; ok {
-				log.Mark(want.Revision)
-			}
-		}
-		seen := func(log *memory.Log) error {
-			if want, ok := moved[log.Key]; ok {
-				if mac, has := log.Marked(want.Revision); has && mac == want.MAC {
-					delete(moved, log.Key)
-				}
-			}
-			return nil
-		}
-		if _, err := s.Verify(ctx, begin, seen); err != nil {
-			return nil, err
-		}
+	held, err := s.Holds(ctx, leaves...)
+	if err != nil {
+		return nil, err
 	}
 	var out []memory.Leaf
-	for i := range all {
-		_, gone := missing[all[i].Key]
-		if _, other := moved[all[i].Key]; gone || other {
-			out = append(out, all[i].Leaf)
+	for i, ok := range held {
+		if !ok {
+			out = append(out, leaves[i])
 		}
 	}
 	return out, nil
