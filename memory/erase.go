@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -737,7 +738,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if x.classes[class] {
 		return nil // its key goes
 	}
-	return s.stripLog(ctx, key)
+	return s.stripLog(ctx, key, math.MaxUint64)
 }
 
 func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {
@@ -772,23 +773,27 @@ func (x *erasing) strip(ctx context.Context) error {
 		}
 	}
 	for _, key := range keys {
-		if err := x.s.stripLog(ctx, key); err != nil {
+		if err := x.s.stripLog(ctx, key, math.MaxUint64); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stripLog takes the payloads out of all entries of a log but those that say that
-// it was erased. The digests stay, and the chain holds.
-func (s *Store) stripLog(ctx context.Context, key string) error {
+// stripLog takes the payloads out of all entries of a log before one, but of those
+// that say that it was erased. The digests stay, and the chain holds.
+func (s *Store) stripLog(ctx context.Context, key string, before uint64) error {
+	return rewriting(ctx, func() error { return s.stripEntries(ctx, key, before) })
+}
+
+func (s *Store) stripEntries(ctx context.Context, key string, before uint64) error {
 	var change []LogEntry
 	size := 0
 	for l, err := range s.stored(ctx, key, 0) {
 		if err != nil {
 			return err
 		}
-		stripped, changed, err := strip(l)
+		stripped, changed, err := strip(l, before)
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 		}
@@ -809,7 +814,7 @@ func (s *Store) stripLog(ctx context.Context, key string) error {
 	return s.driver.Rewrite(ctx, s.scope.tenant, key, change)
 }
 
-func strip(l LogEntry) (LogEntry, bool, error) {
+func strip(l LogEntry, before uint64) (LogEntry, bool, error) {
 	var run []LogEntry
 	changed := false
 	for one, err := range expand(l) {
@@ -820,7 +825,7 @@ func strip(l LogEntry) (LogEntry, bool, error) {
 		if _, err := r.decode(one.Data); err != nil {
 			return l, false, err
 		}
-		if r.payload != nil && kindOf(r.kind) != EntryErase {
+		if r.payload != nil && one.Revision < before && kindOf(r.kind) != EntryErase {
 			r.payload, changed = nil, true
 			b, _ := r.encode()
 			one.Data = append(b, r.mac[:]...)

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -153,12 +154,57 @@ func (s *Store) Compact(ctx context.Context) (Compaction, error) {
 	return c, s.driver.Compact(ctx)
 }
 
+// rewriting repeats what rewrites a log for as long as others do so too: what it has
+// read is then not there any more, and it has written nothing of it.
+func rewriting(ctx context.Context, work func() error) (err error) {
+	for range conflictRetries {
+		if err = work(); !errors.Is(err, ErrInvalidBatch) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
 func (s *Store) compactLog(ctx context.Context, key string, c *Compaction) error {
+	before := c.Entries
+	if err := rewriting(ctx, func() error { return s.packLog(ctx, key, c) }); err != nil || c.Entries == before {
+		return err
+	}
+	c.Logs++
+	// What was packed was read before. If it was erased since then, its payloads were
+	// taken out of entries that the pack has put back. An erasure is in the log before
+	// that.
+	erased, err := s.erasedAt(ctx, key)
+	if err != nil || erased == 0 {
+		return err
+	}
+	return s.stripLog(ctx, key, erased)
+}
+
+// erasedAt is the last entry of a log that says that what it is of was erased; 0 if
+// there is none. The log of an erasure itself has none that says so of it.
+func (s *Store) erasedAt(ctx context.Context, key string) (revision uint64, err error) {
+	if erasureKey.holds(key) {
+		return 0, nil
+	}
+	for l, err := range s.entries(ctx, key, 0) {
+		if err != nil {
+			return 0, err
+		}
+		var r record
+		if _, err := r.decode(l.Data); err == nil && kindOf(r.kind) == EntryErase {
+			revision = l.Revision
+		}
+	}
+	return revision, nil
+}
+
+// packLog packs the runs of one log that are long enough.
+func (s *Store) packLog(ctx context.Context, key string, c *Compaction) error {
 	var (
 		run    []LogEntry
 		size   int
 		change []LogEntry
-		before = c.Entries
 	)
 	flush := func() error {
 		if len(run) < 2 {
@@ -172,11 +218,13 @@ func (s *Store) compactLog(ctx context.Context, key string, c *Compaction) error
 			change = append(change, LogEntry{Revision: l.Revision})
 		}
 		change = append(change, p)
-		c.Entries, c.Before, c.After = c.Entries+len(run), c.Before+size, c.After+len(p.Data)
 		// One rewrite a run: a run is all that must change together.
-		err = s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+		if err := s.driver.Rewrite(ctx, s.scope.tenant, key, change); err != nil {
+			return err
+		}
+		c.Entries, c.Before, c.After = c.Entries+len(run), c.Before+size, c.After+len(p.Data)
 		run, size, change = nil, 0, nil
-		return err
+		return nil
 	}
 	var tail []LogEntry // not packed yet, and not to be if nothing follows
 	for l, err := range s.stored(ctx, key, 0) {
@@ -203,9 +251,6 @@ func (s *Store) compactLog(ctx context.Context, key string, c *Compaction) error
 				return err
 			}
 		}
-	}
-	if c.Entries > before {
-		c.Logs++
 	}
 	return nil
 }

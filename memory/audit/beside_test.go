@@ -153,3 +153,66 @@ func TestNothingThatHappensBetweenTwoReadsIsTakenForTampering(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingThatIsErasedComesBackWithPacking has an erasure of rows whose key stays
+// happen between any two reads of a compaction, and the other way round.
+func TestNothingThatIsErasedComesBackWithPacking(t *testing.T) {
+	for _, packs := range []bool{true, false} {
+		happened := 0
+		for at := 1; ; at++ {
+			b := newBench(t)
+			ids := b.rows(3)
+			for range 40 {
+				b.verified(ids[1])
+				b.demoted(ids[1])
+			}
+			b.echo(ids[0], 150)
+			pack := func(s *memory.Store) {
+				if _, err := s.Compact(t.Context()); err != nil {
+					t.Errorf("after %d reads: %v", at, err)
+				}
+			}
+			erase := func(s *memory.Store) {
+				if c, err := s.Erase(t.Context(), memory.Erasure{Subject: "Oslo", Actor: "operator"}); err != nil || c.Rows != len(ids) {
+					t.Errorf("after %d reads: %+v %v", at, c, err)
+				}
+			}
+			m := &meddler{Driver: b.driver, page: 20, at: at}
+			over := b.open(m, b.keys)
+			first, then := pack, erase
+			if !packs {
+				first, then = erase, pack
+			}
+			m.do = []func(){func() {
+				happened++
+				then(b.Store)
+			}}
+			first(over)
+			if m.reads < at {
+				break
+			}
+			if r := b.holds(b.options(nil)); r.Erased < 4 || r.Entries < 150 {
+				t.Fatalf("after %d reads: %+v", at, r)
+			}
+			for _, id := range ids {
+				entries, err := b.History(t.Context(), id, false)
+				must(t, err)
+				for _, e := range entries {
+					if !e.Erased && e.Kind != memory.EntryErase {
+						t.Fatalf("after %d reads: entry %d of %s says why again: %q", at, e.Revision, id, e.Reason)
+					}
+				}
+				if len(entries) < 2 {
+					t.Fatalf("%d entries of %s", len(entries), id)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+		if happened < 4 {
+			t.Fatalf("it happened in %d places only", happened)
+		}
+		t.Logf("packing first: %t: the other happened after each of %d reads", packs, happened)
+	}
+}
