@@ -681,6 +681,9 @@ func echoesOf(o Object) (e Echoes, prev link, err error) {
 		return e, prev, nil
 	}
 	rest, err := prev.decode(o.Data)
+	if err == nil && len(rest) == 0 { // it was erased: what comes back begins anew
+		return e, prev, nil
+	}
 	d := decoder{b: rest}
 	e = Echoes{Count: int(d.num()), Reworded: int(d.num()), First: d.time(), Last: d.time()}
 	if err == nil {

@@ -119,7 +119,7 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 		log.stripped = l.Revision
 	}
 	if EntryErase == kindOf(r.kind) {
-		log.erased = true
+		log.erased, log.state = true, nil // a claim may come back later
 	}
 	log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
 	if _, ok := log.marks[l.Revision]; ok {
@@ -185,9 +185,6 @@ func projected(log *Log) (data []byte, ok bool) {
 		}
 		return h.encode(), true
 	case echoKey.holds(log.Key), noteKey.holds(log.Key), erasureKey.holds(log.Key):
-		if log.erased && !erasureKey.holds(log.Key) {
-			return nil, true
-		}
 		return log.state, true
 	}
 	return nil, false
