@@ -19,8 +19,9 @@ type Walker struct {
 	End func(key string, beside []Object) error
 }
 
-// walkPage is how many entries are read at once.
-const walkPage = 4000
+// walkPage is how many entries are read at once. Three pages are held at a time, with
+// their objects.
+const walkPage = 2000
 
 // Walk reads all logs of the scope in the order of their keys, some thousands of
 // entries in one trip, and each with the objects beside it. It leans on no index.

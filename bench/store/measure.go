@@ -400,7 +400,7 @@ func (b *bench) audit(ctx context.Context, dir string) (figures []report.Figure,
 		for after, more := (memory.LogPlace{}), true; more; {
 			var page []memory.Logged
 			var err error
-			page, more, err = d.Scan(ctx, s.Tenant(), "", after, 4000)
+			page, more, err = d.Scan(ctx, s.Tenant(), "", after, 2000)
 			check(err)
 			after = page[len(page)-1].Place()
 		}
