@@ -39,9 +39,12 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 	migrate(t, shared, o)
 	d := open(t, shared, o)
 	defer d.Close()
-	for tenant, n := range map[string]int{"a": 2, "b": 3, "": 1} {
-		for i := range n {
-			if err := d.Apply(t.Context(), tenant, put(fmt.Sprint(i), 0, "x")); err != nil {
+	for _, tenant := range []struct {
+		name string
+		rows int
+	}{{"a", 2}, {"b", 3}, {"", 1}} { // numbers 1, 2 and 3
+		for i := range tenant.rows {
+			if err := d.Apply(t.Context(), tenant.name, put(fmt.Sprint(i), 0, "x")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +56,7 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 				t.Fatalf("%s sees %d rows of %s without a tenant", role, n, table)
 			}
 		}
-		for set, want := range map[string]int{`\x61`: 2, `\x62`: 3, `\x`: 1, `\x63`: 0, ``: 0} {
+		for set, want := range map[string]int{`1`: 2, `2`: 3, `3`: 1, `4`: 0, `0`: 0, `-1`: 0, ``: 0} {
 			tx, err := c.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -65,18 +68,37 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 				if n := count(t, c, o.Schema, table); n != want {
 					t.Fatalf("%s as %q sees %d rows of %s, want %d", role, set, n, table, want)
 				}
-				tag, err := tx.Exec(t.Context(), `DELETE FROM `+o.Schema+`.`+table+` WHERE tenant = 'b'`)
-				if err != nil || set != `\x62` && tag.RowsAffected() != 0 {
+				column := "key"
+				if table == "term" {
+					column = "entry"
+				}
+				tag, err := tx.Exec(t.Context(), `DELETE FROM `+o.Schema+`.`+table+` WHERE `+column+` > '\x00000002' AND `+column+` < '\x00000003'`)
+				if err != nil || set != `2` && tag.RowsAffected() != 0 || set == `2` && tag.RowsAffected() != 3 {
 					t.Fatalf("%s as %q removed %d rows of b (%v)", role, set, tag.RowsAffected(), err)
 				}
 			}
-			if _, err := tx.Exec(t.Context(), `INSERT INTO `+o.Schema+`.object VALUES ('z', 'k', NULL, 1, 'x')`); err == nil {
-				t.Fatalf("%s as %q wrote a row of another tenant", role, set)
-			} else if e := new(pgconn.PgError); !errors.As(err, &e) || e.Code != "42501" {
-				t.Fatal(err)
-			}
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			for _, foreign := range []string{
+				`INSERT INTO object VALUES (1, '\x000000096b')`, `INSERT INTO object VALUES (1, '\x')`,
+				`INSERT INTO log VALUES (1, '\x000000096b', NULL, 'x')`, `INSERT INTO term VALUES ('\x000000096b')`,
+				`UPDATE object SET key = '\x00000009' || key`, `UPDATE term SET entry = '\x00000009' || entry`,
+			} {
+				tx, err := c.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err1 := tx.Exec(t.Context(), `SELECT set_config('hearsay.tenant', $1, true), set_config('search_path', $2, true)`, set, o.Schema)
+				tag, err2 := tx.Exec(t.Context(), foreign)
+				if err1 != nil || err2 == nil && (want > 0 || tag.RowsAffected() > 0) {
+					t.Fatalf("%s as %q wrote a row of another tenant: %s (%v)", role, set, foreign, err1)
+				} else if e := new(pgconn.PgError); err2 != nil && (!errors.As(err2, &e) || e.Code != "42501") {
+					t.Fatal(err2)
+				}
+				if err := tx.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if n := count(t, c, o.Schema, "object"); n != 0 {
 				t.Fatalf("%s sees %d rows after the transaction", role, n)
@@ -193,7 +215,7 @@ func TestAWriterThatTakesNoLocksCannotBeOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connect(t, shared, "app")
-	exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '\x61'; UPDATE `+o.Schema+`.object SET revision = 2 WHERE key = 'k'`)
+	exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '1'; UPDATE `+o.Schema+`.object SET revision = 2`)
 	applied := make(chan error, 1)
 	go func() { applied <- d.Apply(t.Context(), "a", put("k", 1, "y")) }()
 	waiting(t, "apply")
