@@ -26,7 +26,7 @@ type statements struct {
 // column with what is there already: a function of a column, an OR, or a key that is
 // yet to be made is applied to each row that the rest of the condition gives.
 func newStatements(schema string) statements {
-	number := `(SELECT int4send(t.id) FROM ` + schema + `.tenant t WHERE t.name = $1)`
+	number, next := numbers(schema)
 	return statements{
 		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
 		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
@@ -43,7 +43,7 @@ func newStatements(schema string) statements {
 			AND key >= ` + number + ` || $3::bytea AND key < ` + number + ` || $4::bytea
 			ORDER BY key LIMIT $5`,
 		logsLong: `SELECT DISTINCT k.key, NULL::bytea FROM (SELECT coalesce(whole, substring(key, 5)) AS key FROM ` + schema + `.log
-			WHERE key > ` + number + ` AND key < (SELECT int4send(t.id + 1) FROM ` + schema + `.tenant t WHERE t.name = $1)) k
+			WHERE key > ` + number + ` AND key < ` + next + `) k
 			WHERE k.key > $2 AND k.key >= $3 AND ($4::bytea IS NULL OR k.key < $4) ORDER BY 1 LIMIT $5`,
 		restore:    `SELECT ` + schema + `.restore($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		rewrite:    `SELECT ` + schema + `.rewrite($1, $2, $3, $4, $5)`,
@@ -51,6 +51,12 @@ func newStatements(schema string) statements {
 		registered: `SELECT coalesce(whole, name) FROM ` + schema + `.tenant`,
 		vacuum:     `VACUUM (FULL) ` + schema + `.tenant, ` + schema + `.object, ` + schema + `.log, ` + schema + `.term`,
 	}
+}
+
+// numbers are what the keys of the tenant that $1 names begin with, and what those
+// of the next one do.
+func numbers(schema string) (number, next string) {
+	return `(SELECT int4send(t.id) FROM ` + schema + `.tenant t WHERE t.name = $1)`, `(SELECT int4send(t.id + 1) FROM ` + schema + `.tenant t WHERE t.name = $1)`
 }
 
 // ask runs one statement as a tenant, in one round trip and one transaction.

@@ -21,14 +21,18 @@ var errEnough = errors.New("enough")
 // as in Query. The server ends a page early: it sends what comes before so many
 // bytes, the entry that goes beyond, and one more, which shows that there is more.
 func scanTexts(schema string) (folded, whole string) {
-	page := func(key string) string {
+	page := func(from string) string {
 		return `SELECT key, whole, revision, data FROM (
-			SELECT key, whole, revision, data, sum(octet_length(data)) OVER (ORDER BY ` + key + `, revision ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
-			FROM ` + schema + `.log WHERE tenant = $1 AND (` + key + `, revision) > ($2::bytea, $3) AND ($4::bytea IS NULL OR ` + key + ` < $4)
-			ORDER BY ` + key + `, revision LIMIT $5) page
-			WHERE before IS NULL OR before < $6 ORDER BY ` + key + `, revision`
+			SELECT place, key, whole, revision, data, sum(octet_length(data)) OVER (ORDER BY place, revision ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
+			FROM (` + from + ` ORDER BY place, revision LIMIT $5) log) page
+			WHERE before IS NULL OR before < $6 ORDER BY place, revision`
 	}
-	return page(`key`), page(`coalesce(whole, key)`)
+	number, next := numbers(schema)
+	return page(`SELECT key AS place, substring(key, 5) AS key, whole, revision, data FROM ` + schema + `.log
+			WHERE (key, revision) > (` + number + ` || $2::bytea, $3) AND key < ` + number + ` || $4::bytea`),
+		page(`SELECT place, place AS key, NULL::bytea AS whole, revision, data FROM (
+				SELECT coalesce(whole, substring(key, 5)) AS place, revision, data FROM ` + schema + `.log WHERE key > ` + number + ` AND key < ` + next + `) log
+			WHERE (place, revision) > ($2::bytea, $3) AND ($4::bytea IS NULL OR place < $4)`)
 }
 
 // Scan lists the log entries of all keys of a tenant that begin with prefix, by key
