@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -30,8 +31,8 @@ func newStatements(schema string) statements {
 	return statements{
 		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
 		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
-		get: `SELECT k.n, o.revision, o.data FROM (SELECT ` + number + ` || k.key AS key, k.n
-			FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) OFFSET 0) k JOIN ` + schema + `.object o ON o.key = k.key`,
+		get: `SELECT o.key, o.revision, o.data FROM ` + schema + `.object o
+			WHERE o.key = ANY (ARRAY (SELECT ` + number + ` || k.key FROM unnest($2::bytea[]) AS k (key)))`,
 		query: `SELECT substring(entry, $5::integer), whole FROM ` + schema + `.term WHERE entry > ` + number + ` || $2::bytea AND entry < ` + number + ` || $3::bytea
 			ORDER BY entry LIMIT $4`,
 		queryLong: `SELECT e.sort, e.key FROM (SELECT substring(entry, $5::integer, 8) AS sort, coalesce(whole, substring(entry, $5::integer + 8)) AS key
@@ -306,20 +307,23 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 		return objects, nil
 	}
 	folded := make([][]byte, len(keys))
-	for i, k := range keys {
-		folded[i] = fold(k)
+	at := make(map[string]int, len(keys)) // where a key is asked for first
+	again := make([]int, len(keys))       // and where next, 0 if it is not
+	for i := len(keys) - 1; i >= 0; i-- {
+		objects[i].Key, folded[i] = keys[i], fold(keys[i])
+		again[i] = at[string(folded[i])]
+		at[string(folded[i])] = i
 	}
 	err := d.read(ctx, func(c *pgx.Conn) error {
-		for i, k := range keys {
-			objects[i] = memory.Object{Key: k}
+		for i := range objects {
+			objects[i].Revision, objects[i].Data = 0, nil
 		}
 		return d.ask(ctx, c, tenant, d.sql.get, []any{fold(tenant), folded}, func(rows pgx.Rows) error {
-			var n, revision int64
-			var data []byte
-			if err := rows.Scan(&n, &revision, &data); err != nil {
-				return err
+			v := rows.RawValues()
+			revision := binary.BigEndian.Uint64(v[1])
+			for i, first := at[string(v[0][4:])], true; first || i > 0; i, first = again[i], false {
+				objects[i].Revision, objects[i].Data = revision, bytes.Clone(v[2])
 			}
-			objects[n-1].Revision, objects[n-1].Data = uint64(revision), data
 			return nil
 		})
 	})
