@@ -321,8 +321,9 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 		return d.ask(ctx, c, tenant, d.sql.get, []any{fold(tenant), folded}, func(rows pgx.Rows) error {
 			v := rows.RawValues()
 			revision := binary.BigEndian.Uint64(v[1])
-			for i, first := at[string(v[0][4:])], true; first || i > 0; i, first = again[i], false {
+			for i, ok := at[string(v[0][4:])]; ok; ok = i > 0 {
 				objects[i].Revision, objects[i].Data = revision, bytes.Clone(v[2])
+				i = again[i]
 			}
 			return nil
 		})

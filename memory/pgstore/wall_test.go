@@ -215,12 +215,26 @@ func TestAWriterThatTakesNoLocksCannotBeOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connect(t, shared, "app")
-	exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '1'; UPDATE `+o.Schema+`.object SET revision = 2`)
-	applied := make(chan error, 1)
-	go func() { applied <- d.Apply(t.Context(), "a", put("k", 1, "y")) }()
-	waiting(t, "apply")
-	exec1(t, c, `COMMIT`)
-	clean(t, <-applied, memory.ErrConflict, "conflict on")
+	for words, moved := range map[string]struct {
+		statement string
+		batch     memory.Batch
+	}{
+		"one that moves an object":  {`UPDATE ` + o.Schema + `.object SET revision = 2 WHERE key = '\x000000016b'`, put("k", 1, "y")},
+		"one that makes an object":  {`INSERT INTO ` + o.Schema + `.object VALUES (1, '\x000000016e')`, put("n", 0, "y")},
+		"one that appends to a log": {`INSERT INTO ` + o.Schema + `.log VALUES (1, '\x000000016c', NULL, 'x')`, put("l", 0, "y")},
+	} {
+		exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '1'; `+moved.statement)
+		applied := make(chan error, 1)
+		go func() { applied <- d.Apply(t.Context(), "a", moved.batch) }()
+		waiting(t, o.Schema+`".apply`)
+		exec1(t, c, `COMMIT`)
+		err := <-applied
+		clean(t, err, memory.ErrConflict, "conflict on")
+		var conflict *memory.ConflictError
+		if !errors.As(err, &conflict) || conflict.Key != moved.batch.Puts[0].Key {
+			t.Fatalf("%s: %v", words, err)
+		}
+	}
 }
 
 // waiting waits until a statement waits for a lock.
@@ -283,6 +297,49 @@ func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.
 	objects, err := d.Get(t.Context(), "a", []string{"k"})
 	if err != nil || objects[0].Revision != 1 || string(objects[0].Data) != "x" {
 		t.Fatalf("the object is %+v (%v)", objects, err)
+	}
+}
+
+func TestCloseWaitsForTheCallThatRunsAndTurnsAwayTheOnesThatWait(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	o.MaxConns = 1
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	c := connect(t, shared, "owner")
+	exec1(t, c, `BEGIN; LOCK TABLE `+o.Schema+`.object`)
+	get := func() chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Get(t.Context(), "a", []string{"k"})
+			done <- err
+		}()
+		return done
+	}
+	running := get()
+	watch := connect(t, shared, "postgres")
+	for waits := false; !waits; {
+		if err := watch.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := []chan error{get(), get(), get()}
+	time.Sleep(50 * time.Millisecond) // so that most of them wait already
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close() }()
+	for _, w := range waiting {
+		clean(t, <-w, memory.ErrClosed, "")
+	}
+	select {
+	case err := <-closed:
+		t.Fatalf("Close did not wait (%v)", err)
+	case err := <-running:
+		t.Fatalf("the call did not run on (%v)", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	exec1(t, c, `COMMIT`)
+	if err := errors.Join(<-running, <-closed); err != nil {
+		t.Fatal(err)
 	}
 }
 
