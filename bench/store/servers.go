@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,6 +118,7 @@ type postgres struct {
 	memory.Driver
 	server *server.PostgresServer
 	raw    *pgx.Conn
+	marks  map[string][]byte
 }
 
 func openPostgres(ctx context.Context, _ string, durable bool) (backend, error) {
@@ -128,7 +130,7 @@ func openPostgres(ctx context.Context, _ string, durable bool) (backend, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &postgres{server: s}
+	b := &postgres{server: s, marks: map[string][]byte{}}
 	fail := func(err error) (backend, error) { return nil, errors.Join(err, b.Close()) }
 	if b.raw, err = pgx.Connect(ctx, s.URL()); err != nil {
 		return fail(err)
@@ -163,11 +165,18 @@ func (p *postgres) Close() error {
 }
 
 func (p *postgres) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+	if p.marks[tenant] == nil { // what the keys of a tenant begin with
+		var mark []byte
+		if err := p.raw.QueryRow(ctx, `SELECT int4send(id) FROM hearsay.tenant WHERE name = $1`, []byte(tenant)).Scan(&mark); err != nil {
+			return 0, err
+		}
+		p.marks[tenant] = mark
+	}
 	names := make([][]byte, len(keys))
 	for i, k := range keys {
-		names[i] = []byte(k)
+		names[i] = append(slices.Clip(p.marks[tenant]), k...)
 	}
-	rows, err := p.raw.Query(ctx, `SELECT key, revision, data FROM hearsay.object WHERE tenant = $1 AND key = ANY ($2)`, []byte(tenant), names)
+	rows, err := p.raw.Query(ctx, `SELECT key, revision, data FROM hearsay.object WHERE key = ANY ($1)`, names)
 	if err != nil {
 		return 0, err
 	}

@@ -2,118 +2,85 @@ package pgstore
 
 import (
 	"context"
-	"sync"
+	"math"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
-	// A connection that was idle for longer is looked at before it is used.
-	restful = time.Second
-	// A connection is closed when it is that old: the caches of its process at the
-	// server only ever grow.
-	lifetime = time.Hour
+	// A connection is made in this time, or not at all: one whose caller has given up
+	// is made all the same, and takes its place in the pool meanwhile.
+	connecting = 10 * time.Second
+	// A connection that was idle for more than a second is looked at before it is
+	// used, and given up if it does not answer in this time.
+	answering = 5 * time.Second
 )
 
-// conn is a connection of a pool.
-type conn struct {
-	*pgx.Conn
-	made, used time.Time
+// connections are the pool of a driver. Every connection of it was identified, and
+// none is handed out that a call left in doubt.
+type connections struct {
+	pool  *pgxpool.Pool
+	done  context.Context // ends when the driver is closed
+	close context.CancelFunc
 }
 
-// pool hands out at most so many connections. It makes them as they are needed.
-type pool struct {
-	connect func(ctx context.Context) (*pgx.Conn, error)
-	slots   chan struct{}
-	done    chan struct{} // closed when the driver is
-
-	mu   sync.Mutex
-	idle []*conn // the one used last is taken first
-}
-
-// take waits for a slot, then gives an idle connection or makes one.
-func (p *pool) take(ctx context.Context) (*conn, error) {
-	select {
-	case <-p.done:
-		return nil, memory.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case p.slots <- struct{}{}:
+// connections are those of a config, at most so many. None is made yet.
+func (d *Driver) connections(config *pgxpool.Config, most int) (connections, error) {
+	config.MaxConns, config.MinConns, config.MinIdleConns = int32(min(most, math.MaxInt32)), 0, 0
+	config.PingTimeout = answering
+	if config.ConnConfig.ConnectTimeout <= 0 {
+		config.ConnConfig.ConnectTimeout = connecting
 	}
-	select { // a slot and done may have been ready at once
-	case <-p.done:
-		<-p.slots
-		return nil, memory.ErrClosed
-	default:
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, connecting)
+		defer cancel()
+		return d.identify(ctx, c)
 	}
-	now := time.Now()
-	for {
-		c := p.pop()
-		if c == nil {
-			break
-		}
-		if now.Sub(c.made) < lifetime && (now.Sub(c.used) < restful || c.Ping(ctx) == nil) {
-			return c, nil
-		}
-		end(c.Conn)
-		if ctx.Err() != nil {
-			<-p.slots
-			return nil, ctx.Err()
-		}
-	}
-	c, err := p.connect(ctx)
+	done, cancel := context.WithCancel(context.Background())
+	pool, err := pgxpool.NewWithConfig(done, config)
 	if err != nil {
-		<-p.slots
-		return nil, err
+		cancel()
 	}
-	return &conn{Conn: c, made: now}, nil
+	return connections{pool, done, cancel}, err
 }
 
-func (p *pool) pop() *conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.idle) == 0 {
-		return nil
+// take waits for a connection. Who waits when the driver is closed does not get one.
+func (p *connections) take(ctx context.Context) (*pgxpool.Conn, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.done, cancel)()
+	c, err := p.pool.Acquire(waiting)
+	switch {
+	case err == nil:
+		return c, nil
+	case p.done.Err() != nil:
+		return nil, memory.ErrClosed
 	}
-	c := p.idle[len(p.idle)-1]
-	p.idle = p.idle[:len(p.idle)-1]
-	return c
+	return nil, err
 }
 
 // give takes a connection back, with the error of what it was used for. After a
 // call that was given up it is not used again: pgx closes it and has the server
 // cancel the statement, which may come late and meet the statement of somebody else.
-func (p *pool) give(ctx context.Context, c *conn, err error) {
-	broken := c.IsClosed() || c.PgConn().IsBusy() || c.PgConn().TxStatus() != 'I'
+func (p *connections) give(ctx context.Context, c *pgxpool.Conn, err error) {
+	conn := c.Conn()
+	broken := conn.IsClosed() || conn.PgConn().IsBusy() || conn.PgConn().TxStatus() != 'I'
 	if broken || err != nil && ctx.Err() != nil {
-		end(c.Conn)
-	} else {
-		c.used = time.Now()
-		p.mu.Lock()
-		p.idle = append(p.idle, c)
-		p.mu.Unlock()
+		end(conn)
 	}
+	c.Release() // a closed one is not kept
 	if broken && ctx.Err() == nil {
-		p.empty() // the server went away, and the idle ones went with it
-	}
-	<-p.slots
-}
-
-// empty closes the idle connections.
-func (p *pool) empty() {
-	for c := p.pop(); c != nil; c = p.pop() {
-		end(c.Conn)
+		p.pool.Reset() // the server went away, and the idle ones went with it
 	}
 }
 
 // drain waits for the calls that are under way and closes every connection.
-func (p *pool) drain() {
-	for range cap(p.slots) {
-		p.slots <- struct{}{}
-	}
-	p.empty()
+func (p *connections) drain() {
+	p.close()
+	p.pool.Close()
 }
 
 // end closes a connection, which says goodbye to the server if that is quick.

@@ -23,12 +23,13 @@
 //
 // # Tenants
 //
-// Every statement names its tenant, and row-level security is a second wall behind
-// that: each transaction sets hearsay.tenant for itself, and the server shows and
-// takes rows of that tenant only. It guards against a statement that forgets its
+// A tenant is a number, which the keys of its rows begin with. Every statement names
+// its tenant, and row-level security is a second wall behind that: each transaction
+// sets hearsay.tenant for itself, and the server shows and takes rows of that tenant
+// only. It guards against a statement that forgets its
 // tenant, not against somebody who may run statements of his own as the role: he
 // may set hearsay.tenant as well. The names of tenants stand in a table without
-// that wall, so that Tenants can list them; it holds names and nothing else.
+// that wall, so that Tenants can list them; it holds names, numbers and nothing else.
 //
 // # Promise
 //

@@ -1,9 +1,11 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -14,48 +16,64 @@ import (
 
 // statements are the texts of all statements, with the name of the schema.
 type statements struct {
-	apply, get, query, queryLong, history     string
-	tenants, logs, logsLong, restore, rewrite string
-	forget, registered, vacuum                string
+	tenant, inOrder, apply, get, query, queryLong, history string
+	tenants, logs, logsLong, restore, rewrite              string
+	forget, registered, vacuum                             string
 }
 
-// Under row-level security the server looks into an index only by plain comparisons
-// of a column with a parameter: a function of the parameter, or an OR, is applied to
-// each row that the rest of the condition gives.
+// The number of a tenant is looked up by each statement, and a second time for the
+// wall: a number that a driver kept could be that of a tenant that was removed. Under
+// row-level security the server looks into an index only by plain comparisons of a
+// column with what is there already: a function of a column, an OR, or a key that is
+// yet to be made is applied to each row that the rest of the condition gives.
 func newStatements(schema string) statements {
+	number, next := numbers(schema)
 	return statements{
-		apply: `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
-		get: `SELECT k.n, o.revision, o.data FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n)
-			CROSS JOIN LATERAL (SELECT o.revision, o.data FROM ` + schema + `.object o WHERE o.tenant = $1 AND o.key = k.key LIMIT 1) o`,
-		query: `SELECT sort, key, whole FROM ` + schema + `.term WHERE tenant = $1 AND name = $2
-			AND (sort, key) > ($3, $4::bytea) AND sort <= $5 ORDER BY sort, key LIMIT $6`,
-		queryLong: `SELECT sort, key, whole FROM ` + schema + `.term WHERE tenant = $1 AND name = $2
-			AND (sort, coalesce(whole, key)) > ($3, $4::bytea) AND sort <= $5 ORDER BY sort, coalesce(whole, key) LIMIT $6`,
-		history: `SELECT revision, data FROM ` + schema + `.log WHERE tenant = $1 AND key = $2 AND revision > $3 ORDER BY revision LIMIT $4`,
+		// The tables have no statistics, so that the planner thinks a tenant small, and
+		// would read all that follows a place, sort it, and throw away what is beyond the
+		// limit, for each page again. This has it step along the index.
+		inOrder: `SELECT set_config('hearsay.tenant', t.id::text, true), set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)
+			FROM ` + schema + `.tenant t WHERE t.name = $1`,
+		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
+		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+		get: `SELECT o.key, o.revision, o.data FROM ` + schema + `.object o
+			WHERE o.key = ANY (ARRAY (SELECT ` + number + ` || k.key FROM unnest($2::bytea[]) AS k (key)))`,
+		query: `SELECT substring(entry, $5::integer), whole FROM ` + schema + `.term WHERE entry > ` + number + ` || $2::bytea AND entry < ` + number + ` || $3::bytea
+			ORDER BY entry LIMIT $4`,
+		queryLong: `SELECT e.sort, e.key FROM (SELECT substring(entry, $5::integer, 8) AS sort, coalesce(whole, substring(entry, $5::integer + 8)) AS key
+			FROM ` + schema + `.term WHERE entry > ` + number + ` || $2::bytea AND entry < ` + number + ` || $3::bytea) e
+			WHERE (e.sort, e.key) > ($6::bytea, $7::bytea) ORDER BY e.sort, e.key LIMIT $4`,
+		history: `SELECT revision, data FROM ` + schema + `.log WHERE key = ` + number + ` || $2::bytea AND revision > $3 ORDER BY revision LIMIT $4`,
 		tenants: `SELECT ` + schema + `.tenants($1, $2)`,
-		logs: `SELECT DISTINCT ON (key) key, whole FROM ` + schema + `.log WHERE tenant = $1
-			AND key > $2 AND key >= $3 AND key < $4 ORDER BY key LIMIT $5`,
-		logsLong: `SELECT DISTINCT coalesce(whole, key), NULL::bytea FROM ` + schema + `.log WHERE tenant = $1
-			AND coalesce(whole, key) > $2 AND coalesce(whole, key) >= $3 AND ($4::bytea IS NULL OR coalesce(whole, key) < $4) ORDER BY 1 LIMIT $5`,
-		restore:    `SELECT ` + schema + `.restore($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		logs: `SELECT DISTINCT ON (key) substring(key, 5), whole FROM ` + schema + `.log WHERE key > ` + number + ` || $2::bytea
+			AND key >= ` + number + ` || $3::bytea AND key < ` + number + ` || $4::bytea
+			ORDER BY key LIMIT $5`,
+		logsLong: `SELECT DISTINCT k.key, NULL::bytea FROM (SELECT coalesce(whole, substring(key, 5)) AS key FROM ` + schema + `.log
+			WHERE key > ` + number + ` AND key < ` + next + `) k
+			WHERE k.key > $2 AND k.key >= $3 AND ($4::bytea IS NULL OR k.key < $4) ORDER BY 1 LIMIT $5`,
+		restore:    `SELECT ` + schema + `.restore($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		rewrite:    `SELECT ` + schema + `.rewrite($1, $2, $3, $4, $5)`,
 		forget:     `SELECT ` + schema + `.forget($1, $2)`,
-		registered: `SELECT coalesce(whole, tenant) FROM ` + schema + `.tenant`,
+		registered: `SELECT coalesce(whole, name) FROM ` + schema + `.tenant`,
 		vacuum:     `VACUUM (FULL) ` + schema + `.tenant, ` + schema + `.object, ` + schema + `.log, ` + schema + `.term`,
 	}
 }
 
-const setTenant = `SELECT set_config('hearsay.tenant', $1, true)`
+// numbers are what the keys of the tenant that $1 names begin with, and what those
+// of the next one do.
+func numbers(schema string) (number, next string) {
+	return `(SELECT int4send(t.id) FROM ` + schema + `.tenant t WHERE t.name = $1)`, `(SELECT int4send(t.id + 1) FROM ` + schema + `.tenant t WHERE t.name = $1)`
+}
 
 // ask runs one statement as a tenant, in one round trip and one transaction.
 func (d *Driver) ask(ctx context.Context, c *pgx.Conn, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
-	return d.askWith(ctx, c, setTenant, tenant, statement, args, row)
+	return d.askAs(ctx, c, d.sql.tenant, tenant, statement, args, row)
 }
 
-// askWith is ask with other settings for the transaction than the tenant alone.
-func (d *Driver) askWith(ctx context.Context, c *pgx.Conn, set, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
+// askAs is ask with another statement that makes it one of the tenant.
+func (d *Driver) askAs(ctx context.Context, c *pgx.Conn, as, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
 	var b pgx.Batch
-	b.Queue(set, setting(tenant))
+	b.Queue(as, fold(tenant))
 	b.Queue(statement, args...)
 	results := c.SendBatch(ctx, &b)
 	_, err := results.Exec()
@@ -134,26 +152,68 @@ func claim(revision uint64) int64 {
 
 func sortKey(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
-// carriers are columns of terms.
-type carriers struct{ key, whole, name, sort [][]byte }
+// termName is what the items of one term begin with, and of no other one.
+func termName(name string) []byte {
+	folded := fold(name)
+	return append(binary.AppendUvarint(make([]byte, 0, 2+len(folded)+8), uint64(len(folded))), folded...)
+}
 
-// add adds the terms of one key; of two that are alike the last one stands.
-func (t *carriers) add(key string, terms []memory.Term) (names map[string]uint64) {
-	if len(terms) == 0 {
+// carriers are columns of the index of terms, without the number of the tenant.
+type carriers struct{ entry, whole [][]byte }
+
+// add adds the terms of one key; of two of one name the last one stands. It returns
+// them as the object keeps them, nil if there are none.
+func (t *carriers) add(key string, terms []memory.Term) (kept []byte) {
+	folded, long := fold(key), whole(key)
+	for _, term := range distinct(terms) {
+		item := binary.BigEndian.AppendUint64(termName(term.Name), term.Sort)
+		kept = append(kept, item...)
+		t.entry = append(t.entry, slices.Concat(item, folded))
+		t.whole = append(t.whole, long)
+	}
+	return kept
+}
+
+// distinct keeps the last of terms of one name.
+func distinct(terms []memory.Term) []memory.Term {
+	if len(terms) < 2 {
+		return terms
+	}
+	at := make(map[string]int, len(terms))
+	out := make([]memory.Term, 0, len(terms))
+	for _, t := range terms {
+		if i, ok := at[t.Name]; ok {
+			out[i] = t
+			continue
+		}
+		at[t.Name] = len(out)
+		out = append(out, t)
+	}
+	return out
+}
+
+// touched are the names of the terms that a put adds or removes, as the text of an
+// array; nil if there are none.
+func touched(p memory.Put) *string {
+	if len(p.Add)+len(p.Remove) == 0 {
 		return nil
 	}
-	names = make(map[string]uint64, len(terms))
-	for _, term := range terms {
-		names[term.Name] = term.Sort
+	b := []byte{'{'}
+	name := func(name string) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = hex.AppendEncode(append(b, `"\\x`...), termName(name))
+		b = append(b, '"')
 	}
-	folded, long := fold(key), whole(key)
-	for name, sort := range names {
-		t.key = append(t.key, folded)
-		t.whole = append(t.whole, long)
-		t.name = append(t.name, fold(name))
-		t.sort = append(t.sort, sortKey(sort))
+	for _, t := range p.Add {
+		name(t.Name)
 	}
-	return names
+	for _, t := range p.Remove {
+		name(t)
+	}
+	text := string(append(b, '}'))
+	return &text
 }
 
 // Apply writes a batch, all of it or nothing, in one round trip. After an error
@@ -175,34 +235,50 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 		return nil
 	}
 	ids, exclusive := d.locks(tenant, b)
-	checkKey, checkRevision := make([][]byte, len(b.Checks)), make([]int64, len(b.Checks))
-	for i, c := range b.Checks {
-		checkKey[i], checkRevision[i] = fold(c.Key), claim(c.Revision)
+	n := len(b.Checks) + len(b.Puts)
+	claimed, at := make([][]byte, 0, n), make([]int64, 0, n)
+	for _, c := range b.Checks {
+		claimed, at = append(claimed, fold(c.Key)), append(at, claim(c.Revision))
 	}
-	n := len(b.Puts)
-	key, long, data := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	from := make([]int64, n)
-	var entryPut, entryRevision []int64 // these and the following are nil if there are none, and the function skips a statement
-	var entryKey, entryLong, entryData, goneKey, goneName [][]byte
-	var terms carriers
-	for i, p := range b.Puts {
-		key[i], long[i], from[i], data[i] = fold(p.Key), whole(p.Key), claim(p.From), p.Data
-		if p.Entry != nil {
-			entryPut, entryRevision = append(entryPut, int64(i+1)), append(entryRevision, from[i]+1)
-			entryKey, entryLong, entryData = append(entryKey, key[i]), append(entryLong, long[i]), append(entryData, p.Entry)
+	// These columns are nil if there is nothing in them, and the function leaves out
+	// a statement.
+	var (
+		made struct{ key, whole, data, terms [][]byte }
+		move struct {
+			key, data, terms [][]byte
+			from             []int64
+			names            []*string
 		}
-		added := terms.add(p.Key, p.Add)
-		for _, name := range p.Remove {
-			if _, again := added[name]; !again {
-				goneKey, goneName = append(goneKey, key[i]), append(goneName, fold(name))
-			}
+		entry struct {
+			key, whole, data [][]byte
+			claim, revision  []int64
+		}
+		terms carriers
+	)
+	for _, p := range b.Puts {
+		key, from := fold(p.Key), claim(p.From)
+		claimed, at = append(claimed, key), append(at, from)
+		kept := terms.add(p.Key, p.Add)
+		if from == 0 {
+			made.key, made.whole = append(made.key, key), append(made.whole, whole(p.Key))
+			made.data, made.terms = append(made.data, p.Data), append(made.terms, kept)
+		} else {
+			move.key, move.from, move.data = append(move.key, key), append(move.from, from), append(move.data, p.Data)
+			move.names, move.terms = append(move.names, touched(p)), append(move.terms, orEmpty(kept))
+		}
+		if p.Entry != nil {
+			entry.claim, entry.revision = append(entry.claim, int64(len(claimed))), append(entry.revision, from+1)
+			entry.key, entry.whole, entry.data = append(entry.key, key), append(entry.whole, whole(p.Key)), append(entry.data, p.Entry)
 		}
 	}
 	var stale int64
+	behind := false // look whether there are entries already where the new ones go
 	err := d.write(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, d.sql.apply, fold(tenant), whole(tenant), ids, exclusive, checkKey, checkRevision,
-			key, long, from, data,
-			entryPut, entryKey, entryLong, entryRevision, entryData, goneKey, goneName, terms.key, terms.whole, terms.name, terms.sort).Scan(&stale)
+		err := c.QueryRow(ctx, d.sql.apply, fold(tenant), whole(tenant), ids, exclusive, claimed, at, behind,
+			made.key, made.whole, made.data, made.terms, move.key, move.from, move.data, move.names, move.terms,
+			entry.claim, entry.key, entry.whole, entry.revision, entry.data, terms.entry, terms.whole).Scan(&stale)
+		behind = code(err) == duplicate
+		return err
 	})
 	switch {
 	case err != nil || stale == 0:
@@ -211,6 +287,14 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 		return &memory.ConflictError{Key: b.Checks[stale-1].Key}
 	}
 	return &memory.ConflictError{Key: b.Puts[int(stale)-len(b.Checks)-1].Key}
+}
+
+// orEmpty is b, and no bytes instead of nil.
+func orEmpty(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }
 
 // Get returns one object per key, in the order of keys, from one snapshot and in
@@ -233,20 +317,24 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 		return objects, nil
 	}
 	folded := make([][]byte, len(keys))
-	for i, k := range keys {
-		folded[i] = fold(k)
+	at := make(map[string]int, len(keys)) // where a key is asked for first
+	again := make([]int, len(keys))       // and where next, 0 if it is not
+	for i := len(keys) - 1; i >= 0; i-- {
+		objects[i].Key, folded[i] = keys[i], fold(keys[i])
+		again[i] = at[string(folded[i])]
+		at[string(folded[i])] = i
 	}
 	err := d.read(ctx, func(c *pgx.Conn) error {
-		for i, k := range keys {
-			objects[i] = memory.Object{Key: k}
+		for i := range objects {
+			objects[i].Revision, objects[i].Data = 0, nil
 		}
 		return d.ask(ctx, c, tenant, d.sql.get, []any{fold(tenant), folded}, func(rows pgx.Rows) error {
-			var n, revision int64
-			var data []byte
-			if err := rows.Scan(&n, &revision, &data); err != nil {
-				return err
+			v := rows.RawValues()
+			revision := binary.BigEndian.Uint64(v[1])
+			for i, ok := at[string(v[0][4:])]; ok; ok = i > 0 {
+				objects[i].Revision, objects[i].Data = revision, bytes.Clone(v[2])
+				i = again[i]
 			}
-			objects[n-1].Revision, objects[n-1].Data = uint64(revision), data
 			return nil
 		})
 	})
@@ -284,27 +372,43 @@ func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]me
 	if to == 0 {
 		to = math.MaxUint64
 	}
+	name := termName(q.Term)
+	end := beyond(string(name))
+	if to < math.MaxUint64 {
+		end = binary.BigEndian.AppendUint64(slices.Clip(name), to+1)
+	}
+	from := binary.BigEndian.AppendUint64(slices.Clip(name), after.Sort)
+	content := int32(4 + len(name) + 1) // where the sort begins
 	var hits []memory.Hit
-	page := func(c *pgx.Conn, statement string) (long bool, err error) {
+	page := func(c *pgx.Conn) (long bool, err error) {
 		hits = make([]memory.Hit, 0, min(q.Limit, 256))
-		args := []any{fold(tenant), fold(q.Term), sortKey(after.Sort), []byte(after.Key), sortKey(to), int64(q.Limit) + 1} // one more shows whether there is more
-		err = d.ask(ctx, c, tenant, statement, args, func(rows pgx.Rows) error {
+		args := []any{fold(tenant), slices.Concat(from, []byte(after.Key)), end, int64(q.Limit) + 1, content} // one more shows whether there is more
+		err = d.ask(ctx, c, tenant, d.sql.query, args, func(rows pgx.Rows) error {
 			v := rows.RawValues()
-			hits = append(hits, memory.Hit{Key: unfold(v[1], v[2]), Sort: binary.BigEndian.Uint64(v[0])})
-			long = long || v[2] != nil
+			hits = append(hits, memory.Hit{Key: unfold(v[0][8:], v[1]), Sort: binary.BigEndian.Uint64(v[0])})
+			long = long || v[1] != nil
 			return nil
 		})
 		return long, err
+	}
+	longPage := func(c *pgx.Conn) error {
+		hits = make([]memory.Hit, 0, min(q.Limit, 256))
+		args := []any{fold(tenant), from, end, int64(q.Limit) + 1, content, sortKey(after.Sort), []byte(after.Key)}
+		return d.ask(ctx, c, tenant, d.sql.queryLong, args, func(rows pgx.Rows) error {
+			v := rows.RawValues()
+			hits = append(hits, memory.Hit{Key: string(v[1]), Sort: binary.BigEndian.Uint64(v[0])})
+			return nil
+		})
 	}
 	err := d.read(ctx, func(c *pgx.Conn) error {
 		// The index keeps long keys by their digest. A page that meets one is sorted
 		// anew by the keys themselves, which takes as long as reading the term does.
 		long, err := len(after.Key) > maxIndexed, error(nil)
 		if !long {
-			long, err = page(c, d.sql.query)
+			long, err = page(c)
 		}
 		if long && err == nil {
-			_, err = page(c, d.sql.queryLong)
+			err = longPage(c)
 		}
 		return err
 	})

@@ -40,9 +40,15 @@ func code(err error) string {
 	return ""
 }
 
+// duplicate is the code of a row that is there already.
+const duplicate = "23505"
+
 // transient reports whether the server undid a transaction only because of what
-// ran beside it: it may be run again.
-func transient(err error) bool { return code(err) == "40001" || code(err) == "40P01" }
+// ran beside it, or was there unseen: it may be run again.
+func transient(err error) bool {
+	c := code(err)
+	return c == "40001" || c == "40P01" || c == duplicate
+}
 
 // edge translates an error on its way out. What is a sentinel or a context error
 // stays what it is; any other becomes ErrStore with words of our own, and the

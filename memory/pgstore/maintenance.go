@@ -134,7 +134,7 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 		return nil
 	}
 	n := len(objects)
-	key, long, data := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	key, long, data, kept := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	revision := make([]int64, n)
 	var terms carriers
 	for i, o := range objects {
@@ -142,11 +142,11 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 			return fmt.Errorf("%w: revision %d of key %.80q is beyond what the server counts", memory.ErrInvalidBatch, o.Revision, o.Key)
 		}
 		key[i], long[i], revision[i], data[i] = fold(o.Key), whole(o.Key), int64(o.Revision), o.Data
-		terms.add(o.Key, o.Terms)
+		kept[i] = terms.add(o.Key, o.Terms)
 	}
 	return d.write(ctx, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, d.sql.restore, fold(tenant), whole(tenant), d.lock(tenant), key, long, revision, data,
-			terms.key, terms.whole, terms.name, terms.sort)
+		_, err := c.Exec(ctx, d.sql.restore, fold(tenant), whole(tenant), d.lock(tenant), key, long, revision, data, kept,
+			terms.entry, terms.whole)
 		return err
 	})
 }

@@ -181,7 +181,7 @@ func migrating(ctx context.Context, url string, o *Options, work func(c *pgx.Con
 	if err != nil {
 		return err
 	}
-	c, err := pgx.ConnectConfig(ctx, config)
+	c, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return given(ctx, err)
 	}

@@ -42,9 +42,6 @@ func unfold(folded, whole []byte) string {
 	return string(folded)
 }
 
-// setting is the value of hearsay.tenant for a tenant.
-func setting(tenant string) string { return fmt.Sprintf(`\x%x`, fold(tenant)) }
-
 // lock is the number of an advisory lock. The numbers are those of the whole
 // database, so the schema is in it; two keys of one number only wait for each other.
 func (d *Driver) lock(tenant string, key ...string) int64 {

@@ -11,6 +11,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Options of [Open], [Migrate], [Status] and [SQL]. Every zero field has a usable
@@ -60,7 +61,7 @@ func (o *Options) complete() (Options, error) {
 // for concurrent use.
 type Driver struct {
 	schema      string // a plain name
-	pool        *pool
+	pool        connections
 	maintenance *pgx.ConnConfig // of the owner, nil if he is not known
 	sql         statements
 	closed      atomic.Bool
@@ -98,24 +99,14 @@ func open(ctx context.Context, url string, o *Options) (*Driver, error) {
 	}
 	d := &Driver{schema: options.Schema, sql: newStatements(quote(options.Schema))}
 	if options.MaintenanceURL != "" {
-		if d.maintenance, err = parse(options.MaintenanceURL); err != nil {
+		owner, err := parse(options.MaintenanceURL)
+		if err != nil {
 			return nil, err
 		}
+		d.maintenance = owner.ConnConfig
 	}
-	d.pool = &pool{
-		slots: make(chan struct{}, options.MaxConns),
-		done:  make(chan struct{}),
-		connect: func(ctx context.Context) (*pgx.Conn, error) {
-			c, err := pgx.ConnectConfig(ctx, config)
-			if err != nil {
-				return nil, err
-			}
-			if err := d.identify(ctx, c); err != nil {
-				end(c)
-				return nil, err
-			}
-			return c, nil
-		},
+	if d.pool, err = d.connections(config, options.MaxConns); err != nil {
+		return nil, err
 	}
 	if err := d.check(ctx, options); err != nil {
 		_ = d.Close()
@@ -144,11 +135,12 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 }
 
 // parse reads a URL. What is wrong with one is not told: it holds a password.
-func parse(url string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(url)
+func parse(url string) (*pgxpool.Config, error) {
+	pool, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the URL of the database is not one", memory.ErrStore)
 	}
+	config := pool.ConnConfig
 	// Every table and index is asked for by name and has an index for what is asked.
 	// Plans must not hang on statistics, of which there are none (they would hold
 	// copies of what is erased), nor on how large a table was when it was planned.
@@ -164,7 +156,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 			c.CustomData()[warned] = true
 		}
 	}
-	return config, nil
+	return pool, nil
 }
 
 // identify refuses a standby, and notices that a connection leads to another
@@ -207,7 +199,6 @@ func (d *Driver) Close() error {
 	if d.closed.Swap(true) {
 		return edge("close", memory.ErrClosed)
 	}
-	close(d.pool.done)
 	d.pool.drain()
 	return nil
 }
@@ -257,9 +248,9 @@ func (d *Driver) write(ctx context.Context, work func(c *pgx.Conn) error) error 
 
 // use runs work on a connection and gives it back, whatever becomes of work: a
 // connection with a statement under way is closed.
-func (d *Driver) use(ctx context.Context, c *conn, work func(c *pgx.Conn) error) (err error) {
+func (d *Driver) use(ctx context.Context, c *pgxpool.Conn, work func(c *pgx.Conn) error) (err error) {
 	defer func() { d.pool.give(ctx, c, err) }()
-	return work(c.Conn)
+	return work(c.Conn())
 }
 
 // read is with for what may be asked again on a new connection: one that was idle

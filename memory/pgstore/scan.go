@@ -15,25 +15,24 @@ import (
 // scanBytes is how much a page of Scan holds before it ends early.
 const scanBytes = 4 << 20
 
-// inOrder has the planner step along the index. The tables have no statistics, so
-// that it thinks a tenant small, and would read all that follows the place, sort it,
-// and throw away what is beyond the limit, for each page again.
-const inOrder = `SELECT set_config('hearsay.tenant', $1, true), set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)`
-
 var errEnough = errors.New("enough")
 
 // scanTexts are the statements of Scan: by the index, and by the keys themselves,
 // as in Query. The server ends a page early: it sends what comes before so many
 // bytes, the entry that goes beyond, and one more, which shows that there is more.
 func scanTexts(schema string) (folded, whole string) {
-	page := func(key string) string {
+	page := func(from string) string {
 		return `SELECT key, whole, revision, data FROM (
-			SELECT key, whole, revision, data, sum(octet_length(data)) OVER (ORDER BY ` + key + `, revision ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
-			FROM ` + schema + `.log WHERE tenant = $1 AND (` + key + `, revision) > ($2::bytea, $3) AND ($4::bytea IS NULL OR ` + key + ` < $4)
-			ORDER BY ` + key + `, revision LIMIT $5) page
-			WHERE before IS NULL OR before < $6 ORDER BY ` + key + `, revision`
+			SELECT place, key, whole, revision, data, sum(octet_length(data)) OVER (ORDER BY place, revision ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
+			FROM (` + from + ` ORDER BY place, revision LIMIT $5) log) page
+			WHERE before IS NULL OR before < $6 ORDER BY place, revision`
 	}
-	return page(`key`), page(`coalesce(whole, key)`)
+	number, next := numbers(schema)
+	return page(`SELECT key AS place, substring(key, 5) AS key, whole, revision, data FROM ` + schema + `.log
+			WHERE (key, revision) > (` + number + ` || $2::bytea, $3) AND key < ` + number + ` || $4::bytea`),
+		page(`SELECT place, place AS key, NULL::bytea AS whole, revision, data FROM (
+				SELECT coalesce(whole, substring(key, 5)) AS place, revision, data FROM ` + schema + `.log WHERE key > ` + number + ` AND key < ` + next + `) log
+			WHERE (place, revision) > ($2::bytea, $3) AND ($4::bytea IS NULL OR place < $4)`)
 }
 
 // Scan lists the log entries of all keys of a tenant that begin with prefix, by key
@@ -61,7 +60,7 @@ func (d *Driver) scan(ctx context.Context, tenant, prefix string, after memory.L
 		arena := []byte{} // what the entries of a page hold lies in few pieces
 		key, size := "", 0
 		args := []any{fold(tenant), []byte(from.Key), int64(min(from.Revision, math.MaxInt64)), end, int64(limit) + 1, int64(scanBytes)}
-		err = d.askWith(ctx, c, inOrder, tenant, statement, args, func(rows pgx.Rows) error {
+		err = d.askAs(ctx, c, d.sql.inOrder, tenant, statement, args, func(rows pgx.Rows) error {
 			v := rows.RawValues()
 			if v[1] != nil {
 				met = true

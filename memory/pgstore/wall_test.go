@@ -39,9 +39,12 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 	migrate(t, shared, o)
 	d := open(t, shared, o)
 	defer d.Close()
-	for tenant, n := range map[string]int{"a": 2, "b": 3, "": 1} {
-		for i := range n {
-			if err := d.Apply(t.Context(), tenant, put(fmt.Sprint(i), 0, "x")); err != nil {
+	for _, tenant := range []struct {
+		name string
+		rows int
+	}{{"a", 2}, {"b", 3}, {"", 1}} { // numbers 1, 2 and 3
+		for i := range tenant.rows {
+			if err := d.Apply(t.Context(), tenant.name, put(fmt.Sprint(i), 0, "x")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +56,7 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 				t.Fatalf("%s sees %d rows of %s without a tenant", role, n, table)
 			}
 		}
-		for set, want := range map[string]int{`\x61`: 2, `\x62`: 3, `\x`: 1, `\x63`: 0, ``: 0} {
+		for set, want := range map[string]int{`1`: 2, `2`: 3, `3`: 1, `4`: 0, `0`: 0, `-1`: 0, ``: 0} {
 			tx, err := c.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -65,18 +68,37 @@ func TestTheServerKeepsTenantsApartFromStatementsThatForgetThem(t *testing.T) {
 				if n := count(t, c, o.Schema, table); n != want {
 					t.Fatalf("%s as %q sees %d rows of %s, want %d", role, set, n, table, want)
 				}
-				tag, err := tx.Exec(t.Context(), `DELETE FROM `+o.Schema+`.`+table+` WHERE tenant = 'b'`)
-				if err != nil || set != `\x62` && tag.RowsAffected() != 0 {
+				column := "key"
+				if table == "term" {
+					column = "entry"
+				}
+				tag, err := tx.Exec(t.Context(), `DELETE FROM `+o.Schema+`.`+table+` WHERE `+column+` > '\x00000002' AND `+column+` < '\x00000003'`)
+				if err != nil || set != `2` && tag.RowsAffected() != 0 || set == `2` && tag.RowsAffected() != 3 {
 					t.Fatalf("%s as %q removed %d rows of b (%v)", role, set, tag.RowsAffected(), err)
 				}
 			}
-			if _, err := tx.Exec(t.Context(), `INSERT INTO `+o.Schema+`.object VALUES ('z', 'k', NULL, 1, 'x')`); err == nil {
-				t.Fatalf("%s as %q wrote a row of another tenant", role, set)
-			} else if e := new(pgconn.PgError); !errors.As(err, &e) || e.Code != "42501" {
-				t.Fatal(err)
-			}
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			for _, foreign := range []string{
+				`INSERT INTO object VALUES (1, '\x000000096b')`, `INSERT INTO object VALUES (1, '\x')`,
+				`INSERT INTO log VALUES (1, '\x000000096b', NULL, 'x')`, `INSERT INTO term VALUES ('\x000000096b')`,
+				`UPDATE object SET key = '\x00000009' || key`, `UPDATE term SET entry = '\x00000009' || entry`,
+			} {
+				tx, err := c.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err1 := tx.Exec(t.Context(), `SELECT set_config('hearsay.tenant', $1, true), set_config('search_path', $2, true)`, set, o.Schema)
+				tag, err2 := tx.Exec(t.Context(), foreign)
+				if err1 != nil || err2 == nil && (want > 0 || tag.RowsAffected() > 0) {
+					t.Fatalf("%s as %q wrote a row of another tenant: %s (%v)", role, set, foreign, err1)
+				} else if e := new(pgconn.PgError); err2 != nil && (!errors.As(err2, &e) || e.Code != "42501") {
+					t.Fatal(err2)
+				}
+				if err := tx.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if n := count(t, c, o.Schema, "object"); n != 0 {
 				t.Fatalf("%s sees %d rows after the transaction", role, n)
@@ -193,12 +215,26 @@ func TestAWriterThatTakesNoLocksCannotBeOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connect(t, shared, "app")
-	exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '\x61'; UPDATE `+o.Schema+`.object SET revision = 2 WHERE key = 'k'`)
-	applied := make(chan error, 1)
-	go func() { applied <- d.Apply(t.Context(), "a", put("k", 1, "y")) }()
-	waiting(t, "apply")
-	exec1(t, c, `COMMIT`)
-	clean(t, <-applied, memory.ErrConflict, "conflict on")
+	for words, moved := range map[string]struct {
+		statement string
+		batch     memory.Batch
+	}{
+		"one that moves an object":  {`UPDATE ` + o.Schema + `.object SET revision = 2 WHERE key = '\x000000016b'`, put("k", 1, "y")},
+		"one that makes an object":  {`INSERT INTO ` + o.Schema + `.object VALUES (1, '\x000000016e')`, put("n", 0, "y")},
+		"one that appends to a log": {`INSERT INTO ` + o.Schema + `.log VALUES (1, '\x000000016c', NULL, 'x')`, put("l", 0, "y")},
+	} {
+		exec1(t, c, `BEGIN; SET LOCAL hearsay.tenant = '1'; `+moved.statement)
+		applied := make(chan error, 1)
+		go func() { applied <- d.Apply(t.Context(), "a", moved.batch) }()
+		waiting(t, o.Schema+`".apply`)
+		exec1(t, c, `COMMIT`)
+		err := <-applied
+		clean(t, err, memory.ErrConflict, "conflict on")
+		var conflict *memory.ConflictError
+		if !errors.As(err, &conflict) || conflict.Key != moved.batch.Puts[0].Key {
+			t.Fatalf("%s: %v", words, err)
+		}
+	}
 }
 
 // waiting waits until a statement waits for a lock.
@@ -261,6 +297,49 @@ func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.
 	objects, err := d.Get(t.Context(), "a", []string{"k"})
 	if err != nil || objects[0].Revision != 1 || string(objects[0].Data) != "x" {
 		t.Fatalf("the object is %+v (%v)", objects, err)
+	}
+}
+
+func TestCloseWaitsForTheCallThatRunsAndTurnsAwayTheOnesThatWait(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	o.MaxConns = 1
+	migrate(t, shared, o)
+	d := open(t, shared, o)
+	c := connect(t, shared, "owner")
+	exec1(t, c, `BEGIN; LOCK TABLE `+o.Schema+`.object`)
+	get := func() chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Get(t.Context(), "a", []string{"k"})
+			done <- err
+		}()
+		return done
+	}
+	running := get()
+	watch := connect(t, shared, "postgres")
+	for waits := false; !waits; {
+		if err := watch.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := []chan error{get(), get(), get()}
+	time.Sleep(50 * time.Millisecond) // so that most of them wait already
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close() }()
+	for _, w := range waiting {
+		clean(t, <-w, memory.ErrClosed, "")
+	}
+	select {
+	case err := <-closed:
+		t.Fatalf("Close did not wait (%v)", err)
+	case err := <-running:
+		t.Fatalf("the call did not run on (%v)", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	exec1(t, c, `COMMIT`)
+	if err := errors.Join(<-running, <-closed); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -480,7 +559,8 @@ func TestNoCallReadsMoreRowsThanItIsAskedFor(t *testing.T) {
 			_, err4 := d.History(t.Context(), "t", keys[0], 0, 10)
 			_, _, err5 := d.Logs(t.Context(), "t", keys[0], "", 10)
 			err6 := d.Rewrite(t.Context(), "t", keys[0], []memory.LogEntry{{Revision: revision + 1}})
-			if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+			_, _, err7 := d.Scan(t.Context(), "t", "", memory.LogPlace{Key: keys[0]}, 10)
+			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -499,7 +579,7 @@ func TestNoCallReadsMoreRowsThanItIsAskedFor(t *testing.T) {
 	d = open(t, shared, o) // every statement is planned anew, now that the tables are larger
 	work(d, 2000, 1)
 	n := read(d) - before
-	t.Logf("%d rows and index entries were read in %d rounds of 6 calls, and %d before", n, rounds, before)
+	t.Logf("%d rows and index entries were read in %d rounds of 7 calls, and %d before", n, rounds, before)
 	if n > rounds*200 || before > rounds*400 {
 		t.Errorf("%d and %d rows and index entries were read in %d rounds", before, n, rounds)
 	}
