@@ -1,0 +1,360 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// reads is fields that are to be read, each of the hash that it is in.
+type reads struct {
+	names []string
+	in    []uint32
+	count [hashes]int
+	place []int // of each, among all in the order of hashes
+}
+
+func newReads(n int) *reads {
+	return &reads{names: make([]string, 0, n), in: make([]uint32, 0, n)}
+}
+
+// add adds a field, and returns its number.
+func (r *reads) add(kind, key string) int {
+	at := of(key, hashes)
+	r.names = append(r.names, kind+key)
+	r.in = append(r.in, at)
+	r.count[at]++
+	return len(r.names) - 1
+}
+
+// sort finds the place of each field, and returns them in the order of places.
+func (r *reads) sort() []any {
+	var next [hashes]int
+	sum := 0
+	for at, n := range r.count {
+		next[at], sum = sum, sum+n
+	}
+	r.place = make([]int, len(r.names))
+	sorted := make([]any, len(r.names))
+	for i, at := range r.in {
+		r.place[i] = next[at]
+		sorted[next[at]] = r.names[i]
+		next[at]++
+	}
+	return sorted
+}
+
+// members is carriers of terms, each for the sorted set that it is in.
+type members struct {
+	of [termSets][]member
+	n  int
+}
+
+type member struct {
+	term memory.Term
+	key  string
+}
+
+func (m *members) add(t memory.Term, key string) {
+	at := of(t.Name, termSets)
+	m.of[at] = append(m.of[at], member{t, key})
+	m.n++
+}
+
+func (m *members) size() (bytes, lists int) {
+	for _, list := range m.of {
+		for i := range list {
+			bytes += 4 + memberSize(list[i].term.Name, list[i].key)
+		}
+		if len(list) > 0 {
+			lists++
+		}
+	}
+	return bytes, lists
+}
+
+// batch gathers the keys and arguments of a writing script.
+type batch struct {
+	base     string
+	keys     []string
+	hash     [hashes]byte // the number of a key, 0 = none yet
+	set      [termSets]byte
+	ops      []byte
+	contents []byte // all of them lie here
+	args     []any
+}
+
+func (b *batch) key(number *byte, kind string, at int) byte {
+	if *number == 0 {
+		b.keys = append(b.keys, b.base+kind+digits[at:at+1])
+		*number = byte(len(b.keys))
+	}
+	return *number
+}
+
+func (b *batch) count(n int)      { b.ops = binary.BigEndian.AppendUint32(b.ops, uint32(n)) }
+func (b *batch) number8(n uint64) { b.ops = binary.BigEndian.AppendUint64(b.ops, n) }
+
+func (b *batch) flag(set bool) {
+	if set {
+		b.ops = append(b.ops, 1)
+	} else {
+		b.ops = append(b.ops, 0)
+	}
+}
+
+// fields adds the fields that are read first.
+func (b *batch) fields(r *reads) (lists byte) {
+	b.args = append(b.args, r.sort()...)
+	for at, n := range r.count {
+		if n > 0 {
+			b.ops = append(b.ops, b.key(&b.hash[at], kindHash, at))
+			b.count(n)
+			lists++
+		}
+	}
+	return lists
+}
+
+// members adds carriers.
+func (b *batch) members(m *members) {
+	for at, list := range m.of {
+		if len(list) == 0 {
+			continue
+		}
+		b.ops = append(b.ops, b.key(&b.set[at], kindTerm, at))
+		b.count(len(list))
+		for i := range list {
+			from := len(b.ops)
+			b.count(0)
+			b.ops = appendMember(b.ops, list[i].term, list[i].key)
+			binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
+		}
+	}
+}
+
+// content makes an argument of the contents from a place on.
+func (b *batch) content(from int) { b.args = append(b.args, b.contents[from:]) }
+
+// field adds a field by its place. Lua counts from 1.
+func (b *batch) field(place int) { b.count(place + 1) }
+
+func (d *Driver) write(ctx context.Context, s script, b *batch) (int, error) {
+	b.args[0] = b.ops
+	return answer(d.run(ctx, s, true, b.keys, b.args...))
+}
+
+// change is what one put does to terms.
+type change struct {
+	add    []memory.Term
+	remove []string
+}
+
+// applying are the keys and arguments of the apply script.
+func applying(base string, in *memory.Batch) *batch {
+	r := newReads(len(in.Checks) + 2*len(in.Puts))
+	for i := range in.Checks {
+		r.add(fieldObject, in.Checks[i].Key)
+	}
+	changes := make([]change, len(in.Puts))
+	var add members
+	bytes := 0
+	for i := range in.Puts {
+		p := &in.Puts[i]
+		c := &changes[i]
+		c.add = distinct(p.Add)
+		if p.From > 0 {
+			c.remove = removed(p.Remove, c.add)
+		}
+		for _, t := range c.add {
+			add.add(t, p.Key)
+		}
+		r.add(fieldObject, p.Key)
+		bytes += objectSize(c.add, p.Data)
+		if p.Entry != nil {
+			r.add(fieldLog, p.Key)
+			bytes += 12 + len(p.Entry)
+		}
+	}
+	size, lists := add.size()
+	b := &batch{
+		base: base, keys: make([]string, 1, 16), ops: make([]byte, 0, 512+size+12*len(in.Checks)+64*len(in.Puts)),
+		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+len(r.names)+2*len(in.Puts)),
+	}
+	b.keys[0] = base + kindRegister
+	b.count(len(in.Checks))
+	b.count(len(in.Puts))
+	b.ops = append(b.ops, 0, byte(lists))
+	b.ops[8] = b.fields(r)
+	at := r.place
+	for i := range in.Checks {
+		b.field(at[0])
+		b.number8(in.Checks[i].Revision)
+		at = at[1:]
+	}
+	b.members(&add)
+	for i := range in.Puts {
+		at = b.put(&in.Puts[i], &changes[i], at)
+	}
+	return b
+}
+
+// put adds a put whose fields have the next places, and returns the places after.
+func (b *batch) put(p *memory.Put, c *change, at []int) []int {
+	b.field(at[0])
+	b.number8(p.From)
+	b.number8(p.From + 1)
+	b.flag(p.Data != nil)
+	at = at[1:]
+	if p.Entry != nil {
+		b.field(at[0])
+		at = at[1:]
+	} else {
+		b.count(0)
+	}
+	from := len(b.contents)
+	if p.From == 0 { // as it is kept
+		b.count(0)
+		b.contents = appendObject(b.contents, 1, c.add, p.Data)
+		b.content(from)
+	} else {
+		b.edits(c)
+		if p.Data != nil {
+			b.contents = append(b.contents, p.Data...)
+			b.content(from)
+		}
+	}
+	if p.Entry != nil {
+		from = len(b.contents)
+		b.contents = appendRecord(b.contents, p.From+1, p.Entry)
+		b.content(from)
+	}
+	return at
+}
+
+// edits adds the terms of a put that an object carries from now on or no longer.
+func (b *batch) edits(c *change) {
+	b.count(len(c.remove) + len(c.add))
+	if len(c.remove)+len(c.add) == 0 {
+		return
+	}
+	from := len(b.ops)
+	b.count(0)
+	b.ops = appendTerms(b.ops, c.add)
+	binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
+	edit := func(name string, added bool) {
+		at := of(name, termSets)
+		b.ops = append(b.ops, b.key(&b.set[at], kindTerm, int(at)))
+		b.flag(added)
+		b.count(len(name))
+		b.ops = append(b.ops, name...)
+	}
+	for _, name := range c.remove {
+		edit(name, false)
+	}
+	for _, t := range c.add {
+		edit(t.Name, true)
+		b.number8(t.Sort)
+	}
+}
+
+// restoring are the keys and arguments of the restore script; carried are the terms
+// that each object has now.
+func restoring(base string, objects []memory.Restored, carried []string) (*batch, error) {
+	r := newReads(len(objects))
+	var drop, add members
+	terms := make([][]memory.Term, len(objects))
+	bytes := 0
+	for i := range objects {
+		o := &objects[i]
+		before, err := parseTerms(carried[i])
+		if err != nil {
+			return nil, err
+		}
+		terms[i] = distinct(o.Terms)
+		r.add(fieldObject, o.Key)
+		for _, t := range missing(before, terms[i]) {
+			drop.add(t, o.Key)
+		}
+		for _, t := range missing(terms[i], before) {
+			add.add(t, o.Key)
+		}
+		bytes += objectSize(terms[i], o.Data)
+	}
+	dropSize, dropLists := drop.size()
+	addSize, addLists := add.size()
+	b := &batch{
+		base: base, ops: make([]byte, 0, 512+dropSize+addSize+5*len(objects)),
+		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+3*len(objects)),
+	}
+	b.count(len(objects))
+	b.ops = append(b.ops, 0, byte(dropLists), byte(addLists))
+	b.ops[4] = b.fields(r)
+	b.members(&drop)
+	b.members(&add)
+	for i := range objects {
+		o := &objects[i]
+		b.field(r.place[i])
+		b.flag(o.Revision > 0)
+		b.args = append(b.args, carried[i])
+		if o.Revision > 0 {
+			from := len(b.contents)
+			b.contents = appendObject(b.contents, o.Revision, terms[i], o.Data)
+			b.content(from)
+		}
+	}
+	return b, nil
+}
+
+// missing are the terms of a that are not in b.
+func missing(a, b []memory.Term) []memory.Term {
+	in := make(map[memory.Term]struct{}, len(b))
+	for _, t := range b {
+		in[t] = struct{}{}
+	}
+	var out []memory.Term
+	for _, t := range a {
+		if _, ok := in[t]; !ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// distinct keeps the last of terms of one name.
+func distinct(terms []memory.Term) []memory.Term {
+	if len(terms) < 2 {
+		return terms
+	}
+	at := make(map[string]int, len(terms))
+	out := make([]memory.Term, 0, len(terms))
+	for _, t := range terms {
+		if i, ok := at[t.Name]; ok {
+			out[i] = t
+			continue
+		}
+		at[t.Name] = len(out)
+		out = append(out, t)
+	}
+	return out
+}
+
+// removed are the names that go for good: a term that is removed and added stays.
+func removed(names []string, add []memory.Term) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	done := make(map[string]struct{}, len(names)+len(add))
+	for _, t := range add {
+		done[t.Name] = struct{}{}
+	}
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		if _, ok := done[name]; !ok {
+			done[name] = struct{}{}
+			out = append(out, name)
+		}
+	}
+	return out
+}
