@@ -65,12 +65,11 @@ func (r *redisBackend) fetch(ctx context.Context, tenant string, keys []string) 
 	const hashes = 32
 	var fields [hashes][]string
 	for _, k := range keys {
-		h := fnv.New32a()
-		io.WriteString(h, k[max(0, len(k)-16):])
-		at := (h.Sum32() ^ h.Sum32()>>16) % hashes
-		fields[at] = append(fields[at], "o"+k)
+		end := max(0, len(k)-16)
+		at := spread(k[:end])%8*4 + spread(k[end:])%4
+		fields[at] = append(fields[at], k)
 	}
-	base := "hearsay:{t" + hex.EncodeToString([]byte(tenant)) + "}h"
+	base := "hearsay:{t" + hex.EncodeToString([]byte(tenant)) + "}o"
 	replies, err := r.raw.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for at, names := range fields {
 			if len(names) > 0 {
@@ -121,6 +120,15 @@ func (r *redisBackend) size(ctx context.Context) (int64, error) {
 		return 0, errors.New("redis does not say what its data takes")
 	}
 	return data + keys, nil
+}
+
+// spread is how memory/redisstore chooses among hashes.
+func spread(s string) uint32 {
+	h := fnv.New32a()
+	io.WriteString(h, s)
+	n := h.Sum32()
+	n ^= n >> 16
+	return n ^ n>>8
 }
 
 // pairs is a reply of names and values, as a map.

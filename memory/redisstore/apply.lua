@@ -60,7 +60,6 @@ for i = 1, puts do
   f, from, to, data, log, edits, pos = unpack('>I4c8c8BI4I4', ops, pos)
   local old, hash, field = value[f], key[f], ARGV[f + 1]
   if (old and sub(old, 1, 8) or absent) ~= from then return checks + i end
-  local name = sub(field, 2)
   if not old then
     put(sets, hash, field, ARGV[n]) -- as it is kept
     n = n + 1
@@ -70,7 +69,7 @@ for i = 1, puts do
     if edits > 0 then
       local chunk
       chunk, pos = unpack('>I4c0', ops, pos)
-      terms, pos = retermed(terms, name, chunk, pos, edits)
+      terms, pos = retermed(terms, field, chunk, pos, edits)
     end
     local size = 2 * #terms + data
     local object = to .. (size < 255 and char(size) or '\255' .. pack('>I4', size)) .. terms
@@ -81,13 +80,13 @@ for i = 1, puts do
     put(sets, hash, field, object)
   end
   if log > 0 then
-    local known = append(key[log], name, value[log], to, ARGV[n])
+    local known = append(key[log], field, value[log], to, ARGV[n])
     if known == nil then return damaged() end
     if not known then return checks + i end
     n = n + 1
     if not value[log] then
       prove(KEYS[1])
-      put(adds, KEYS[1], '0', name)
+      put(adds, KEYS[1], '0', field)
     end
   end
 end

@@ -7,30 +7,34 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// reads is fields that are to be read, each of the hash that it is in.
+// reads is fields that are to be read, each of the hash that it is in: one of
+// objects, or behind those one of logs.
 type reads struct {
 	names []string
-	in    []uint32
-	count [hashes]int
+	in    []uint8
+	count [objectHashes + logHashes]int
 	place []int // of each, among all in the order of hashes
 }
 
 func newReads(n int) *reads {
-	return &reads{names: make([]string, 0, n), in: make([]uint32, 0, n)}
+	return &reads{names: make([]string, 0, n), in: make([]uint8, 0, n)}
 }
 
-// add adds a field, and returns its number.
-func (r *reads) add(kind, key string) int {
-	at := of(key, hashes)
-	r.names = append(r.names, kind+key)
-	r.in = append(r.in, at)
-	r.count[at]++
-	return len(r.names) - 1
+func (r *reads) add(field string, in int) {
+	r.names = append(r.names, field)
+	r.in = append(r.in, uint8(in))
+	r.count[in]++
 }
+
+func (r *reads) object(key string) { r.add(key, objectHash(key)) }
+func (r *reads) log(key string)    { r.add(logField(key), objectHashes+logHash(key)) }
+
+// logField is the field of the end of a log.
+func logField(key string) string { return "l" + key }
 
 // sort finds the place of each field, and returns them in the order of places.
 func (r *reads) sort() []any {
-	var next [hashes]int
+	var next [objectHashes + logHashes]int
 	sum := 0
 	for at, n := range r.count {
 		next[at], sum = sum, sum+n
@@ -47,50 +51,55 @@ func (r *reads) sort() []any {
 
 // members is carriers of terms, each for the sorted set that it is in.
 type members struct {
-	of [termSets][]member
-	n  int
+	list  []member
+	count [termSets]int
+	bytes int // at most
 }
 
 type member struct {
 	term memory.Term
 	key  string
+	in   int
 }
 
 func (m *members) add(t memory.Term, key string) {
-	at := of(t.Name, termSets)
-	m.of[at] = append(m.of[at], member{t, key})
-	m.n++
+	in := termSet(t.Name)
+	m.list = append(m.list, member{t, key, in})
+	m.count[in]++
+	m.bytes += 4 + memberSize(t.Name, key)
 }
 
-func (m *members) size() (bytes, lists int) {
-	for _, list := range m.of {
-		for i := range list {
-			bytes += 4 + memberSize(list[i].term.Name, list[i].key)
-		}
-		if len(list) > 0 {
-			lists++
+// lists is how many sets have one.
+func (m *members) lists() (n byte) {
+	for _, c := range m.count {
+		if c > 0 {
+			n++
 		}
 	}
-	return bytes, lists
+	return n
 }
 
 // batch gathers the keys and arguments of a writing script.
 type batch struct {
 	base     string
 	keys     []string
-	hash     [hashes]byte // the number of a key, 0 = none yet
-	set      [termSets]byte
+	set      [termSets]byte // the number of a key, 0 = none yet
 	ops      []byte
 	contents []byte // all of them lie here
 	args     []any
 }
 
-func (b *batch) key(number *byte, kind string, at int) byte {
-	if *number == 0 {
-		b.keys = append(b.keys, b.base+kind+digits[at:at+1])
-		*number = byte(len(b.keys))
+// key adds a key, and returns its number. Lua counts from 1.
+func (b *batch) key(kind string, at int) byte {
+	b.keys = append(b.keys, of(b.base, kind, at))
+	return byte(len(b.keys))
+}
+
+func (b *batch) setKey(at int) byte {
+	if b.set[at] == 0 {
+		b.set[at] = b.key(kindTerm, at)
 	}
-	return *number
+	return b.set[at]
 }
 
 func (b *batch) count(n int)      { b.ops = binary.BigEndian.AppendUint32(b.ops, uint32(n)) }
@@ -108,28 +117,35 @@ func (b *batch) flag(set bool) {
 func (b *batch) fields(r *reads) (lists byte) {
 	b.args = append(b.args, r.sort()...)
 	for at, n := range r.count {
-		if n > 0 {
-			b.ops = append(b.ops, b.key(&b.hash[at], kindHash, at))
-			b.count(n)
-			lists++
+		switch {
+		case n == 0:
+			continue
+		case at < objectHashes:
+			b.ops = append(b.ops, b.key(kindObject, at))
+		default:
+			b.ops = append(b.ops, b.key(kindLog, at-objectHashes))
 		}
+		b.count(n)
+		lists++
 	}
 	return lists
 }
 
 // members adds carriers.
 func (b *batch) members(m *members) {
-	for at, list := range m.of {
-		if len(list) == 0 {
+	for at, n := range m.count {
+		if n == 0 {
 			continue
 		}
-		b.ops = append(b.ops, b.key(&b.set[at], kindTerm, at))
-		b.count(len(list))
-		for i := range list {
-			from := len(b.ops)
-			b.count(0)
-			b.ops = appendMember(b.ops, list[i].term, list[i].key)
-			binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
+		b.ops = append(b.ops, b.setKey(at))
+		b.count(n)
+		for i := range m.list {
+			if m.list[i].in == at {
+				from := len(b.ops)
+				b.count(0)
+				b.ops = appendMember(b.ops, m.list[i].term, m.list[i].key)
+				binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
+			}
 		}
 	}
 }
@@ -155,10 +171,14 @@ type change struct {
 func applying(base string, in *memory.Batch) *batch {
 	r := newReads(len(in.Checks) + 2*len(in.Puts))
 	for i := range in.Checks {
-		r.add(fieldObject, in.Checks[i].Key)
+		r.object(in.Checks[i].Key)
 	}
 	changes := make([]change, len(in.Puts))
-	var add members
+	terms := 0
+	for i := range in.Puts {
+		terms += len(in.Puts[i].Add)
+	}
+	add := members{list: make([]member, 0, terms)}
 	bytes := 0
 	for i := range in.Puts {
 		p := &in.Puts[i]
@@ -170,22 +190,21 @@ func applying(base string, in *memory.Batch) *batch {
 		for _, t := range c.add {
 			add.add(t, p.Key)
 		}
-		r.add(fieldObject, p.Key)
+		r.object(p.Key)
 		bytes += objectSize(c.add, p.Data)
 		if p.Entry != nil {
-			r.add(fieldLog, p.Key)
+			r.log(p.Key)
 			bytes += 12 + len(p.Entry)
 		}
 	}
-	size, lists := add.size()
 	b := &batch{
-		base: base, keys: make([]string, 1, 16), ops: make([]byte, 0, 512+size+12*len(in.Checks)+64*len(in.Puts)),
+		base: base, keys: make([]string, 1, 24), ops: make([]byte, 0, 512+add.bytes+12*len(in.Checks)+64*len(in.Puts)),
 		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+len(r.names)+2*len(in.Puts)),
 	}
 	b.keys[0] = base + kindRegister
 	b.count(len(in.Checks))
 	b.count(len(in.Puts))
-	b.ops = append(b.ops, 0, byte(lists))
+	b.ops = append(b.ops, 0, add.lists())
 	b.ops[8] = b.fields(r)
 	at := r.place
 	for i := range in.Checks {
@@ -244,8 +263,7 @@ func (b *batch) edits(c *change) {
 	b.ops = appendTerms(b.ops, c.add)
 	binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
 	edit := func(name string, added bool) {
-		at := of(name, termSets)
-		b.ops = append(b.ops, b.key(&b.set[at], kindTerm, int(at)))
+		b.ops = append(b.ops, b.setKey(termSet(name)))
 		b.flag(added)
 		b.count(len(name))
 		b.ops = append(b.ops, name...)
@@ -273,7 +291,7 @@ func restoring(base string, objects []memory.Restored, carried []string) (*batch
 			return nil, err
 		}
 		terms[i] = distinct(o.Terms)
-		r.add(fieldObject, o.Key)
+		r.object(o.Key)
 		for _, t := range missing(before, terms[i]) {
 			drop.add(t, o.Key)
 		}
@@ -282,14 +300,12 @@ func restoring(base string, objects []memory.Restored, carried []string) (*batch
 		}
 		bytes += objectSize(terms[i], o.Data)
 	}
-	dropSize, dropLists := drop.size()
-	addSize, addLists := add.size()
 	b := &batch{
-		base: base, ops: make([]byte, 0, 512+dropSize+addSize+5*len(objects)),
+		base: base, ops: make([]byte, 0, 512+drop.bytes+add.bytes+5*len(objects)),
 		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+3*len(objects)),
 	}
 	b.count(len(objects))
-	b.ops = append(b.ops, 0, byte(dropLists), byte(addLists))
+	b.ops = append(b.ops, 0, drop.lists(), add.lists())
 	b.ops[4] = b.fields(r)
 	b.members(&drop)
 	b.members(&add)
@@ -324,7 +340,7 @@ func missing(a, b []memory.Term) []memory.Term {
 
 // distinct keeps the last of terms of one name.
 func distinct(terms []memory.Term) []memory.Term {
-	if len(terms) < 2 {
+	if !repeated(terms) {
 		return terms
 	}
 	at := make(map[string]int, len(terms))
@@ -338,6 +354,21 @@ func distinct(terms []memory.Term) []memory.Term {
 		out = append(out, t)
 	}
 	return out
+}
+
+// repeated says whether terms may have a name twice. Few are compared without a map.
+func repeated(terms []memory.Term) bool {
+	if len(terms) > 64 {
+		return true
+	}
+	for i := range terms {
+		for j := range i {
+			if terms[i].Name == terms[j].Name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // removed are the names that go for good: a term that is removed and added stays.

@@ -19,15 +19,14 @@ import (
 // that no name has a brace and none is empty: a Cluster takes the part in braces to
 // choose the master, if there is one. Then comes:
 //
-//	h0 … hv  hashes of objects and logs; the end of a name says which
-//	t0 … t7  sorted sets of the carriers of terms; the term says which
+//	o0 … ov  hashes of objects, by name
+//	l0 … lf  hashes of logs, see log.lua
+//	t0 … t7  sorted sets of the carriers of terms
 //	r        the names that have a log, a sorted set
 //
 // So a tenant is few keys, whatever it holds, and none of them is too large to be
-// moved to another master. A hash has the fields
-//
-//	o<name>  an object
-//	l<name>  the end of a log, and c…, d… what is before it: see log.lua
+// moved to another master. Objects whose names begin alike are in four hashes: many
+// of them are read in few commands.
 //
 // An object is 8 bytes of revision, a number, the terms it carries, its data. The
 // number is twice the bytes of terms, plus one if it has data: one byte, or 255 and
@@ -37,27 +36,42 @@ import (
 // sets have the score 0, so their bytes order them: how long the name of the term is
 // (a byte, or 255 and four), the name, 8 bytes of sort, and the name of the object.
 const (
-	kindHash     = "h"
+	kindObject   = "o"
+	kindLog      = "l"
 	kindTerm     = "t"
 	kindRegister = "r"
 
-	fieldObject = "o"
-	fieldLog    = "l"
+	objectHashes = 32
+	logHashes    = 16
+	termSets     = 8
+	digits       = "0123456789abcdefghijklmnopqrstuv"
 
-	hashes   = 32
-	termSets = 8
-	digits   = "0123456789abcdefghijklmnopqrstuv"
+	tail = 16 // bytes of a name that are its end: of an id or a digest, as often as not
 )
 
-// of is which of n keys something of this name is in (FNV-1a). Names of objects that
-// end alike are often written together, and lie together.
-func of(name string, n uint32) uint32 {
+// spread is FNV-1a, with all bits in the lowest ones.
+func spread(s string) uint32 {
 	h := uint32(2166136261)
-	for i := max(0, len(name)-16); i < len(name); i++ {
-		h = (h ^ uint32(name[i])) * 16777619
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * 16777619
 	}
-	return (h ^ h>>16) % n
+	h ^= h >> 16
+	return h ^ h>>8
 }
+
+// Which of the keys of a kind something is in.
+
+func objectHash(name string) int {
+	at := max(0, len(name)-tail)
+	return int(spread(name[:at])%8*4 + spread(name[at:])%4)
+}
+
+func logHash(name string) int { return int(spread(name) % logHashes) }
+
+func termSet(term string) int { return int(spread(term) % termSets) }
+
+// of is the key of a kind.
+func of(base, kind string, at int) string { return base + kind + digits[at:at+1] }
 
 // Driver is a [memory.Driver] over Redis. It is safe for concurrent use.
 type Driver struct {
@@ -177,7 +191,7 @@ func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) (
 func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any, error) {
 	r := newReads(len(keys))
 	for _, k := range keys {
-		r.add(fieldObject, k)
+		r.object(k)
 	}
 	names := r.sort()
 	var cmds []*redis.SliceCmd
@@ -186,7 +200,7 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any,
 			continue
 		}
 		args := make([]any, 2, 2+n)
-		args[0], args[1] = "hmget", base+kindHash+digits[at:at+1]
+		args[0], args[1] = "hmget", of(base, kindObject, at)
 		cmd := redis.NewSliceCmd(ctx, append(args, names[:n]...)...)
 		cmd.SetFirstKeyPos(1)
 		cmds, names = append(cmds, cmd), names[n:]
@@ -263,7 +277,7 @@ func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]me
 		to = "(" + term + bytes8(q.To+1)
 	}
 	// One more than wanted shows whether there is more.
-	set := d.tenant(tenant) + kindTerm + digits[of(q.Term, termSets):][:1]
+	set := of(d.tenant(tenant), kindTerm, termSet(q.Term))
 	members, err := d.strings(ctx, "zrangebylex", set, from, to, "limit", 0, q.Limit+1)
 	if err != nil {
 		return nil, "", err
@@ -306,8 +320,8 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 	if after == math.MaxUint64 || key == "" {
 		return nil, nil
 	}
-	hash := d.tenant(tenant) + kindHash + digits[of(key, hashes):][:1]
-	cmd := redis.NewStringCmd(ctx, "hget", hash, fieldLog+key)
+	hash := of(d.tenant(tenant), kindLog, logHash(key))
+	cmd := redis.NewStringCmd(ctx, "hget", hash, logField(key))
 	cmd.SetFirstKeyPos(1)
 	switch err := d.client.Process(ctx, cmd); {
 	case errors.Is(err, redis.Nil):

@@ -45,8 +45,8 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 // Tenants lists the tenants that have an object or a log entry, but not the one
 // without a name, after which no page could begin. Each page looks at the name of
 // every key of the database, on every master. No list of tenants is kept beside the
-// keys, for a failover could make the two disagree; the store itself has at most some
-// forty keys a tenant, whatever that holds.
+// keys, for a failover could make the two disagree; the store itself has at most 57
+// keys a tenant, whatever that holds.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
 	tenants, next, err = d.tenants(ctx, after, limit)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string
 }
 
 func (d *Driver) listTenants(ctx context.Context, after string) ([]string, error) {
-	found, err := d.scan(ctx, d.prefix+":{t*}"+kindHash+"?", func(key string) (string, bool) {
+	found, err := d.scan(ctx, d.prefix+":{t*}["+kindObject+kindLog+"]?", func(key string) (string, bool) {
 		name, _, _ := strings.Cut(key[len(d.prefix)+len(":{t"):], "}")
 		tenant, err := hex.DecodeString(name)
 		return string(tenant), err == nil && string(tenant) > after
@@ -182,7 +182,7 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 			args = append(args, bytes8(e.Revision)+"t", "")
 		}
 	}
-	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{base + kindHash + digits[of(key, hashes):][:1], base + kindRegister}, args...))
+	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
 	if err != nil {
 		return err
 	}
