@@ -3,16 +3,16 @@
 -- Returns 0, or the number of the first check or put that is stale.
 local ops = ARGV[1]
 local absent = '\0\0\0\0\0\0\0\0'
-local checks, puts, reads, lists, pos = unpack('>I4I4BB', ops)
+local checks, puts, pos = unpack('>I4I4', ops)
 local value, key, read
-value, key, read, pos = fields(ops, pos, reads)
+value, key, read, pos = fields(ops, pos)
 local f, revision
 for i = 1, checks do
   f, revision, pos = unpack('>I4c8', ops, pos)
   local at = value[f]
   if (at and sub(at, 1, 8) or absent) ~= revision then return i end
 end
-pos = members(ops, pos, lists, true)
+pos = members(ops, pos, true)
 
 -- retermed is the terms of an object after an edit, and what it carries no more is
 -- noted as such.
@@ -20,7 +20,7 @@ local function retermed(terms, name, chunk, pos, edits)
   local where, sorts = {}, {}
   local k, s, t
   for _ = 1, edits do
-    k, s, t, pos = unpack('>BBI4c0', ops, pos)
+    k, s, t, pos = unpack('>I4BI4c0', ops, pos)
     where[t] = KEYS[k]
     if s == 1 then sorts[t], pos = unpack('c8', ops, pos) end
   end
@@ -47,7 +47,7 @@ local function retermed(terms, name, chunk, pos, edits)
       n, before = n + 3, last
     elseif sorts[t] ~= last then
       prove(to)
-      put(drops, to, (size < 255 and char(size) or '\255' .. pack('>I4', size)) .. t .. last .. name)
+      put(drops, to, last .. name)
     end
   end
   kept[n + 1] = chunk

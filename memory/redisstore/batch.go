@@ -49,60 +49,74 @@ func (r *reads) sort() []any {
 	return sorted
 }
 
-// members is carriers of terms, each for the sorted set that it is in.
-type members struct {
-	list  []member
-	count [termSets]int
-	bytes int // at most
-}
-
-type member struct {
-	term memory.Term
-	key  string
-	in   int
-}
-
-func (m *members) add(t memory.Term, key string) {
-	in := termSet(t.Name)
-	m.list = append(m.list, member{t, key, in})
-	m.count[in]++
-	m.bytes += 4 + memberSize(t.Name, key)
-}
-
-// lists is how many sets have one.
-func (m *members) lists() (n byte) {
-	for _, c := range m.count {
-		if c > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // batch gathers the keys and arguments of a writing script.
 type batch struct {
 	base     string
 	keys     []string
-	set      [termSets]byte // the number of a key, 0 = none yet
+	index    map[string]int // of a term in terms
+	terms    []termKey
+	members  []member
 	ops      []byte
 	contents []byte // all of them lie here
 	args     []any
 }
 
-// key adds a key, and returns its number. Lua counts from 1.
-func (b *batch) key(kind string, at int) byte {
-	b.keys = append(b.keys, of(b.base, kind, at))
-	return byte(len(b.keys))
+// termKey is the key of a term, and the carriers to drop and to add there.
+type termKey struct {
+	number uint32
+	lists  [2]memberList
 }
 
-func (b *batch) setKey(at int) byte {
-	if b.set[at] == 0 {
-		b.set[at] = b.key(kindTerm, at)
+const dropping, adding = 0, 1
+
+// memberList is where the first and the last of some members are, if there are any.
+type memberList struct{ first, last, count int }
+
+type member struct {
+	sort uint64
+	key  string
+	next int // of the same list
+}
+
+func newBatch(base string, terms int) *batch {
+	return &batch{
+		base: base, keys: make([]string, 0, 16+terms),
+		index: make(map[string]int, terms), terms: make([]termKey, 0, terms), members: make([]member, 0, terms),
 	}
-	return b.set[at]
 }
 
-func (b *batch) count(n int)      { b.ops = binary.BigEndian.AppendUint32(b.ops, uint32(n)) }
+// key adds a key, and returns its number. Lua counts from 1.
+func (b *batch) key(name string) uint32 {
+	b.keys = append(b.keys, name)
+	return uint32(len(b.keys))
+}
+
+func (b *batch) term(name string) *termKey {
+	at, ok := b.index[name]
+	if !ok {
+		at = len(b.terms)
+		b.index[name] = at
+		b.terms = append(b.terms, termKey{number: b.key(b.base + kindTerm + name)})
+	}
+	return &b.terms[at]
+}
+
+// member notes a carrier to drop or to add.
+func (b *batch) member(list int, t memory.Term, key string) {
+	l := &b.term(t.Name).lists[list]
+	at := len(b.members)
+	b.members = append(b.members, member{sort: t.Sort, key: key})
+	if l.count == 0 {
+		l.first = at
+	} else {
+		b.members[l.last].next = at
+	}
+	l.last = at
+	l.count++
+}
+
+func (b *batch) number4(n uint32) { b.ops = binary.BigEndian.AppendUint32(b.ops, n) }
+func (b *batch) count(n int)      { b.number4(uint32(n)) }
 func (b *batch) number8(n uint64) { b.ops = binary.BigEndian.AppendUint64(b.ops, n) }
 
 func (b *batch) flag(set bool) {
@@ -114,40 +128,49 @@ func (b *batch) flag(set bool) {
 }
 
 // fields adds the fields that are read first.
-func (b *batch) fields(r *reads) (lists byte) {
+func (b *batch) fields(r *reads) {
 	b.args = append(b.args, r.sort()...)
+	lists := len(b.ops)
+	b.count(0)
 	for at, n := range r.count {
 		switch {
 		case n == 0:
 			continue
 		case at < objectHashes:
-			b.ops = append(b.ops, b.key(kindObject, at))
+			b.number4(b.key(of(b.base, kindObject, at)))
 		default:
-			b.ops = append(b.ops, b.key(kindLog, at-objectHashes))
+			b.number4(b.key(of(b.base, kindLog, at-objectHashes)))
 		}
 		b.count(n)
-		lists++
+		b.counted(lists)
 	}
-	return lists
 }
 
-// members adds carriers.
-func (b *batch) members(m *members) {
-	for at, n := range m.count {
-		if n == 0 {
+// carriers adds the carriers to drop or to add.
+func (b *batch) carriers(list int) {
+	lists := len(b.ops)
+	b.count(0)
+	for i := range b.terms {
+		l := &b.terms[i].lists[list]
+		if l.count == 0 {
 			continue
 		}
-		b.ops = append(b.ops, b.setKey(at))
-		b.count(n)
-		for i := range m.list {
-			if m.list[i].in == at {
-				from := len(b.ops)
-				b.count(0)
-				b.ops = appendMember(b.ops, m.list[i].term, m.list[i].key)
-				binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
-			}
+		b.number4(b.terms[i].number)
+		b.count(l.count)
+		for at, n := l.first, 0; n < l.count; n++ {
+			m := &b.members[at]
+			b.count(8 + len(m.key))
+			b.number8(m.sort)
+			b.ops = append(b.ops, m.key...)
+			at = m.next
 		}
+		b.counted(lists)
 	}
+}
+
+// counted adds one to a count that was written before.
+func (b *batch) counted(at int) {
+	binary.BigEndian.PutUint32(b.ops[at:], binary.BigEndian.Uint32(b.ops[at:])+1)
 }
 
 // content makes an argument of the contents from a place on.
@@ -169,17 +192,20 @@ type change struct {
 
 // applying are the keys and arguments of the apply script.
 func applying(base string, in *memory.Batch) *batch {
+	terms, bytes, names := 0, 0, 0
+	for i := range in.Puts {
+		p := &in.Puts[i]
+		terms += len(p.Add) + len(p.Remove)
+		bytes += objectSize(p.Add, p.Data) + 12 + len(p.Entry)
+		names += len(p.Add) * len(p.Key)
+	}
 	r := newReads(len(in.Checks) + 2*len(in.Puts))
 	for i := range in.Checks {
 		r.object(in.Checks[i].Key)
 	}
+	b := newBatch(base, terms)
+	b.key(base + kindRegister)
 	changes := make([]change, len(in.Puts))
-	terms := 0
-	for i := range in.Puts {
-		terms += len(in.Puts[i].Add)
-	}
-	add := members{list: make([]member, 0, terms)}
-	bytes := 0
 	for i := range in.Puts {
 		p := &in.Puts[i]
 		c := &changes[i]
@@ -188,31 +214,26 @@ func applying(base string, in *memory.Batch) *batch {
 			c.remove = removed(p.Remove, c.add)
 		}
 		for _, t := range c.add {
-			add.add(t, p.Key)
+			b.member(adding, t, p.Key)
 		}
 		r.object(p.Key)
-		bytes += objectSize(c.add, p.Data)
 		if p.Entry != nil {
 			r.log(p.Key)
-			bytes += 12 + len(p.Entry)
 		}
 	}
-	b := &batch{
-		base: base, keys: make([]string, 1, 24), ops: make([]byte, 0, 512+add.bytes+12*len(in.Checks)+64*len(in.Puts)),
-		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+len(r.names)+2*len(in.Puts)),
-	}
-	b.keys[0] = base + kindRegister
+	b.ops = make([]byte, 0, 512+20*terms+names+12*len(in.Checks)+64*len(in.Puts))
+	b.contents = make([]byte, 0, bytes)
+	b.args = make([]any, 1, 1+len(r.names)+2*len(in.Puts))
 	b.count(len(in.Checks))
 	b.count(len(in.Puts))
-	b.ops = append(b.ops, 0, add.lists())
-	b.ops[8] = b.fields(r)
+	b.fields(r)
 	at := r.place
 	for i := range in.Checks {
 		b.field(at[0])
 		b.number8(in.Checks[i].Revision)
 		at = at[1:]
 	}
-	b.members(&add)
+	b.carriers(adding)
 	for i := range in.Puts {
 		at = b.put(&in.Puts[i], &changes[i], at)
 	}
@@ -263,7 +284,7 @@ func (b *batch) edits(c *change) {
 	b.ops = appendTerms(b.ops, c.add)
 	binary.BigEndian.PutUint32(b.ops[from:], uint32(len(b.ops)-from-4))
 	edit := func(name string, added bool) {
-		b.ops = append(b.ops, b.setKey(termSet(name)))
+		b.number4(b.term(name).number)
 		b.flag(added)
 		b.count(len(name))
 		b.ops = append(b.ops, name...)
@@ -281,7 +302,7 @@ func (b *batch) edits(c *change) {
 // that each object has now.
 func restoring(base string, objects []memory.Restored, carried []string) (*batch, error) {
 	r := newReads(len(objects))
-	var drop, add members
+	b := newBatch(base, 0)
 	terms := make([][]memory.Term, len(objects))
 	bytes := 0
 	for i := range objects {
@@ -293,22 +314,19 @@ func restoring(base string, objects []memory.Restored, carried []string) (*batch
 		terms[i] = distinct(o.Terms)
 		r.object(o.Key)
 		for _, t := range missing(before, terms[i]) {
-			drop.add(t, o.Key)
+			b.member(dropping, t, o.Key)
 		}
 		for _, t := range missing(terms[i], before) {
-			add.add(t, o.Key)
+			b.member(adding, t, o.Key)
 		}
 		bytes += objectSize(terms[i], o.Data)
 	}
-	b := &batch{
-		base: base, ops: make([]byte, 0, 512+drop.bytes+add.bytes+5*len(objects)),
-		contents: make([]byte, 0, bytes), args: make([]any, 1, 1+3*len(objects)),
-	}
+	b.contents = make([]byte, 0, bytes)
+	b.args = make([]any, 1, 1+3*len(objects))
 	b.count(len(objects))
-	b.ops = append(b.ops, 0, drop.lists(), add.lists())
-	b.ops[4] = b.fields(r)
-	b.members(&drop)
-	b.members(&add)
+	b.fields(r)
+	b.carriers(dropping)
+	b.carriers(adding)
 	for i := range objects {
 		o := &objects[i]
 		b.field(r.place[i])

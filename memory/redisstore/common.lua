@@ -66,10 +66,11 @@ local function prove(key)
 end
 
 -- members reads lists of members of sorted sets, each of one key.
-local function members(ops, pos, lists, add)
-  local k, count, m
+local function members(ops, pos, add)
+  local lists, k, count, m
+  lists, pos = unpack('>I4', ops, pos)
   for _ = 1, lists do
-    k, count, pos = unpack('>BI4', ops, pos)
+    k, count, pos = unpack('>I4I4', ops, pos)
     local key = KEYS[k]
     prove(key)
     local to = add and adds or drops
@@ -95,11 +96,12 @@ end
 -- fields reads fields of hashes, each so many of one key. The names are the arguments
 -- from the second one on. It gives their values, false where there is none, and
 -- the key that each is in.
-local function fields(ops, pos, lists)
+local function fields(ops, pos)
   local value, key, n = {}, {}, 0
-  local k, count
+  local lists, k, count
+  lists, pos = unpack('>I4', ops, pos)
   for _ = 1, lists do
-    k, count, pos = unpack('>BI4', ops, pos)
+    k, count, pos = unpack('>I4I4', ops, pos)
     k = KEYS[k]
     while count > 0 do
       local step = count < most and count or most

@@ -21,20 +21,22 @@ import (
 //
 //	o0 … ov  hashes of objects, by name
 //	l0 … lf  hashes of logs, see log.lua
-//	t0 … t7  sorted sets of the carriers of terms
+//	t<name>  the carriers of a term, a sorted set
 //	r        the names that have a log, a sorted set
 //
-// So a tenant is few keys, whatever it holds, and none of them is too large to be
-// moved to another master. Objects whose names begin alike are in four hashes: many
-// of them are read in few commands.
+// So a tenant is a key for each term and few more, and none of them is too large to
+// be moved to another master. Objects whose names begin alike are in four hashes:
+// many of them are read in few commands. A term has a key of its own since most terms
+// have few carriers, and a small sorted set is much faster than a place in a large
+// one.
 //
 // An object is 8 bytes of revision, a number, the terms it carries, its data. The
 // number is twice the bytes of terms, plus one if it has data: one byte, or 255 and
 // four. A term is a byte of twice the bytes of its name, plus one if it has the sort
 // of the term before it; its name; else 8 bytes of sort. If the name is longer than
 // 126 bytes, it is 127 in that byte, and four bytes follow. The members of sorted
-// sets have the score 0, so their bytes order them: how long the name of the term is
-// (a byte, or 255 and four), the name, 8 bytes of sort, and the name of the object.
+// sets have the score 0, so their bytes order them: 8 bytes of sort and the name of
+// the object, or a name.
 const (
 	kindObject   = "o"
 	kindLog      = "l"
@@ -43,7 +45,6 @@ const (
 
 	objectHashes = 32
 	logHashes    = 16
-	termSets     = 8
 	digits       = "0123456789abcdefghijklmnopqrstuv"
 
 	tail = 16 // bytes of a name that are its end: of an id or a digest, as often as not
@@ -67,8 +68,6 @@ func objectHash(name string) int {
 }
 
 func logHash(name string) int { return int(spread(name) % logHashes) }
-
-func termSet(term string) int { return int(spread(term) % termSets) }
 
 // of is the key of a kind.
 func of(base, kind string, at int) string { return base + kind + digits[at:at+1] }
@@ -261,43 +260,38 @@ func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]me
 	if err := q.Check(); err != nil {
 		return nil, "", err
 	}
-	term := string(appendTermName(nil, q.Term))
-	from := "[" + term + bytes8(q.From)
+	from := "[" + bytes8(q.From)
 	if q.After != "" {
 		after, err := base64.RawURLEncoding.DecodeString(q.After)
 		if err != nil || len(after) <= 8 {
 			return nil, "", fmt.Errorf("%w: the cursor is not one of this store", memory.ErrInvalidBatch)
 		}
 		if binary.BigEndian.Uint64(after) >= q.From {
-			from = "(" + term + string(after)
+			from = "(" + string(after)
 		}
 	}
-	to := upTo(term)
+	to := "+"
 	if q.To != 0 && q.To != math.MaxUint64 {
-		to = "(" + term + bytes8(q.To+1)
+		to = "(" + bytes8(q.To+1)
 	}
 	// One more than wanted shows whether there is more.
-	set := of(d.tenant(tenant), kindTerm, termSet(q.Term))
-	members, err := d.strings(ctx, "zrangebylex", set, from, to, "limit", 0, q.Limit+1)
+	members, err := d.strings(ctx, "zrangebylex", d.tenant(tenant)+kindTerm+q.Term, from, to, "limit", 0, q.Limit+1)
 	if err != nil {
 		return nil, "", err
 	}
 	more := len(members) > q.Limit
 	members = members[:min(len(members), q.Limit)]
 	hits := make([]memory.Hit, len(members))
-	last := ""
 	for i, m := range members {
-		if len(m) <= len(term)+8 {
+		if len(m) <= 8 {
 			return nil, "", errDamaged
 		}
-		m = m[len(term):]
-		last = m
 		hits[i] = memory.Hit{Key: m[8:], Sort: number8(m)}
 	}
 	if !more {
 		return hits, "", nil
 	}
-	return hits, base64.RawURLEncoding.EncodeToString([]byte(last)), nil
+	return hits, base64.RawURLEncoding.EncodeToString([]byte(members[len(members)-1])), nil
 }
 
 // History returns the log entries of key after a revision, oldest first.

@@ -117,21 +117,6 @@ func parseTerms(s string) ([]memory.Term, error) {
 	return terms, nil
 }
 
-// appendTermName writes what the carriers of a term begin with.
-func appendTermName(to []byte, name string) []byte {
-	return append(appendSmall(to, len(name)), name...)
-}
-
-// memberSize is the most bytes that a carrier takes.
-func memberSize(term, key string) int { return 5 + len(term) + 8 + len(key) }
-
-// appendMember writes the carrier of a term.
-func appendMember(to []byte, t memory.Term, key string) []byte {
-	to = appendTermName(to, t.Name)
-	to = binary.BigEndian.AppendUint64(to, t.Sort)
-	return append(to, key...)
-}
-
 // appendRecord writes an entry as a log keeps it.
 func appendRecord(to []byte, revision uint64, data []byte) []byte {
 	to = binary.BigEndian.AppendUint32(to, uint32(len(data)))

@@ -44,9 +44,8 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 
 // Tenants lists the tenants that have an object or a log entry, but not the one
 // without a name, after which no page could begin. Each page looks at the name of
-// every key of the database, on every master. No list of tenants is kept beside the
-// keys, for a failover could make the two disagree; the store itself has at most 57
-// keys a tenant, whatever that holds.
+// every key of the database, on every master: about a second for a million. No list of
+// tenants is kept beside the keys, for a failover could make the two disagree.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
 	tenants, next, err = d.tenants(ctx, after, limit)
 	if err != nil {

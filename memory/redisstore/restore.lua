@@ -3,11 +3,11 @@
 -- if it is not removed, how it is to be kept.
 -- Returns 0, or 1 if an object carries other terms than the caller knew of.
 local ops = ARGV[1]
-local count, reads, dropping, adding, pos = unpack('>I4BBB', ops)
+local count, pos = unpack('>I4', ops)
 local value, key, n
-value, key, n, pos = fields(ops, pos, reads)
-pos = members(ops, pos, dropping, false)
-pos = members(ops, pos, adding, true)
+value, key, n, pos = fields(ops, pos)
+pos = members(ops, pos, false)
+pos = members(ops, pos, true)
 n = n + 2
 local f, stays
 for _ = 1, count do
