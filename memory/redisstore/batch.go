@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
+	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -53,7 +54,8 @@ func (r *reads) sort() []any {
 type batch struct {
 	base     string
 	keys     []string
-	index    map[string]int // of a term in terms
+	names    strings.Builder // the keys of terms are parts of it
+	index    map[string]int  // of a term in terms
 	terms    []termKey
 	members  []member
 	ops      []byte
@@ -96,7 +98,11 @@ func (b *batch) term(name string) *termKey {
 	if !ok {
 		at = len(b.terms)
 		b.index[name] = at
-		b.terms = append(b.terms, termKey{number: b.key(b.base + kindTerm + name)})
+		from := b.names.Len()
+		b.names.WriteString(b.base)
+		b.names.WriteString(kindTerm)
+		b.names.WriteString(name)
+		b.terms = append(b.terms, termKey{number: b.key(b.names.String()[from:])})
 	}
 	return &b.terms[at]
 }
@@ -204,6 +210,7 @@ func applying(base string, in *memory.Batch) *batch {
 		r.object(in.Checks[i].Key)
 	}
 	b := newBatch(base, terms)
+	b.names.Grow(terms * (len(base) + 20)) // most names of terms are short
 	b.key(base + kindRegister)
 	changes := make([]change, len(in.Puts))
 	for i := range in.Puts {

@@ -3,7 +3,7 @@
 -- a letter: s, these are all; d, there are earlier ones, in parts. A part is in the
 -- field c<revision><name> of its last record, and the field d<name> lists the parts
 -- in order: the revision, and four bytes of how many records it has.
-local short, long = 2048, 8192 -- how many bytes are kept at the end of a log
+local short, long = 2048, 4096 -- how many bytes are kept at the end of a log, at most
 local parted = byte('d')
 
 -- find is the place in a list of parts of the first that ends at a revision or after
