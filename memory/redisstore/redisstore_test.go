@@ -188,6 +188,11 @@ func TestAStoreOnAClusterOutlivesItsHandles(t *testing.T) {
 	})
 }
 
+func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	url := shared(t).URL()
+	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	t.Parallel()
 	s := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}})
