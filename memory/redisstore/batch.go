@@ -139,15 +139,17 @@ func (b *batch) fields(r *reads) {
 	lists := len(b.ops)
 	b.count(0)
 	for at, n := range r.count {
-		switch {
-		case n == 0:
+		if n == 0 {
 			continue
-		case at < objectHashes:
+		}
+		objects := at < objectHashes
+		if objects {
 			b.number4(b.key(of(b.base, kindObject, at)))
-		default:
+		} else {
 			b.number4(b.key(of(b.base, kindLog, at-objectHashes)))
 		}
 		b.count(n)
+		b.flag(objects)
 		b.counted(lists)
 	}
 }

@@ -93,28 +93,6 @@ local function members(ops, pos, add)
   return pos
 end
 
--- fields reads fields of hashes, each so many of one key. The names are the arguments
--- from the second one on. It gives their values, false where there is none, and
--- the key that each is in.
-local function fields(ops, pos)
-  local value, key, n = {}, {}, 0
-  local lists, k, count
-  lists, pos = unpack('>I4', ops, pos)
-  for _ = 1, lists do
-    k, count, pos = unpack('>I4I4', ops, pos)
-    k = KEYS[k]
-    while count > 0 do
-      local step = count < most and count or most
-      local got = call('HMGET', k, several(ARGV, n + 2, n + 1 + step))
-      for i = 1, step do
-        value[n + i], key[n + i] = got[i], k
-      end
-      n, count = n + step, count - step
-    end
-  end
-  return value, key, n, pos
-end
-
 -- carried is where the terms of an object begin and where its data does, and
 -- whether it has data.
 local function carried(object)
@@ -122,4 +100,32 @@ local function carried(object)
   if n == 255 then n, from = unpack('>I4', object, 10) end
   local data = n % 2
   return from, from + (n - data) / 2, data
+end
+
+-- fields reads fields of hashes, each so many of one key. The names are the arguments
+-- from the second one on. It gives their values, false where there is none, and
+-- the key that each is in. Of a large object it keeps what comes before the data, and
+-- it reads few at a time, so that a batch of many does not fill the memory.
+local function fields(ops, pos)
+  local value, key, n = {}, {}, 0
+  local lists, k, count, objects
+  lists, pos = unpack('>I4', ops, pos)
+  for _ = 1, lists do
+    k, count, objects, pos = unpack('>I4I4B', ops, pos)
+    k = KEYS[k]
+    while count > 0 do
+      local step = count < 64 and count or 64
+      local got = call('HMGET', k, several(ARGV, n + 2, n + 1 + step))
+      for i = 1, step do
+        local v = got[i]
+        if objects == 1 and v and #v > 8192 then
+          local _, data = carried(v)
+          v = sub(v, 1, data - 1)
+        end
+        value[n + i], key[n + i] = v, k
+      end
+      n, count = n + step, count - step
+    end
+  end
+  return value, key, n, pos
 end

@@ -124,22 +124,27 @@ func appendRecord(to []byte, revision uint64, data []byte) []byte {
 	return binary.BigEndian.AppendUint64(to, revision)
 }
 
+// recordEnd is where the record ends that s begins with.
+func recordEnd(s string) (int, error) {
+	if len(s) < 12 || len(s)-12 < int(number4(s)) {
+		return 0, errDamaged
+	}
+	return 12 + int(number4(s)), nil
+}
+
 // parseLog reads at most limit entries after a revision from pieces of a log.
 func parseLog(pieces []string, after uint64, limit int) ([]memory.LogEntry, error) {
 	var entries []memory.LogEntry
 	for _, s := range pieces {
 		for len(s) > 0 && len(entries) < limit {
-			if len(s) < 12 {
-				return nil, errDamaged
+			end, err := recordEnd(s)
+			if err != nil {
+				return nil, err
 			}
-			end := 4 + int(number4(s))
-			if len(s) < end+8 {
-				return nil, errDamaged
+			if revision := number8(s[end-8:]); revision > after {
+				entries = append(entries, memory.LogEntry{Revision: revision, Data: []byte(s[4 : end-8])})
 			}
-			if revision := number8(s[end:]); revision > after {
-				entries = append(entries, memory.LogEntry{Revision: revision, Data: []byte(s[4:end])})
-			}
-			s = s[end+8:]
+			s = s[end:]
 		}
 	}
 	return entries, nil

@@ -1,9 +1,11 @@
 -- A log is records in ascending order: four bytes of how long the data is, the data,
 -- eight bytes of revision. The last ones are in the field l<name> of its hash, after
--- a letter: s, these are all; d, there are earlier ones, in parts. A part is in the
--- field c<revision><name> of its last record, and the field d<name> lists the parts
--- in order: the revision, and four bytes of how many records it has.
-local short, long = 2048, 4096 -- how many bytes are kept at the end of a log, at most
+-- a letter: s, these are all; d, there are earlier ones, in parts, and perhaps none
+-- here. A part is in the field c<revision><name> of its last record, and the field
+-- d<name> lists the parts in order: the revision, and four bytes of how many records
+-- it has. Each new record has the end of the log written anew, so that is short, and
+-- a record that is longer is a part of its own.
+local short, long = 2048, 4096 -- how many bytes are at the end of a log, at most
 local parted = byte('d')
 
 -- find is the place in a list of parts of the first that ends at a revision or after
@@ -46,26 +48,36 @@ end
 -- append puts a record into a log; tail is the end of it, or false. It gives false
 -- if the revision is there, and nil if the log is damaged.
 local function append(hash, name, tail, revision, record)
-  if not tail then
-    put(sets, hash, 'l' .. name, 's' .. record)
-    return true
+  local list
+  local last = tail and sub(tail, -8)
+  if tail and #tail == 1 then
+    list = parts(hash, name, tail)
+    if not list then return nil end
+    last = sub(list, -12, -5)
   end
-  local last = sub(tail, -8)
-  if less(last, revision) then
-    local limit = byte(tail) == parted and long or short
-    if #tail + #record <= limit then
+  if not last or less(last, revision) then
+    tail = tail or 's'
+    if #tail + #record <= (byte(tail) == parted and long or short) then
       put(sets, hash, 'l' .. name, tail .. record)
       return true
     end
-    local list = parts(hash, name, tail)
+    list = list or parts(hash, name, tail)
     if not list then return nil end
-    put(sets, hash, 'c' .. last .. name, sub(tail, 2))
-    put(sets, hash, 'd' .. name, list .. last .. pack('>I4', count(tail, 2)))
+    if #tail > 1 then
+      put(sets, hash, 'c' .. last .. name, sub(tail, 2))
+      list = list .. last .. pack('>I4', count(tail, 2))
+    end
+    if #record > short then
+      put(sets, hash, 'c' .. revision .. name, record)
+      list = list .. revision .. pack('>I4', 1)
+      record = ''
+    end
+    put(sets, hash, 'd' .. name, list)
     put(sets, hash, 'l' .. name, 'd' .. record)
     return true
   end
   -- The object was put back to before the end of its log.
-  local list = parts(hash, name, tail)
+  list = list or parts(hash, name, tail)
   if not list then return nil end
   local at = find(list, revision)
   if at > #list then

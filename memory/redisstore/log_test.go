@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -26,7 +27,7 @@ func TestALogOfManyPartsIsWhatTheReferenceHas(t *testing.T) {
 	key, longest, inserted, removed, checks := 0, 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		key++
-		name := fmt.Sprint(key)
+		name := fmt.Sprintf("%d/", key)
 		log := func(after uint64, limit int) []memory.LogEntry {
 			var lists [2][]memory.LogEntry
 			for i, d := range both {
@@ -129,6 +130,27 @@ func TestALogOfManyPartsIsWhatTheReferenceHas(t *testing.T) {
 					last = all[len(all)-1].Revision
 				}
 				log(uint64(rapid.IntRange(0, int(last)).Draw(rt, "after")), rapid.IntRange(1, len(all)+2).Draw(rt, "limit"))
+				after := memory.LogPlace{Key: name, Revision: uint64(rapid.IntRange(0, int(last)).Draw(rt, "place"))}
+				limit := rapid.IntRange(1, len(all)+2).Draw(rt, "page")
+				var pages [2][]memory.Logged
+				for i, d := range both {
+					more := true
+					for place := after; more; {
+						page, others, err := d.Scan(ctx, "tenant", name, place, limit)
+						if err != nil || len(page) > limit || others && len(page) == 0 {
+							rt.Fatalf("%d entries of %d, others %t: %v", len(page), limit, others, err)
+						}
+						pages[i] = append(pages[i], page...)
+						if more = others; more {
+							place = page[len(page)-1].Place()
+						}
+					}
+				}
+				if !slices.EqualFunc(pages[0], pages[1], func(x, y memory.Logged) bool {
+					return x.Key == y.Key && x.Revision == y.Revision && bytes.Equal(x.Data, y.Data)
+				}) {
+					rt.Fatalf("a scan after %v in pages of %d differs", after, limit)
+				}
 				var logs [2][]string
 				for i, d := range both {
 					var err error

@@ -189,6 +189,7 @@ func TestAStoreOnAClusterOutlivesItsHandles(t *testing.T) {
 }
 
 func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	t.Parallel()
 	url := shared(t).URL()
 	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
 }

@@ -10,6 +10,7 @@ if not list then return damaged() end
 
 local after = {} -- fields of the log: what is to be there, or false
 local listed, copied = {}, 1 -- the new list of parts, and how far it was copied
+local grown = '' -- the part that the end of the log became
 local i, n = 2, #ARGV
 while i <= n do
   local at = find(list, sub(ARGV[i], 1, 8))
@@ -46,19 +47,17 @@ while i <= n do
   else
     if i <= n then return i / 2 end
     tail = sub(tail, 1, 1) .. table.concat(new)
+    if #tail > long then -- too long for the end of a log now
+      after['c' .. last .. name] = sub(tail, 2)
+      grown = last .. pack('>I4', #new)
+      tail = 'd'
+    end
   end
 end
 listed[#listed + 1] = sub(list, copied)
-listed = table.concat(listed)
-if #tail == 1 and listed ~= '' then -- what was the last part is the end of the log now
-  local field = 'c' .. sub(listed, -12, -5) .. name
-  local records = after[field] or call('HGET', hash, field)
-  if not records then return damaged() end
-  tail, after[field] = tail .. records, false
-  listed = sub(listed, 1, -13)
-end
+listed = table.concat(listed) .. grown
 if listed ~= list then after['d' .. name] = listed ~= '' and listed end
-if #tail == 1 then
+if #tail == 1 and listed == '' then
   after['l' .. name] = false
   put(drops, KEYS[2], name)
 else
