@@ -107,11 +107,16 @@ func (r *redisBackend) bulk(ctx context.Context, keys []string, values [][]byte)
 }
 
 // size is what the data set takes in memory. The server counts the table of keys and
-// the header of each as overhead; here they are part of it, for they grow with it.
+// the header of each as overhead; here they are part of it, for they grow with it. It
+// is asked twice, for it keeps some 24 KB of statistics of each command that it was
+// ever sent, and counts them as data.
 func (r *redisBackend) size(ctx context.Context) (int64, error) {
-	stats, err := r.raw.Do(ctx, "MEMORY", "STATS").Result()
-	if err != nil {
-		return 0, err
+	var stats any
+	for range 2 {
+		var err error
+		if stats, err = r.raw.Do(ctx, "MEMORY", "STATS").Result(); err != nil {
+			return 0, err
+		}
 	}
 	list := pairs(stats)
 	data, ok1 := list["dataset.bytes"].(int64)
