@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -209,5 +210,54 @@ func TestALongLogStaysFast(t *testing.T) {
 	}
 	if page, err := d.History(t.Context(), "tenant", "k", math.MaxUint64, 1); err != nil || len(page) != 0 {
 		t.Fatalf("after the end there is %v (%v)", page, err)
+	}
+}
+
+func TestWhatALargeObjectCarriesIsReadWithoutItsData(t *testing.T) {
+	t.Parallel()
+	d := opened(t, shared(t).URL(), fresh())
+	ctx := t.Context()
+	const objects = 150
+	for _, size := range []int{8_000, 9_000, 300_000} {
+		terms := []memory.Term{{Name: "a", Sort: 1}, {Name: strings.Repeat("b", 300), Sort: 1}, {Name: fmt.Sprint("of", size), Sort: 2}}
+		var create, move, bury memory.Batch
+		for i := range objects / (1 + size/10_000) {
+			key := fmt.Sprintf("%d/%d", size, i)
+			create.Puts = append(create.Puts, memory.Put{Key: key, Data: bytes.Repeat([]byte{'x'}, size), Add: terms})
+			move.Puts = append(move.Puts, memory.Put{Key: key, From: 1, Data: []byte("y"), Remove: []string{"a"}, Add: []memory.Term{{Name: terms[1].Name, Sort: 3}}})
+			bury.Puts = append(bury.Puts, memory.Put{Key: key, From: 2, Remove: []string{terms[1].Name}})
+		}
+		carriers := func(term string) (sorts []uint64) {
+			hits, _, err := d.Query(ctx, "tenant", memory.Query{Term: term, Limit: 10_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hits {
+				if strings.HasPrefix(h.Key, fmt.Sprint(size, "/")) {
+					sorts = append(sorts, h.Sort)
+				}
+			}
+			return sorts
+		}
+		all := func(sort uint64) []uint64 { return slices.Repeat([]uint64{sort}, len(create.Puts)) }
+		apply(t, d, create)
+		var again []memory.Restored // as they are, over data that no script keeps
+		for _, p := range create.Puts {
+			again = append(again, memory.Restored{Object: memory.Object{Key: p.Key, Revision: 1, Data: p.Data}, Terms: terms})
+		}
+		if err := d.Restore(ctx, "tenant", again); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(carriers("a"), all(1)) || !slices.Equal(carriers(terms[1].Name), all(1)) {
+			t.Fatalf("objects of %d bytes carry %v", size, carriers("a"))
+		}
+		apply(t, d, move)
+		if len(carriers("a")) != 0 || !slices.Equal(carriers(terms[1].Name), all(3)) || !slices.Equal(carriers(terms[2].Name), all(2)) {
+			t.Fatalf("moved objects of %d bytes carry %v", size, carriers(terms[1].Name))
+		}
+		apply(t, d, bury)
+		if len(carriers(terms[1].Name)) != 0 || !slices.Equal(carriers(terms[2].Name), all(2)) || revision(t, d, create.Puts[0].Key) != 3 {
+			t.Fatalf("buried objects of %d bytes carry %v", size, carriers(terms[1].Name))
+		}
 	}
 }
