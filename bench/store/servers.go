@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,21 +60,39 @@ func (r *redisBackend) Close() error {
 	return errors.Join(r.raw.Close(), r.Driver.Close(), r.server.Stop())
 }
 
+// fetch reads the fields that the driver wrote, those of one hash in one command,
+// all commands at once. The layout is that of memory/redisstore.
 func (r *redisBackend) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = "hearsay:{t" + hex.EncodeToString([]byte(tenant)) + "}o" + k
+	const hashes = 32
+	var fields [hashes][]string
+	for _, k := range keys {
+		end := max(0, len(k)-16)
+		at := spread(k[:end])%8*4 + spread(k[end:])%4
+		fields[at] = append(fields[at], k)
 	}
-	values, err := r.raw.MGet(ctx, names...).Result()
-	n := 0
-	for _, v := range values {
-		s, ok := v.(string)
-		if !ok {
-			return 0, errors.New("the floor reads other keys than the store writes")
+	base := "hearsay:{t" + hex.EncodeToString([]byte(tenant)) + "}o"
+	replies, err := r.raw.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for at, names := range fields {
+			if len(names) > 0 {
+				p.HMGet(ctx, base+strconv.FormatInt(int64(at), hashes), names...)
+			}
 		}
-		n += len(s)
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	n := 0
+	for _, reply := range replies {
+		for _, v := range reply.(*redis.SliceCmd).Val() {
+			s, ok := v.(string)
+			if !ok {
+				return 0, errors.New("the floor reads other keys than the store writes")
+			}
+			n += len(s)
+		}
+	}
+	return n, nil
 }
 
 func (r *redisBackend) insert(ctx context.Context, key string, value []byte) error {
@@ -87,18 +107,50 @@ func (r *redisBackend) bulk(ctx context.Context, keys []string, values [][]byte)
 	return r.raw.MSet(ctx, pairs...).Err()
 }
 
-// size is what the data set takes in memory.
+// size is what the data set takes in memory. The server counts the table of keys and
+// the header of each as overhead; here they are part of it, for they grow with it. It
+// is asked twice, for it keeps some 24 KB of statistics of each command that it was
+// ever sent, and counts them as data.
 func (r *redisBackend) size(ctx context.Context) (int64, error) {
-	info, err := r.raw.Info(ctx, "memory").Result()
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(info) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory_dataset:"); ok {
-			return strconv.ParseInt(n, 10, 64)
+	var stats any
+	for range 2 {
+		var err error
+		if stats, err = r.raw.Do(ctx, "MEMORY", "STATS").Result(); err != nil {
+			return 0, err
 		}
 	}
-	return 0, errors.New("redis does not say what its data takes")
+	list := pairs(stats)
+	data, ok1 := list["dataset.bytes"].(int64)
+	keys, ok2 := pairs(list["db.0"])["overhead.hashtable.main"].(int64)
+	if !ok1 || list["db.0"] != nil && !ok2 {
+		return 0, errors.New("redis does not say what its data takes")
+	}
+	return data + keys, nil
+}
+
+// spread is how memory/redisstore chooses among hashes.
+func spread(s string) uint32 {
+	h := fnv.New32a()
+	io.WriteString(h, s)
+	n := h.Sum32()
+	n ^= n >> 16
+	return n ^ n>>8
+}
+
+// pairs is a reply of names and values, as a map.
+func pairs(reply any) map[string]any {
+	out := map[string]any{}
+	switch list := reply.(type) {
+	case []any:
+		for i := 0; i+1 < len(list); i += 2 {
+			out[fmt.Sprint(list[i])] = list[i+1]
+		}
+	case map[any]any:
+		for k, v := range list {
+			out[fmt.Sprint(k)] = v
+		}
+	}
+	return out
 }
 
 func (r *redisBackend) files() []string { return filesBelow(r.server.Dir) }

@@ -1,130 +1,95 @@
--- Apply. KEYS: the count of objects, the register of logs, and the keys that the
--- operations name by number. ARGV: the operations, how many bytes of a key come
--- before an object's own name, and contents in the order of the puts.
+-- Apply. KEYS: the register of logs, and the keys that the operations name by number.
+-- ARGV: the operations, the names of fields, and contents in the order of the puts.
 -- Returns 0, or the number of the first check or put that is stale.
-local ops, skip = ARGV[1], tonumber(ARGV[2]) + 1
-local absent = string.rep('\0', 8)
+local ops = ARGV[1]
+local absent = '\0\0\0\0\0\0\0\0'
 local checks, puts, pos = unpack('>I4I4', ops)
-local k, revision
+local value, key, read
+value, key, read, pos = fields(ops, pos)
+local f, revision
 for i = 1, checks do
-  k, revision, pos = unpack('>I4c8', ops, pos)
-  local at = call('GETRANGE', KEYS[k], 0, 7)
-  if at == '' then at = absent end
-  if at ~= revision then return i end
+  f, revision, pos = unpack('>I4c8', ops, pos)
+  local at = value[f]
+  if (at and sub(at, 1, 8) or absent) ~= revision then return i end
 end
+pos = members(ops, pos, true)
 
-local proven = {} -- keys of terms that are sorted sets, or absent
-local function carriers(t)
-  if not proven[t] then
-    call('ZCARD', KEYS[t])
-    proven[t] = true
+-- retermed is the terms of an object after an edit, and what it carries no more is
+-- noted as such.
+local function retermed(terms, name, chunk, pos, edits)
+  local where, sorts = {}, {}
+  local k, s, t
+  for _ = 1, edits do
+    k, s, t, pos = unpack('>I4BI4c0', ops, pos)
+    where[t] = KEYS[k]
+    if s == 1 then sorts[t], pos = unpack('c8', ops, pos) end
   end
+  local kept, n, last, before = {}, 0, nil, nil
+  local at = 1
+  while at <= #terms do
+    local b = byte(terms, at)
+    local same = b % 2
+    local size = (b - same) / 2
+    at = at + 1
+    if size == 127 then size, at = unpack('>I4', terms, at) end
+    t = sub(terms, at, at + size - 1)
+    at = at + size
+    if same == 0 then
+      last = sub(terms, at, at + 7)
+      at = at + 8
+    end
+    local to = where[t]
+    if not to then
+      same = last == before and 1 or 0
+      kept[n + 1] = size < 127 and char(2 * size + same) or char(254 + same) .. pack('>I4', size)
+      kept[n + 2] = t
+      kept[n + 3] = same == 0 and last or ''
+      n, before = n + 3, last
+    elseif sorts[t] ~= last then
+      prove(to)
+      put(drops, to, last .. name)
+    end
+  end
+  kept[n + 1] = chunk
+  return table.concat(kept), pos
 end
 
-local objects, heads, datas = {}, {}, {}
-local logs, entries, revisions, first, before = {}, {}, {}, {}, {}
-local dropped, carried, new, begun = {}, {}, 0, false
-local n = 3 -- the next content
+local n = read + 2 -- the next content
 for i = 1, puts do
-  local from, to, data, entry, log, removes, adds
-  k, from, to, data, entry, log, removes, adds, pos = unpack('>I4c8c8BBI4I4I4', ops, pos)
-  local terms = ''
-  local head = call('GETRANGE', KEYS[k], 0, 255)
-  if head == '' then
-    if from ~= absent then return checks + i end
-    new = new + 1
+  local from, to, data, log, edits
+  f, from, to, data, log, edits, pos = unpack('>I4c8c8BI4I4', ops, pos)
+  local old, hash, field = value[f], key[f], ARGV[f + 1]
+  if (old and sub(old, 1, 8) or absent) ~= from then return checks + i end
+  if not old then
+    put(sets, hash, field, ARGV[n]) -- as it is kept
+    n = n + 1
   else
-    if sub(head, 1, 8) ~= from then return checks + i end
-    local size = unpack('>I4', head, 10)
-    if 13 + size > #head then head = call('GETRANGE', KEYS[k], 0, 12 + size) end
-    terms = sub(head, 14, 13 + size)
+    local first, last = carried(old)
+    local terms = sub(old, first, last - 1)
+    if edits > 0 then
+      local chunk
+      chunk, pos = unpack('>I4c0', ops, pos)
+      terms, pos = retermed(terms, field, chunk, pos, edits)
+    end
+    local size = 2 * #terms + data
+    local object = to .. (size < 255 and char(size) or '\255' .. pack('>I4', size)) .. terms
+    if data == 1 then
+      object = object .. ARGV[n]
+      n = n + 1
+    end
+    put(sets, hash, field, object)
   end
-
-  if removes + adds > 0 then
-    local name = sub(KEYS[k], skip)
-    local key, sort, added, t, s, chunk = {}, {}, {}, nil, nil, nil
-    for _ = 1, removes do
-      t, s, pos = unpack('>I4I4c0', ops, pos)
-      key[s] = t
-    end
-    for j = 1, adds do
-      added[j], pos = unpack('>I4', ops, pos)
-    end
-    chunk, pos = unpack('>I4c0', ops, pos) -- the added terms as an object keeps them
-    local at = 1
-    for j = 1, adds do
-      t, s, at = unpack('>I4c0c8', chunk, at)
-      key[t], sort[t] = added[j], s
-    end
-    local kept, same = {}, {}
-    at = 1
-    while at <= #terms do
-      local next
-      t, s, next = unpack('>I4c0c8', terms, at)
-      if not key[t] then
-        kept[#kept + 1] = sub(terms, at, next - 1)
-      elseif sort[t] == s then
-        same[t] = true
-      else
-        carriers(key[t])
-        dropped[#dropped + 1] = key[t]
-        dropped[#dropped + 1] = s .. name
-      end
-      at = next
-    end
-    at = 1
-    for j = 1, adds do
-      t, s, at = unpack('>I4c0c8', chunk, at)
-      if not same[t] then
-        carriers(added[j])
-        carried[#carried + 1] = added[j]
-        carried[#carried + 1] = s .. name
-      end
-    end
-    kept[#kept + 1] = chunk
-    terms = table.concat(kept)
-  end
-  objects[i], heads[i] = KEYS[k], to .. (data == 1 and 'd' or 't') .. pack('>I4', #terms) .. terms
-  if data == 1 then
-    datas[i], n = n, n + 1
-  end
-
-  if entry == 1 then
-    logs[i], entries[i], revisions[i], n = KEYS[log], n, to, n + 1
-    local last = call('LINDEX', KEYS[log], -1)
-    if not last then
-      first[i], begun = true, true
-    elseif not less(last, to) then -- the object was put back to before the end of its log
-      local _, found = find(KEYS[log], to)
-      if sub(found, 1, 8) == to then return checks + i end
-      before[i] = found
+  if log > 0 then
+    local known = append(key[log], field, value[log], to, ARGV[n])
+    if known == nil then return damaged() end
+    if not known then return checks + i end
+    n = n + 1
+    if not value[log] then
+      prove(KEYS[1])
+      put(adds, KEYS[1], '0', field)
     end
   end
 end
-if new > 0 then
-  local count = call('GET', KEYS[1])
-  if count and (not string.find(count, '^%d+$') or #count > 15) then
-    return redis.error_reply('WRONGTYPE the count of objects is no number')
-  end
-end
-if begun then call('ZCARD', KEYS[2]) end
 
--- From here on there are only writes, and none of them can fail.
-for i = 1, puts do
-  local head = heads[i]
-  if datas[i] then head = head .. ARGV[datas[i]] end
-  call('SET', objects[i], head)
-  if logs[i] then
-    local entry = revisions[i] .. ARGV[entries[i]]
-    if before[i] then
-      call('LINSERT', logs[i], 'BEFORE', before[i], entry)
-    else
-      call('RPUSH', logs[i], entry)
-    end
-    if first[i] then call('ZADD', KEYS[2], 0, sub(logs[i], skip)) end
-  end
-end
-for i = 1, #dropped, 2 do call('ZREM', KEYS[dropped[i]], dropped[i + 1]) end
-for i = 1, #carried, 2 do call('ZADD', KEYS[carried[i]], 0, carried[i + 1]) end
-if new > 0 then call('INCRBY', KEYS[1], new) end
+write()
 return 0

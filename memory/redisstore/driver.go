@@ -5,9 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,28 +17,60 @@ import (
 
 // The keys of a tenant are PREFIX:{tHEX}, where HEX is its name in hexadecimal, so
 // that no name has a brace and none is empty: a Cluster takes the part in braces to
-// choose the master, if there is one. Then comes a letter:
+// choose the master, if there is one. Then comes:
 //
-//	o<key>   an object, a string
-//	l<key>   its log, a list
+//	o0 … ov  hashes of objects, by name
+//	l0 … lf  hashes of logs, see log.lua
 //	t<name>  the carriers of a term, a sorted set
-//	r        the keys that have a log, a sorted set
-//	n        how many objects there are, a number
+//	r        the names that have a log, a sorted set
 //
-// An object is 8 bytes of revision, a letter (d has data, t is a tombstone), 4
-// bytes of how long its terms are, the terms it carries, its data. A term is 4
-// bytes of length, its name, 8 bytes of sort. An entry of a log is 8 bytes of
-// revision and its data. The members of sorted sets have the score 0, so their
-// bytes order them: 8 bytes of sort and a key, or a key.
+// So a tenant is a key for each term and few more, and none of them is too large to
+// be moved to another master. Objects whose names begin alike are in four hashes:
+// many of them are read in few commands. A term has a key of its own since most terms
+// have few carriers, and a small sorted set is much faster than a place in a large
+// one.
+//
+// An object is 8 bytes of revision, a number, the terms it carries, its data. The
+// number is twice the bytes of terms, plus one if it has data: one byte, or 255 and
+// four. A term is a byte of twice the bytes of its name, plus one if it has the sort
+// of the term before it; its name; else 8 bytes of sort. If the name is longer than
+// 126 bytes, it is 127 in that byte, and four bytes follow. The members of sorted
+// sets have the score 0, so their bytes order them: 8 bytes of sort and the name of
+// the object, or a name.
 const (
 	kindObject   = "o"
 	kindLog      = "l"
 	kindTerm     = "t"
 	kindRegister = "r"
-	kindCount    = "n"
 
-	headSize = 13
+	objectHashes = 32
+	logHashes    = 16
+	digits       = "0123456789abcdefghijklmnopqrstuv"
+
+	tail = 16 // bytes of a name that are its end: of an id or a digest, as often as not
 )
+
+// spread is FNV-1a, with all bits in the lowest ones.
+func spread(s string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	h ^= h >> 16
+	return h ^ h>>8
+}
+
+// Which of the keys of a kind something is in.
+
+func objectHash(name string) int {
+	at := max(0, len(name)-tail)
+	return int(spread(name[:at])%8*4 + spread(name[at:])%4)
+}
+
+func logHash(name string) int { return int(spread(name) % logHashes) }
+
+// of is the key of a kind.
+func of(base, kind string, at int) string { return base + kind + digits[at:at+1] }
 
 // Driver is a [memory.Driver] over Redis. It is safe for concurrent use.
 type Driver struct {
@@ -79,70 +111,6 @@ func (d *Driver) tenant(name string) string {
 	return d.prefix + ":{t" + hex.EncodeToString([]byte(name)) + "}"
 }
 
-// batch gathers the keys and arguments of a writing script.
-type batch struct {
-	tenant string
-	keys   []string
-	number map[string]uint32
-	ops    []byte
-	args   []any
-}
-
-// newBatch begins with keys that a script knows by their place.
-func newBatch(tenant string, size int, kinds ...string) *batch {
-	b := &batch{
-		tenant: tenant,
-		keys:   make([]string, 0, len(kinds)+size),
-		number: make(map[string]uint32, size),
-		ops:    make([]byte, 0, 64*(size+1)),
-		args:   make([]any, 2, 2+size),
-	}
-	for _, kind := range kinds {
-		b.keys = append(b.keys, tenant+kind)
-	}
-	b.args[1] = len(tenant) + 1
-	return b
-}
-
-// key adds a key to the operations, by its number.
-func (b *batch) key(kind, name string) {
-	k := b.tenant + kind + name
-	n, ok := b.number[k]
-	if !ok {
-		b.keys = append(b.keys, k)
-		n = uint32(len(b.keys))
-		b.number[k] = n
-	}
-	b.count(n)
-}
-
-func (b *batch) count(n uint32)   { b.ops = binary.BigEndian.AppendUint32(b.ops, n) }
-func (b *batch) number8(n uint64) { b.ops = binary.BigEndian.AppendUint64(b.ops, n) }
-
-func (b *batch) flag(set bool) {
-	if set {
-		b.ops = append(b.ops, 1)
-	} else {
-		b.ops = append(b.ops, 0)
-	}
-}
-
-func (b *batch) text(s string) {
-	b.count(uint32(len(s)))
-	b.ops = append(b.ops, s...)
-}
-
-func (b *batch) content(data []byte) {
-	if data != nil {
-		b.args = append(b.args, data)
-	}
-}
-
-func (d *Driver) write(ctx context.Context, s script, b *batch) (int, error) {
-	b.args[0] = b.ops
-	return answer(d.run(ctx, s, true, b.keys, b.args...))
-}
-
 // Apply writes a batch, all of it or nothing. After an error that wraps
 // [memory.ErrConflict], [memory.ErrTooLarge], [memory.ErrInvalidBatch] or
 // [memory.ErrClosed], or that of a context that was done before the call, nothing
@@ -162,17 +130,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	if len(b.Checks)+len(b.Puts) == 0 {
 		return nil
 	}
-	w := newBatch(d.tenant(tenant), len(b.Checks)+3*len(b.Puts), kindCount, kindRegister)
-	w.count(uint32(len(b.Checks)))
-	w.count(uint32(len(b.Puts)))
-	for _, c := range b.Checks {
-		w.key(kindObject, c.Key)
-		w.number8(c.Revision)
-	}
-	for i := range b.Puts {
-		w.put(&b.Puts[i])
-	}
-	stale, err := d.write(ctx, applyScript, w)
+	stale, err := d.write(ctx, applyScript, applying(d.tenant(tenant), &b))
 	switch {
 	case err != nil:
 		return err
@@ -185,129 +143,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	}
 }
 
-func (b *batch) put(p *memory.Put) {
-	add := distinct(p.Add)
-	remove := removed(p.Remove, add)
-	b.key(kindObject, p.Key)
-	b.number8(p.From)
-	b.number8(p.From + 1)
-	b.flag(p.Data != nil)
-	b.flag(p.Entry != nil)
-	if p.Entry != nil {
-		b.key(kindLog, p.Key)
-	} else {
-		b.count(0)
-	}
-	b.count(uint32(len(remove)))
-	b.count(uint32(len(add)))
-	if len(remove)+len(add) > 0 {
-		for _, name := range remove {
-			b.key(kindTerm, name)
-			b.text(name)
-		}
-		for i := range add {
-			b.key(kindTerm, add[i].Name)
-		}
-		b.count(uint32(termsSize(add)))
-		b.ops = appendTerms(b.ops, add)
-	}
-	b.content(p.Data)
-	b.content(p.Entry)
-}
-
-// distinct keeps the last of terms of one name.
-func distinct(terms []memory.Term) []memory.Term {
-	if len(terms) < 2 {
-		return terms
-	}
-	at := make(map[string]int, len(terms))
-	out := make([]memory.Term, 0, len(terms))
-	for _, t := range terms {
-		if i, ok := at[t.Name]; ok {
-			out[i] = t
-			continue
-		}
-		at[t.Name] = len(out)
-		out = append(out, t)
-	}
-	return out
-}
-
-// removed are the names that go for good: a term that is removed and added stays.
-func removed(names []string, add []memory.Term) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	done := make(map[string]struct{}, len(names)+len(add))
-	for _, t := range add {
-		done[t.Name] = struct{}{}
-	}
-	out := make([]string, 0, len(names))
-	for _, name := range names {
-		if _, ok := done[name]; !ok {
-			done[name] = struct{}{}
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-func termsSize(terms []memory.Term) int {
-	size := 0
-	for i := range terms {
-		size += 4 + len(terms[i].Name) + 8
-	}
-	return size
-}
-
-// appendTerms writes terms as an object keeps them.
-func appendTerms(to []byte, terms []memory.Term) []byte {
-	for i := range terms {
-		to = binary.BigEndian.AppendUint32(to, uint32(len(terms[i].Name)))
-		to = append(to, terms[i].Name...)
-		to = binary.BigEndian.AppendUint64(to, terms[i].Sort)
-	}
-	return to
-}
-
-func parseTerms(s string) ([]memory.Term, error) {
-	var terms []memory.Term
-	for len(s) > 0 {
-		n := 0
-		if len(s) >= 12 {
-			n = int(number4(s))
-		}
-		if len(s) < 12+n {
-			return nil, errDamaged
-		}
-		terms = append(terms, memory.Term{Name: s[4 : 4+n], Sort: number8(s[4+n:])})
-		s = s[12+n:]
-	}
-	return terms, nil
-}
-
 var errDamaged = fmt.Errorf("%w: a key of the store holds what is not of the store", memory.ErrStore)
-
-func number4(s string) uint32 {
-	return uint32(s[0])<<24 | uint32(s[1])<<16 | uint32(s[2])<<8 | uint32(s[3])
-}
-
-func number8(s string) uint64 { return uint64(number4(s))<<32 | uint64(number4(s[4:])) }
-
-func bytes8(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
-
-// parseObject reads the value of an object's key into o, and returns its terms.
-func parseObject(value string, o *memory.Object) (terms string, err error) {
-	if len(value) < headSize || len(value)-headSize < int(number4(value[9:])) {
-		return "", errDamaged
-	}
-	end := headSize + int(number4(value[9:]))
-	o.Revision = number8(value)
-	if value[8] == 'd' {
-		o.Data = []byte(value[end:])
-	}
-	return value[headSize:end], nil
-}
 
 // Get returns one object per key, in the order of keys, from one snapshot. A
 // missing object has revision 0; a tombstone has a revision and nil data.
@@ -329,30 +165,9 @@ func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) (
 	if len(keys) == 0 {
 		return objects, nil
 	}
-	// The keys are parts of one long string.
-	base := d.tenant(tenant) + kindObject
-	size := len(keys) * len(base)
-	for _, k := range keys {
-		size += len(k)
-	}
-	var all strings.Builder
-	all.Grow(size)
-	args := make([]any, 1+len(keys))
-	args[0] = "mget"
-	for i, k := range keys {
-		from := all.Len()
-		all.WriteString(base)
-		all.WriteString(k)
-		args[i+1] = all.String()[from:]
-	}
-	cmd := redis.NewSliceCmd(ctx, args...)
-	cmd.SetFirstKeyPos(1)
-	if err := d.client.Process(ctx, cmd); err != nil {
+	values, err := d.fields(ctx, d.tenant(tenant), keys)
+	if err != nil {
 		return nil, err
-	}
-	values := cmd.Val()
-	if len(values) != len(keys) {
-		return nil, errDamaged
 	}
 	for i, v := range values {
 		objects[i].Key = keys[i]
@@ -369,6 +184,54 @@ func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) (
 		}
 	}
 	return objects, nil
+}
+
+// fields reads the fields of objects, from one moment.
+func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any, error) {
+	r := newReads(len(keys))
+	for _, k := range keys {
+		r.object(k)
+	}
+	names := r.sort()
+	var cmds []*redis.SliceCmd
+	for at, n := range r.count {
+		if n == 0 {
+			continue
+		}
+		args := make([]any, 2, 2+n)
+		args[0], args[1] = "hmget", of(base, kindObject, at)
+		cmd := redis.NewSliceCmd(ctx, append(args, names[:n]...)...)
+		cmd.SetFirstKeyPos(1)
+		cmds, names = append(cmds, cmd), names[n:]
+	}
+	var err error
+	if len(cmds) == 1 {
+		err = d.client.Process(ctx, cmds[0])
+	} else {
+		_, err = d.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			for _, cmd := range cmds {
+				if err := p.Process(ctx, cmd); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := make([]any, 0, len(keys))
+	for _, cmd := range cmds {
+		found = append(found, cmd.Val()...)
+	}
+	if len(found) != len(keys) {
+		return nil, errDamaged
+	}
+	out := make([]any, len(keys))
+	for i, at := range r.place {
+		out[i] = found[at]
+	}
+	return out, nil
 }
 
 // strings runs a command that returns strings.
@@ -451,25 +314,25 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 	if after == math.MaxUint64 || key == "" {
 		return nil, nil
 	}
-	log := d.tenant(tenant) + kindLog + key
-	var list []string
-	var err error
-	if after == 0 {
-		list, err = d.strings(ctx, "lrange", log, 0, limit-1)
-	} else {
-		list, err = d.run(ctx, historyScript, false, []string{log}, bytes8(after+1), limit).StringSlice()
-	}
-	if err != nil {
+	hash := of(d.tenant(tenant), kindLog, logHash(key))
+	cmd := redis.NewStringCmd(ctx, "hget", hash, logField(key))
+	cmd.SetFirstKeyPos(1)
+	switch err := d.client.Process(ctx, cmd); {
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case cmd.Val() == "":
+		return nil, errDamaged
 	}
-	entries := make([]memory.LogEntry, len(list))
-	for i, e := range list {
-		if len(e) < 8 {
-			return nil, errDamaged
+	pieces := []string{cmd.Val()[1:]}
+	if cmd.Val()[0] != 's' { // there is more
+		var err error
+		if pieces, err = d.run(ctx, historyScript, false, []string{hash}, key, bytes8(after+1), limit).StringSlice(); err != nil {
+			return nil, err
 		}
-		entries[i] = memory.LogEntry{Revision: number8(e), Data: []byte(e[8:])}
 	}
-	return entries, nil
+	return parseLog(pieces, after, limit)
 }
 
 // Close ends the connections once the calls under way are done. Every later call,

@@ -43,8 +43,8 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 }
 
 // Tenants lists the tenants that have an object or a log entry, but not the one
-// without a name, after which no page could begin. Each page looks at every key of
-// the database, on every master: about a second for a million keys. No list of
+// without a name, after which no page could begin. Each page looks at the name of
+// every key of the database, on every master: about a second for a million. No list of
 // tenants is kept beside the keys, for a failover could make the two disagree.
 func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
 	tenants, next, err = d.tenants(ctx, after, limit)
@@ -71,11 +71,10 @@ func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string
 }
 
 func (d *Driver) listTenants(ctx context.Context, after string) ([]string, error) {
-	found, err := d.scan(ctx, d.prefix+":{t*}["+kindCount+kindRegister+"]", func(key string) (string, bool) {
-		// The pattern also fits an object with a name that looks like that.
-		name, kind, _ := strings.Cut(key[len(d.prefix)+len(":{t"):], "}")
+	found, err := d.scan(ctx, d.prefix+":{t*}["+kindObject+kindLog+"]?", func(key string) (string, bool) {
+		name, _, _ := strings.Cut(key[len(d.prefix)+len(":{t"):], "}")
 		tenant, err := hex.DecodeString(name)
-		return string(tenant), err == nil && (kind == kindCount || kind == kindRegister) && string(tenant) > after
+		return string(tenant), err == nil && string(tenant) > after
 	})
 	return slices.Sorted(maps.Keys(found)), err
 }
@@ -108,16 +107,7 @@ func (d *Driver) logs(ctx context.Context, tenant, prefix, after string, limit i
 	if after != "" && after >= prefix {
 		from = "(" + after
 	}
-	to := "+"
-	// The first name after all that begin with prefix: the last byte that can grow does.
-	for end := []byte(prefix); len(end) > 0; end = end[:len(end)-1] {
-		if end[len(end)-1] < math.MaxUint8 {
-			end[len(end)-1]++
-			to = "(" + string(end)
-			break
-		}
-	}
-	names, err := d.strings(ctx, "zrangebylex", d.tenant(tenant)+kindRegister, from, to, "limit", 0, limit+1)
+	names, err := d.strings(ctx, "zrangebylex", d.tenant(tenant)+kindRegister, from, upTo(prefix), "limit", 0, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -154,67 +144,15 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 		if _, err := d.get(ctx, tenant, keys, carried); err != nil {
 			return err
 		}
-		b := newBatch(d.tenant(tenant), 3*len(objects), kindCount)
-		b.count(uint32(len(objects)))
-		for i := range objects {
-			if err := b.restore(&objects[i], carried[i]); err != nil {
-				return err
-			}
+		b, err := restoring(d.tenant(tenant), objects, carried)
+		if err != nil {
+			return err
 		}
 		changed, err := d.write(ctx, restoreScript, b)
 		if err != nil || changed == 0 {
 			return err
 		}
 	}
-}
-
-func (b *batch) restore(o *memory.Restored, carried string) error {
-	before, err := parseTerms(carried)
-	if err != nil {
-		return err
-	}
-	terms := distinct(o.Terms)
-	b.key(kindObject, o.Key)
-	b.flag(o.Revision > 0)
-	b.text(carried)
-	drop := missing(before, terms)
-	carry := missing(terms, before)
-	b.count(uint32(len(drop)))
-	b.count(uint32(len(carry)))
-	for _, t := range slices.Concat(drop, carry) {
-		b.key(kindTerm, t.Name)
-		b.number8(t.Sort)
-	}
-	if o.Revision == 0 {
-		return nil
-	}
-	value := make([]byte, 0, headSize+termsSize(terms)+len(o.Data))
-	value = append(value, bytes8(o.Revision)...)
-	if o.Data != nil {
-		value = append(value, 'd')
-	} else {
-		value = append(value, 't')
-	}
-	n := uint32(termsSize(terms))
-	value = append(value, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
-	value = appendTerms(value, terms)
-	b.args = append(b.args, append(value, o.Data...))
-	return nil
-}
-
-// missing are the terms of a that are not in b.
-func missing(a, b []memory.Term) []memory.Term {
-	in := make(map[memory.Term]struct{}, len(b))
-	for _, t := range b {
-		in[t] = struct{}{}
-	}
-	var out []memory.Term
-	for _, t := range a {
-		if _, ok := in[t]; !ok {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // Rewrite replaces or removes log entries of one key, all or none.
@@ -243,7 +181,7 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 			args = append(args, bytes8(e.Revision)+"t", "")
 		}
 	}
-	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{base + kindLog + key, base + kindRegister}, args...))
+	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
 	if err != nil {
 		return err
 	}

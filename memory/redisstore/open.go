@@ -32,7 +32,7 @@ const (
 	// The mark of a store says whose it is and how it is laid out.
 	markKind      = ":store"
 	magic         = "hearsay redisstore "
-	schemaVersion = "1"
+	schemaVersion = "2"
 
 	// How long a step of a call may take if its context says nothing shorter.
 	readTimeout = 10 * time.Second

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,23 +51,35 @@ func stopLater(stop func() error) {
 }
 
 // The servers that tests share, each started when it is first asked for. Nobody may
-// change their settings.
+// change their settings. The quiet ones are for tests that list tenants, again and
+// again: that looks at every key of a database, and others write very many.
 var (
-	sharedServer = sync.OnceValues(func() (*server.RedisServer, error) {
-		s, err := server.Redis(context.Background(), server.RedisOptions{})
+	sharedServer  = startOnce(server.RedisOptions{})
+	quietServer   = startOnce(server.RedisOptions{Settings: []string{"appendfsync no"}})
+	sharedCluster = formOnce("appendfsync everysec")
+	quietCluster  = formOnce("appendfsync no")
+)
+
+func startOnce(o server.RedisOptions) func() (*server.RedisServer, error) {
+	return sync.OnceValues(func() (*server.RedisServer, error) {
+		s, err := server.Redis(context.Background(), o)
 		if err == nil {
 			stopLater(s.Stop)
 		}
 		return s, err
 	})
-	sharedCluster = sync.OnceValues(func() (*server.RedisGroup, error) {
-		g, err := server.RedisCluster(context.Background(), 3, 0, server.RedisOptions{Settings: []string{"appendfsync everysec"}})
+}
+
+func formOnce(setting string) func() (*server.RedisGroup, error) {
+	return sync.OnceValues(func() (*server.RedisGroup, error) {
+		// Nobody fails over here, and a machine under load is no reason to begin.
+		g, err := server.RedisCluster(context.Background(), 3, 0, server.RedisOptions{Settings: []string{setting, "cluster-node-timeout 15000"}})
 		if err == nil {
 			stopLater(g.Stop)
 		}
 		return g, err
 	})
-)
+}
 
 // have is what a start function gave. Without a Redis on the machine the test is
 // skipped, but never in CI.
@@ -128,46 +141,68 @@ func opened(tb testing.TB, url string, o *redisstore.Options) *redisstore.Driver
 	return d
 }
 
+// anyServer is a database for a test: on the quiet server if it lists tenants.
+func anyServer(t *testing.T) string {
+	t.Helper()
+	start := sharedServer
+	if strings.Contains(t.Name(), "tenants") {
+		start = quietServer
+	}
+	s, err := start()
+	return fmt.Sprintf("%s/%d", have(t, s, err).URL(), prefixes.Add(1)%16)
+}
+
+func anyCluster(t *testing.T) string {
+	t.Helper()
+	start := sharedCluster
+	if strings.Contains(t.Name(), "tenants") {
+		start = quietCluster
+	}
+	g, err := start()
+	return have(t, g, err).URL()
+}
+
 func TestADriverOnOneServerKeepsTheContract(t *testing.T) {
-	url := shared(t).URL()
-	storetest.Run(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) memory.Driver { return open(t, anyServer(t), fresh()) })
 }
 
 func TestADriverOnAClusterKeepsTheContract(t *testing.T) {
-	g, err := sharedCluster()
-	url := have(t, g, err).URL()
-	storetest.Run(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) memory.Driver { return open(t, anyCluster(t), fresh()) })
 }
 
 func TestAStoreOutlivesItsHandles(t *testing.T) {
-	url := shared(t).URL()
+	t.Parallel()
 	storetest.RunDurable(t, func(t *testing.T) (memory.Driver, func() memory.Driver) {
-		o := fresh()
+		url, o := anyServer(t), fresh()
 		return open(t, url, o), func() memory.Driver { return open(t, url, o) }
 	})
 }
 
 func TestAStoreOnAClusterOutlivesItsHandles(t *testing.T) {
-	g, err := sharedCluster()
-	url := have(t, g, err).URL()
+	t.Parallel()
 	storetest.RunDurable(t, func(t *testing.T) (memory.Driver, func() memory.Driver) {
-		o := fresh()
+		url, o := anyCluster(t), fresh()
 		return open(t, url, o), func() memory.Driver { return open(t, url, o) }
 	})
 }
 
 func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	t.Parallel()
 	url := shared(t).URL()
 	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
 }
 
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
-	url := shared(t).URL()
-	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+	t.Parallel()
+	s := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}})
+	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, s.URL(), fresh()) })
 }
 
 func TestRandomOperationsOnAClusterGiveWhatTheReferenceGives(t *testing.T) {
-	g, err := sharedCluster()
+	t.Parallel()
+	g, err := quietCluster()
 	url := have(t, g, err).URL()
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
 }

@@ -12,12 +12,12 @@ import (
 //go:embed scan.lua
 var scanText string
 
-var scanScript = newScript(scanText)
+var scanScript = newScript(logText, scanText)
 
 const (
 	scanBytes = 4 << 20 // a page ends early once it holds so much
 	scanLogs  = 2000    // or so many logs
-	moreMark  = "more"  // shorter than any entry
+	moreMark  = "more"  // shorter than any piece
 )
 
 // Scan lists the log entries of all keys of a tenant that begin with prefix, by key
@@ -79,32 +79,50 @@ func (d *Driver) scanNamed(ctx context.Context, base string, names []string, pla
 	if names[0] == place.Key {
 		first = place.Revision + 1
 	}
-	keys := make([]string, len(names))
+	places := make([]byte, len(names))
+	args := make([]any, 4, 4+len(names))
+	args[0], args[1], args[2], args[3] = bytes8(first), limit, scanBytes, places
+	var keys []string
+	var number [logHashes]byte
 	for i, name := range names {
-		keys[i] = base + kindLog + name
+		at := logHash(name)
+		if number[at] == 0 {
+			keys = append(keys, of(base, kindLog, at))
+			number[at] = byte(len(keys)) // Lua counts from 1
+		}
+		places[i] = number[at]
+		args = append(args, name)
 	}
-	list, err := d.run(ctx, scanScript, false, keys, bytes8(first), limit, scanBytes).StringSlice()
+	list, err := d.run(ctx, scanScript, false, keys, args...).StringSlice()
 	if err != nil {
 		return nil, false, err
 	}
 	size := 0
-	for _, e := range list {
-		size += len(e)
+	for _, piece := range list {
+		size += len(piece)
 	}
 	arena := make([]byte, 0, size) // what the entries hold lies in one piece
-	entries = make([]memory.Logged, 0, len(list))
-	for _, e := range list {
+	for _, piece := range list {
 		switch {
-		case e == moreMark:
+		case piece == moreMark:
 			return entries, true, nil
-		case e == "" && len(names) > 0:
-			names = names[1:]
-		case len(e) < 8 || len(names) == 0:
+		case len(names) == 0:
 			return nil, false, errDamaged
-		default:
+		case piece == "":
+			names = names[1:]
+		}
+		for s := piece; len(s) > 0; {
+			if len(entries) == limit {
+				return entries, true, nil
+			}
+			end, err := recordEnd(s)
+			if err != nil {
+				return nil, false, err
+			}
 			at := len(arena)
-			arena = append(arena, e[8:]...)
-			entries = append(entries, memory.Logged{Key: names[0], LogEntry: memory.LogEntry{Revision: number8(e), Data: arena[at:len(arena):len(arena)]}})
+			arena = append(arena, s[4:end-8]...)
+			entries = append(entries, memory.Logged{Key: names[0], LogEntry: memory.LogEntry{Revision: number8(s[end-8:]), Data: arena[at:len(arena):len(arena)]}})
+			s = s[end:]
 		}
 	}
 	return entries, false, nil

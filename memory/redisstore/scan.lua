@@ -1,29 +1,45 @@
--- Scan. KEYS: logs, in the order in which they are wanted. ARGV: the first revision
--- wanted of the first of them, how many entries at most, after how many bytes to end
--- early.
--- Returns the entries, an empty string after the last one of each log, and 'more' at
--- the end if there are others.
-local left, bytes = tonumber(ARGV[2]), tonumber(ARGV[3])
-local out, n = {}, 0
-for i = 1, #KEYS do
-  local at, step = 0, 16
-  if i == 1 then at = find(KEYS[1], ARGV[1]) end
-  while true do
-    -- One more than is left shows whether there is more. Few at first: they may be large.
-    local want = math.min(step, left + 1)
-    local got = call('LRANGE', KEYS[i], at, at + want - 1)
-    for j = 1, #got do
-      if left == 0 or bytes <= 0 then
-        out[n + 1] = 'more'
+-- Scan. KEYS: hashes of logs. ARGV: the first revision wanted of the first log, how many
+-- entries at most, after how many bytes to end early, a byte for each log that says
+-- which key it is in, and the names of logs in the order in which they are wanted.
+-- Returns the logs in pieces, an empty string after the last piece of each log, and
+-- 'more' at the end if there are others. The last piece may hold more than is wanted.
+local first, left, bytes, places = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local out = {}
+
+-- take adds the records of a piece from a place on, unless enough is there.
+local function take(records, at, from)
+  while from and at <= #records do
+    local next = at + 12 + unpack('>I4', records, at)
+    if not less(sub(records, next - 8, next - 1), from) then break end
+    at = next
+  end
+  if at > #records then return true end
+  if left <= 0 or bytes <= 0 then return false end
+  left, bytes = left - count(records, at), bytes - #records
+  out[#out + 1] = sub(records, at)
+  return true
+end
+
+for i = 5, #ARGV do
+  local hash, name = KEYS[byte(places, i - 4)], ARGV[i]
+  local from = i == 5 and first
+  local tail = call('HGET', hash, 'l' .. name)
+  if tail then -- else it was emptied meanwhile
+    local list = parts(hash, name, tail)
+    if not list then return damaged() end
+    for at = from and find(list, from) or 1, #list, 12 do
+      local part = call('HGET', hash, 'c' .. sub(list, at, at + 7) .. name)
+      if not part then return damaged() end
+      if not take(part, 1, from) then
+        out[#out + 1] = 'more'
         return out
       end
-      n, left, bytes = n + 1, left - 1, bytes - #got[j]
-      out[n] = got[j]
     end
-    if #got < want then break end
-    at, step = at + want, math.min(2 * step, 512)
+    if not take(tail, 2, from) then
+      out[#out + 1] = 'more'
+      return out
+    end
   end
-  n = n + 1
-  out[n] = ''
+  out[#out + 1] = ''
 end
 return out

@@ -10,6 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed common.lua
+var commonText string
+
 //go:embed log.lua
 var logText string
 
@@ -28,16 +31,16 @@ var restoreText string
 // script is one Lua script, called by its hash.
 type script struct{ text, hash string }
 
-func newScript(text string) script {
-	text = logText + text
+func newScript(parts ...string) script {
+	text := commonText + strings.Join(parts, "")
 	sum := sha1.Sum([]byte(text))
 	return script{text: text, hash: hex.EncodeToString(sum[:])}
 }
 
 var (
-	applyScript   = newScript(applyText)
-	historyScript = newScript(historyText)
-	rewriteScript = newScript(rewriteText)
+	applyScript   = newScript(logText, applyText)
+	historyScript = newScript(logText, historyText)
+	rewriteScript = newScript(logText, rewriteText)
 	restoreScript = newScript(restoreText)
 
 	scripts = []script{applyScript, historyScript, rewriteScript, restoreScript, scanScript}

@@ -205,10 +205,15 @@ func (s *RedisServer) Restart(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
-// Stop kills the process and removes the files.
+// Stop kills the process and removes the files. A child that the process had begun,
+// to write a file anew, may go on for a moment.
 func (s *RedisServer) Stop() error {
 	s.Kill9()
-	return os.RemoveAll(s.Dir)
+	for end := time.Now().Add(redisPatience); ; time.Sleep(5 * time.Millisecond) {
+		if err := os.RemoveAll(s.Dir); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // Do runs one command on a connection of its own and returns the reply: a text or a
