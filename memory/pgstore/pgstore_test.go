@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -29,6 +31,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	fault.Child(openNamed)
 	shared, missing = start(context.Background())
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if shared != nil {
@@ -39,6 +42,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}))
+}
+
+// openNamed opens the store that the URL of a role, that of the owner, and a schema
+// name, in this process and in children.
+func openNamed(ctx context.Context, name string) (memory.Driver, error) {
+	parts := strings.Fields(name)
+	return pgstore.Open(ctx, parts[0], &pgstore.Options{MaintenanceURL: parts[1], Schema: parts[2], Role: "app"})
 }
 
 func start(ctx context.Context, settings ...string) (*server.PostgresServer, error) {
@@ -133,6 +143,15 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 		migrate(t, shared, o)
 		return open(t, shared, o), func() memory.Driver { return open(t, shared, o) }
 	})
+}
+
+func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
+	t.Parallel()
+	fault.Points(t, fault.Store{Open: openNamed, Fresh: func(t *testing.T) string {
+		o := fresh(t)
+		migrate(t, shared, o)
+		return strings.Join([]string{shared.RuntimeURL("app"), shared.RuntimeURL("owner"), o.Schema}, " ")
+	}})
 }
 
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
