@@ -160,9 +160,6 @@ func (p point) play(open func(ctx context.Context, name string) (memory.Driver, 
 // theatre is what the points of one store share.
 type theatre struct {
 	Store
-	folder  string
-	ring    *keyring.Ring
-	witness *audit.Witness
 	tenants atomic.Int64
 
 	mu sync.Mutex
@@ -196,25 +193,25 @@ type performance struct {
 // perform plays all points with some faults. The error is of the first that left
 // something amiss.
 func perform(t *testing.T, s Store, faults ...string) (performance, error) {
-	th := &theatre{Store: s, folder: t.TempDir()}
+	th := &theatre{Store: s}
 	th.counts, th.played = map[string]int{}, map[string]int{}
 	var err error
-	if th.ring, err = keyring.Create(filepath.Join(th.folder, "keys"), nil); err != nil {
-		return th.performance, err
-	}
-	if _, err := audit.WriteKey(filepath.Join(th.folder, "key"), "hearsay.example"); err != nil {
-		return th.performance, err
-	}
-	if th.witness, err = audit.OpenWitness(filepath.Join(th.folder, "witness")); err != nil {
-		return th.performance, err
-	}
-	defer th.witness.Close()
-
 	// Each stage has a store of its own. Where a process is killed nobody has a handle
 	// open meanwhile, so that who looks afterwards has to recover.
 	var stages []*stage
 	for range 2 * runtime.GOMAXPROCS(0) {
-		stages = append(stages, &stage{theatre: th, name: s.Fresh(t)})
+		st := &stage{theatre: th, name: s.Fresh(t), folder: t.TempDir(), memory: keyring.Ephemeral()}
+		stages = append(stages, st)
+		if st.ring, err = keyring.Create(filepath.Join(st.folder, "keys"), nil); err != nil {
+			return th.performance, err
+		}
+		if _, err := audit.WriteKey(filepath.Join(st.folder, "key"), "hearsay.example"); err != nil {
+			return th.performance, err
+		}
+		if st.witness, err = audit.OpenWitness(filepath.Join(st.folder, "witness")); err != nil {
+			return th.performance, err
+		}
+		defer st.witness.Close()
 	}
 	defer func() {
 		for _, st := range stages {
@@ -316,8 +313,12 @@ func names(calls []call) (out []string) {
 // of its own.
 type stage struct {
 	*theatre
-	name string
-	open memory.Driver // nil if it is closed
+	name    string
+	open    memory.Driver // nil if it is closed
+	folder  string        // of what a child needs
+	witness *audit.Witness
+	ring    *keyring.Ring // in the folder
+	memory  *keyring.Ring // for what no process dies of
 }
 
 func (s *stage) close() error {
@@ -348,20 +349,20 @@ func (s *stage) rehearse(ctx context.Context, o operation) (*rehearsal, error) {
 	r := &rehearsal{operation: o}
 	p := &plan{at: -1}
 	tenant := s.tenant()
-	x, err := newScene(ctx, d, s.folder, tenant, s.ring, s.witness, p)
+	x, err := newScene(ctx, d, s.folder, tenant, s.memory, s.witness, p)
 	if err != nil {
 		return fail(err)
 	}
 	if err := x.set(&o); err != nil {
 		return nil, err
 	}
-	look := func() {
-		text, _, lookErr := s.look(ctx, d, tenant, false)
+	remember := func() {
+		text, _, lookErr := look(ctx, d, s.memory, tenant, false)
 		err = errors.Join(err, lookErr)
 		r.states = append(r.states, text)
 	}
-	look()
-	p.wrote, p.armed, p.real = look, true, true
+	remember()
+	p.wrote, p.armed, p.real = remember, true, true
 	if actErr := o.act(x); actErr != nil {
 		return fail(actErr)
 	}
@@ -383,8 +384,8 @@ func (s *stage) rehearse(ctx context.Context, o operation) (*rehearsal, error) {
 }
 
 // look opens the store as it is now, without anything that was remembered of it.
-func (s *stage) look(ctx context.Context, d memory.Driver, tenant string, rebuilt bool) (string, []string, error) {
-	fresh, err := memory.New(d, s.ring, &memory.Options{Tenant: tenant})
+func look(ctx context.Context, d memory.Driver, ring *keyring.Ring, tenant string, rebuilt bool) (string, []string, error) {
+	fresh, err := memory.New(d, ring, &memory.Options{Tenant: tenant})
 	if err != nil {
 		return "", nil, err
 	}
@@ -401,8 +402,9 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 	real := at.Write && r.writes()[at.At] == "compact"
 	tenant := s.tenant()
 	var want []string // what the store may be
-	succeeded := false
+	succeeded, ring := false, s.memory
 	if at.Fault == kills {
+		ring = s.ring
 		if err := s.close(); err != nil {
 			return err
 		}
@@ -433,7 +435,7 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 			<-asked.Done()
 			return asked.Err()
 		}
-		x, err := newScene(ctx, d, s.folder, tenant, s.ring, s.witness, p)
+		x, err := newScene(ctx, d, s.folder, tenant, ring, s.witness, p)
 		if err != nil {
 			return err
 		}
@@ -475,24 +477,24 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 	if err != nil {
 		return fmt.Errorf("it does not open again: %w", err)
 	}
-	text, keys, err := s.look(ctx, d, tenant, false)
+	text, keys, err := look(ctx, d, ring, tenant, false)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(want, text) {
 		return fmt.Errorf("the store is in none of %d states:\n%s", len(want), difference(want[len(want)-1], text))
 	}
-	lost, err := s.missing(ctx, d, tenant)
+	lost, err := s.missing(ctx, d, ring, tenant)
 	if err != nil || lost > 0 {
 		return fmt.Errorf("the witness misses %d entries (%w)", lost, err)
 	}
 
 	p := &plan{at: -1}
-	x, err := newScene(ctx, d, s.folder, tenant, s.ring, s.witness, p)
+	x, err := newScene(ctx, d, s.folder, tenant, ring, s.witness, p)
 	if err != nil {
 		return err
 	}
-	if err := s.rebuilt(x, d, tenant, keys); err != nil {
+	if err := rebuilt(x, d, tenant, keys); err != nil {
 		return err
 	}
 	again := r.again
@@ -508,15 +510,15 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 	if _, err := x.plain.Verify(ctx, nil, nil); err != nil {
 		return fmt.Errorf("done again: %w", err)
 	}
-	if lost, err := s.missing(ctx, d, tenant); err != nil || lost > 0 {
+	if lost, err := s.missing(ctx, d, ring, tenant); err != nil || lost > 0 {
 		return fmt.Errorf("done again, the witness misses %d entries (%w)", lost, err)
 	}
 	return nil
 }
 
 // missing counts what was acknowledged and is not there.
-func (s *stage) missing(ctx context.Context, d memory.Driver, tenant string) (int, error) {
-	fresh, err := memory.New(d, s.ring, &memory.Options{Tenant: tenant})
+func (s *stage) missing(ctx context.Context, d memory.Driver, ring *keyring.Ring, tenant string) (int, error) {
+	fresh, err := memory.New(d, ring, &memory.Options{Tenant: tenant})
 	if err != nil {
 		return 0, err
 	}
@@ -526,9 +528,9 @@ func (s *stage) missing(ctx context.Context, d memory.Driver, tenant string) (in
 
 // rebuilt asks that a rebuild changes nothing: not a byte of what has a log, and no
 // word of the rest.
-func (s *stage) rebuilt(x *scene, d memory.Driver, tenant string, keys []string) error {
+func rebuilt(x *scene, d memory.Driver, tenant string, keys []string) error {
 	keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(memory.KeyText(k), "system/") })
-	before, _, err := s.look(x.ctx, d, tenant, true)
+	before, _, err := look(x.ctx, d, x.ring, tenant, true)
 	if err != nil {
 		return err
 	}
@@ -548,7 +550,7 @@ func (s *stage) rebuilt(x *scene, d memory.Driver, tenant string, keys []string)
 			return fmt.Errorf("a rebuild changes %s", memory.KeyText(keys[i]))
 		}
 	}
-	after, _, err := s.look(x.ctx, d, tenant, true)
+	after, _, err := look(x.ctx, d, x.ring, tenant, true)
 	if err != nil {
 		return err
 	}
