@@ -3,7 +3,9 @@ package fault
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -32,7 +34,15 @@ func (l Load) part(stream int, batch uint64, n int) string {
 	return fmt.Sprintf("part/%d/%d/%d", stream, batch, n)
 }
 
-func (l Load) content(batch uint64) []byte { return bytes.Repeat([]byte{byte('a' + batch%26)}, l.Size) }
+// content is what no store can make smaller.
+func (l Load) content(batch uint64) []byte {
+	random := rand.New(rand.NewPCG(batch, 0))
+	b := make([]byte, 0, l.Size+8)
+	for len(b) < l.Size {
+		b = binary.LittleEndian.AppendUint64(b, random.Uint64())
+	}
+	return b[:l.Size]
+}
 
 // Batch is one batch of a stream.
 func (l Load) Batch(stream int, batch uint64) memory.Batch {

@@ -39,11 +39,30 @@ func Follow(ctx context.Context, file string, content bool, pids ...int) (*Trace
 	if content {
 		size = "1000000"
 	}
-	args := []string{"-f", "-y", "-ttt", "-T", "-xx", "-s", size, "-o", file, "-e", "trace=write,pwrite64,fsync,fdatasync"}
+	return follow(ctx, path, file, pids, "-y", "-ttt", "-T", "-xx", "-s", size, "-e", "trace=write,pwrite64,fsync,fdatasync")
+}
+
+// Fail makes system calls of processes, and of those that they make, fail, from when
+// it returns until [Trace.Stop]. What is as strace injects it: "fdatasync:error=EIO". If
+// path is not "", only calls on that file fail.
+func Fail(ctx context.Context, file, what, path string, pids ...int) (*Trace, error) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		return nil, ErrNoTrace
+	}
+	args := []string{"-e", "inject=" + what}
+	if path != "" {
+		args = append(args, "-P", path)
+	}
+	return follow(ctx, strace, file, pids, args...)
+}
+
+func follow(ctx context.Context, strace, file string, pids []int, args ...string) (*Trace, error) {
+	args = append(args, "-f", "-o", file)
 	for _, pid := range pids {
 		args = append(args, "-p", strconv.Itoa(pid))
 	}
-	t := &Trace{cmd: exec.CommandContext(ctx, path, args...), file: file}
+	t := &Trace{cmd: exec.CommandContext(ctx, strace, args...), file: file}
 	said, err := t.cmd.StderrPipe()
 	if err == nil {
 		err = t.cmd.Start()
@@ -85,13 +104,20 @@ var (
 	called = regexp.MustCompile(`^(write|pwrite64|fsync|fdatasync)\(\d+<((?:\\x[0-9a-f]{2})*)>(?:, "((?:\\x[0-9a-f]{2})*)"(?:\.\.\.)?, (\d+)(?:, (\d+))?)?\) += (-?\d+)`)
 )
 
+// Stop lets go of the processes, and returns how often a call was made to fail.
+func (t *Trace) Stop() (failed int, err error) {
+	_ = t.cmd.Process.Signal(syscall.SIGINT) // it ends by itself when the processes have
+	_ = t.cmd.Wait()                         // interrupted
+	text, err := os.ReadFile(t.file)
+	return strings.Count(string(text), "(INJECTED)"), err
+}
+
 // End lets go of the processes and returns what succeeded, in the order in which it
 // ended.
 func (t *Trace) End() ([]Event, error) {
-	if err := t.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if _, err := t.Stop(); err != nil {
 		return nil, err
 	}
-	_ = t.cmd.Wait() // interrupted
 	f, err := os.Open(t.file)
 	if err != nil {
 		return nil, err
