@@ -19,6 +19,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -440,4 +441,24 @@ func TestABatchThatNoStandbyConfirmedIsNotAcknowledged(t *testing.T) {
 	if err != nil || !strings.Contains(i.Promise, "synchronous standby") {
 		t.Fatalf("%+v (%v)", i, err)
 	}
+}
+
+// The server is put back to a copy of its folder that was made before.
+func TestAfterAnOlderCopyIsRestoredTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
+	t.Parallel()
+	s := own(t, "fsync=off") // no power is lost here
+	o := &pgstore.Options{Role: "app", MaintenanceURL: s.RuntimeURL("owner")}
+	migrate(t, s, o)
+	d := open(t, s, o)
+	defer d.Close()
+	base := filepath.Join(t.TempDir(), "base")
+	fault.Overtaken(t, fault.Overtaking{
+		Driver: d,
+		Keep: func() error {
+			return errors.Join(s.CrashImmediate(t.Context()), copyFolder(s.Dir(), base), s.Restart(t.Context()))
+		},
+		Lose: func() error {
+			return errors.Join(s.CrashImmediate(t.Context()), copyFolder(base, s.Dir()), s.Restart(t.Context()))
+		},
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/redis/go-redis/v9"
 )
@@ -733,5 +734,39 @@ func TestARowTakesAtMostThreeAndAHalfKilobytes(t *testing.T) {
 	t.Logf("%d bytes a row", each)
 	if each > 3584 {
 		t.Fatalf("a row takes %d bytes", each)
+	}
+}
+
+// The replica hears nothing more, the master goes on and dies, and Sentinel makes the
+// replica the master.
+func TestAfterAFailoverTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
+	t.Parallel()
+	rounds := 1
+	if *fault.Long {
+		rounds = 20
+	}
+	for range rounds {
+		g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
+		g = have(t, g, err)
+		master := g.Servers[0]
+		fault.Overtaken(t, fault.Overtaking{
+			Driver: opened(t, g.URL(), nil),
+			Keep: func() error {
+				eventually(t, "the replica has what there is", func() bool {
+					size := do(t, master, "DBSIZE")
+					return do(t, g.Servers[1], "DBSIZE") == size && strings.Contains(do(t, g.Servers[1], "INFO", "replication"), "master_repl_offset:"+info(t, master, "replication", "master_repl_offset"))
+				})
+				do(t, master, "ACL", "SETUSER", "default", "-psync", "-sync")
+				do(t, master, "CLIENT", "KILL", "TYPE", "replica")
+				return nil
+			},
+			Lose: func() error {
+				master.Kill9()
+				return nil
+			},
+		})
+		if err := g.Stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
