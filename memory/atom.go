@@ -139,7 +139,11 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err
 	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	patience := 2 * time.Second
+	if t.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) { // a server that hangs must not hold back who has no time left
+		patience = 200 * time.Millisecond
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
 	defer cancel()
 	log, lookErr := s.driver.History(look, s.scope.tenant, key, revision-1, 1)
 	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {

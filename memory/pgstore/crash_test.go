@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -461,4 +462,23 @@ func TestAfterAnOlderCopyIsRestoredTheGateStaysClosedUntilDemotionsAreBack(t *te
 			return errors.Join(s.CrashImmediate(t.Context()), copyFolder(base, s.Dir()), s.Restart(t.Context()))
 		},
 	})
+}
+
+func TestAServerThatStandsStillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := own(t)
+	o := &pgstore.Options{Role: "app"}
+	migrate(t, s, o)
+	d := open(t, s, o)
+	defer d.Close()
+	all := func(signal syscall.Signal) error {
+		var errs []error
+		for _, pid := range processes(t, s) {
+			if err := syscall.Kill(pid, signal); err != syscall.ESRCH { // a connection may have ended
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	}
+	fault.Paused(t, d, func() error { return all(syscall.SIGSTOP) }, func() error { return all(syscall.SIGCONT) })
 }

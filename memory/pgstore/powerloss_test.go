@@ -35,8 +35,8 @@ func copyFolder(from, to string) error {
 	return err
 }
 
-// processes are those of the server.
-func processes(t *testing.T, s *server.PostgresServer) (pids []int) {
+// processes are those of the server: the one that the others are children of first.
+func processes(t *testing.T, s *server.PostgresServer) []int {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(s.Dir(), "postmaster.pid"))
 	if err != nil {
@@ -47,15 +47,14 @@ func processes(t *testing.T, s *server.PostgresServer) (pids []int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids = append(pids, postmaster)
-	rows, err := connect(t, s, "postgres").Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()`)
+	out, err := exec.Command("ps", "-o", "pid=", "--ppid", first).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var pid int
-		if err := rows.Scan(&pid); err != nil {
+	pids := []int{postmaster}
+	for _, field := range strings.Fields(string(out)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
 			t.Fatal(err)
 		}
 		pids = append(pids, pid)

@@ -102,15 +102,15 @@ func TestALossOfPowerTakesNothingAcknowledgedWithAlwaysAndSecondsWithEverysec(t 
 			cuts, lost, most, longest := 0, 0, 0.0, time.Duration(0)
 			for range moments {
 				at := done[len(done)/2+random.IntN(len(done)-len(done)/2)].At
-				synced, written := before, before
+				synced := before
 				if trace == nil {
-					synced, written = sizes[at], sizes[at]
+					synced = sizes[at]
 				}
 				sure, rest := fault.Synced(events, log1, at)
 				for _, e := range sure {
 					synced += e.Size
 				}
-				written = synced
+				written := synced
 				for _, e := range rest {
 					written += e.Size
 				}

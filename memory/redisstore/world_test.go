@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -769,4 +771,15 @@ func TestAfterAFailoverTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestAServerThatStandsStillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	pid, err := strconv.Atoi(info(t, s, "server", "process_id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault.Paused(t, opened(t, s.URL(), nil),
+		func() error { return syscall.Kill(pid, syscall.SIGSTOP) }, func() error { return syscall.Kill(pid, syscall.SIGCONT) })
 }
