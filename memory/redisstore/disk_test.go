@@ -72,6 +72,9 @@ func TestAFullDiskLosesNothingAndTheServerWorksAgainLater(t *testing.T) {
 				n := atomic.Int64{}
 				done, _ = load.Write(t.Context(), d, func(fault.Acknowledged) bool { return n.Add(1) < 100 })
 				trace := failing(t, s, "write:error=ENOSPC")
+				if trace == nil {
+					return
+				}
 				room = func() error { _, err := trace.Stop(); return err }
 			}
 			done = append(done, refuses(t, d, load)...)
@@ -98,7 +101,7 @@ func TestAFullDiskLosesNothingAndTheServerWorksAgainLater(t *testing.T) {
 	}
 }
 
-// failing has system calls on the log fail from now on.
+// failing has system calls on the log fail from now on; nil if that cannot be done here.
 func failing(t *testing.T, s *server.RedisServer, what string) *fault.Trace {
 	t.Helper()
 	pid, err := strconv.Atoi(info(t, s, "server", "process_id"))
@@ -112,8 +115,9 @@ func failing(t *testing.T, s *server.RedisServer, what string) *fault.Trace {
 		}
 	}
 	trace, err := fault.Fail(t.Context(), filepath.Join(t.TempDir(), "trace"), what, file, pid)
-	if errors.Is(err, fault.ErrNoTrace) && os.Getenv("CI") == "" {
-		t.Skip(err)
+	if errors.Is(err, fault.ErrNoTrace) {
+		fault.Untraced(t)
+		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +136,9 @@ func TestNothingIsAcknowledgedOnceTheDiskFailsToSync(t *testing.T) {
 		t.Fatal(errs[0])
 	}
 	trace := failing(t, s, "fdatasync,fsync:error=EIO")
+	if trace == nil {
+		return
+	}
 	done := refuses(t, d, load)
 	failed, err := trace.Stop()
 	if err != nil || failed == 0 || len(done) > 0 {

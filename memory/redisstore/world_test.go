@@ -783,3 +783,19 @@ func TestAServerThatStandsStillUnderLoadLosesNothing(t *testing.T) {
 	fault.Paused(t, opened(t, s.URL(), nil),
 		func() error { return syscall.Kill(pid, syscall.SIGSTOP) }, func() error { return syscall.Kill(pid, syscall.SIGCONT) })
 }
+
+func TestAStoreCanBeMadeAgainWhereverItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	fault.Makings(t, fault.Making{
+		Addr: s.Addr,
+		Make: func(ctx context.Context, addr, name string) error {
+			d, err := redisstore.Open(ctx, "redis://"+addr, &redisstore.Options{Prefix: name})
+			if err == nil {
+				err = d.Close()
+			}
+			return err
+		},
+		Open: func(ctx context.Context, name string) (memory.Driver, error) { return openNamed(ctx, s.URL()+" "+name) },
+	})
+}

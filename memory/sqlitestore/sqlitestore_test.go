@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	fault.Child(openNamed)
 	if path := os.Getenv(childPath); path != "" {
 		if level := os.Getenv(childLevel); level != "" {
+			if level == "open" {
+				os.Exit(openForKill(path))
+			}
 			os.Exit(writeForPowerLoss(path, level))
 		}
 		os.Exit(writeUntilKilled(path))

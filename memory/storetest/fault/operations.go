@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -19,6 +20,10 @@ type scene struct {
 	plain *memory.Store // the same, unseen by the plan
 	ring  *keyring.Ring
 	key   *audit.Key // of checkpoints
+
+	driver memory.Driver // of both
+	tenant string
+	ledger memory.Witness
 }
 
 // operation is something that a store is asked to do and that may go wrong.
@@ -31,6 +36,8 @@ type operation struct {
 	// between is in how many states that can be told apart the store is on the way from
 	// before to after: 0 for what is one atom.
 	between int
+	// behind says that until it is done the store lacks what its witness has.
+	behind bool
 }
 
 var dump = memory.ImportSource{Name: "elsewhere", Dump: "dump 1", Actor: "importer"}
@@ -404,6 +411,19 @@ func operations() []operation {
 			between: -1, // it says the same all the way
 		},
 		{
+			name:  "a recovery",
+			setup: all(puts(byTool(acme)), lose(move(acme, memory.TruthContradicted))),
+			act: func(x *scene) error {
+				_, err := x.s.Recover(x.ctx, "operator")
+				return err
+			},
+			done: holds(acme, "it is demoted again", func(r *memory.Row) bool {
+				return r.Truth == memory.TruthContradicted && r.Retrieval == memory.RetrievalHidden
+			}),
+			between: 1, // the row, and then the new epoch
+			behind:  true,
+		},
+		{
 			name:  "a new audit key",
 			setup: puts(byTool(acme)),
 			act: func(x *scene) error {
@@ -493,4 +513,73 @@ func rollback(c memory.Content) func(x *scene) error {
 		_, err := x.s.Rollback(x.ctx, memory.Rollback{Row: r.ID, Revision: r.Revision, Authority: memory.AuthorityPolicy, Actor: "operator", Reason: "a wrong import"})
 		return err
 	})
+}
+
+// lose has the store do something and then lose it, as a server does that is put back
+// to an older copy. The witness keeps it.
+func lose(do func(x *scene) error) func(x *scene) error {
+	return func(x *scene) error {
+		d := &remembering{Driver: x.driver}
+		s, err := memory.New(d, x.ring, &memory.Options{Tenant: x.tenant, Authority: anybody, Witness: x.ledger})
+		if err != nil {
+			return err
+		}
+		y := *x
+		y.s = s
+		if err := do(&y); err != nil {
+			return err
+		}
+		if len(d.undo) == 0 {
+			return errors.New("nothing was written that could be lost")
+		}
+		for i := len(d.undo) - 1; i >= 0; i-- {
+			if err := d.undo[i](x.ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// remembering is a driver that knows how to take back what was written with it.
+type remembering struct {
+	memory.Driver
+	undo []func(ctx context.Context) error
+}
+
+func (d *remembering) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	keys := make([]string, len(b.Puts))
+	for i, p := range b.Puts {
+		keys[i] = p.Key
+	}
+	was, err := d.Get(ctx, tenant, keys)
+	if err != nil {
+		return err
+	}
+	if err := d.Driver.Apply(ctx, tenant, b); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, func(ctx context.Context) error {
+		var back []memory.Restored
+		for i, p := range b.Puts {
+			o := memory.Restored{Object: was[i]}
+			if p.Entry == nil {
+				o.Terms = p.Add // a due mark is due
+				back = append(back, o)
+				continue
+			}
+			for _, name := range p.Remove { // the state that a head was in
+				o.Terms = append(o.Terms, memory.Term{Name: name, Sort: p.Add[0].Sort})
+			}
+			if err := d.Rewrite(ctx, tenant, p.Key, []memory.LogEntry{{Revision: p.From + 1}}); err != nil {
+				return err
+			}
+			if len(o.Data) >= 8 { // an object with a log begins with the place of its last entry
+				o.Terms = append(o.Terms, memory.Term{Name: "L", Sort: binary.BigEndian.Uint64(o.Data)})
+			}
+			back = append(back, o)
+		}
+		return d.Restore(ctx, tenant, back)
+	})
+	return nil
 }

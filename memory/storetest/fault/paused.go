@@ -19,7 +19,7 @@ import (
 func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 	t.Helper()
 	const (
-		rounds   = 3
+		rounds   = 2
 		deadline = 150 * time.Millisecond
 		slack    = time.Second // of a busy machine
 	)

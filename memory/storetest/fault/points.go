@@ -73,21 +73,23 @@ type rehearsal struct {
 }
 
 func newScene(ctx context.Context, d memory.Driver, folder, tenant string, ring *keyring.Ring, w *audit.Witness, p *plan) (*scene, error) {
-	x := &scene{ctx: ctx, p: p, ring: ring}
+	x := &scene{ctx: ctx, p: p, ring: ring, driver: d, tenant: tenant, ledger: w.Ledger(tenant, "")}
 	var err error
 	if x.key, err = audit.ReadKey(filepath.Join(folder, "key")); err != nil {
 		return nil, err
 	}
-	may := func(string, string, string) bool { return true }
-	o := memory.Options{Tenant: tenant, Authority: may, Witness: witness{w.Ledger(tenant, ""), p}}
+	o := memory.Options{Tenant: tenant, Authority: anybody, Witness: witness{x.ledger, p}}
 	if x.s, err = memory.New(driver{d, p}, keys{ring, p}, &o); err != nil {
 		return nil, err
 	}
 	quiet := &plan{at: -1} // never armed
-	o.Witness = w.Ledger(tenant, "")
+	o.Witness = x.ledger
 	x.plain, err = memory.New(driver{d, quiet}, ring, &o)
 	return x, err
 }
+
+// anybody may speak for any subject.
+func anybody(string, string, string) bool { return true }
 
 // set sets the stage: what was acknowledged before.
 func (x *scene) set(o *operation) error {
@@ -485,7 +487,7 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 		return fmt.Errorf("the store is in none of %d states:\n%s", len(want), difference(want[len(want)-1], text))
 	}
 	lost, err := s.missing(ctx, d, ring, tenant)
-	if err != nil || lost > 0 {
+	if err != nil || lost > 0 && !r.behind {
 		return fmt.Errorf("the witness misses %d entries (%w)", lost, err)
 	}
 

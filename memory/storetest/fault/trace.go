@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -26,6 +27,13 @@ type Trace struct {
 
 // ErrNoTrace: nothing can be traced here.
 var ErrNoTrace = errors.New("fault: no strace, or it may not follow other processes")
+
+// Untraced says that a test shows nothing here, since nothing can be traced. CI prints
+// what it says.
+func Untraced(t *testing.T) {
+	t.Helper()
+	t.Logf("faults: %s shows nothing: %v", t.Name(), ErrNoTrace)
+}
 
 // Follow traces what processes, and those that they make, write and sync, from when
 // it returns until [Trace.End]. The file is for what it notes meanwhile. If content
