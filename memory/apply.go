@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, err
 	}
 	evidence := evid.list
-	claims, err := s.get(ctx, claimKey.at(old.Claim))
+	claims, err := s.get(ctx, claimKey.at(old.Claim), s.line(b.Content))
 	if err != nil {
 		return Head{}, err
 	}
@@ -136,7 +137,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if next.Outage == OutageRecorded {
 			next.Outage = OutageResolved // a verifier answered
 		}
-		if err := s.settle(ctx, tx, &next, b.Content, merged, t.Actor, b.Asserter.Group(), now); err != nil {
+		if err := tx.settle(claims[1], &next, b.Content, merged, t.Actor, b.Asserter.Group()); err != nil {
 			return Head{}, err
 		}
 		if next.Truth != TruthSupported {
@@ -276,7 +277,7 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 		evidence = t.Evidence
 	}
 	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
-	ids, err := s.Closure(ctx, h.ID)
+	ids, err := s.closure(ctx, []Head{h})
 	if err != nil {
 		return 0, err
 	}
@@ -315,25 +316,43 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 	return max(rank, h.Rank), nil
 }
 
+// What the object of a line says. Without it nothing is known of the line.
+var (
+	linePlain      = []byte{2} // no row that was verified calls the predicate functional
+	lineFunctional = []byte{3} // one did
+)
+
+// line is the key of the object of a line.
+func (s *Store) line(c Content) string { return lineKey.at(s.scope.blind("line", c.line())) }
+
 // settle decides what a row that is about to be verified does to the verified
 // rows that contradict it: other objects of the same subject and functional
 // predicate. By rank alone (SR-4.4, X-5): a higher rank, or the same source with a
 // newer word, demotes; an equal rank stands beside, both contested; a lower one
 // is not verified (h.Truth says so) and demotes nobody. The line is put in the
-// same atom, so that of two rivals verified at once one sees the other.
-func (s *Store) settle(ctx context.Context, tx *atom, h *Head, c Content, evidence []Evidence, actor, source string, now time.Time) error {
+// same atom, so that of two rivals verified at once one sees the other; it says
+// whether a verified row calls the predicate functional, so that where none does
+// nobody looks for rivals.
+func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string) error {
 	if !c.Typed() {
 		return nil
 	}
-	line := lineKey.at(s.scope.blind("line", c.line()))
-	lock, err := s.get(ctx, line)
-	if err != nil {
-		return err
+	functional := c.Cardinality == CardinalityFunctional || bytes.Equal(line.Data, lineFunctional)
+	var rivals []bystander
+	if functional || !bytes.Equal(line.Data, linePlain) {
+		var err error
+		if rivals, err = t.store.beside(t.ctx, c); err != nil {
+			return err
+		}
 	}
-	tx.put(Put{Key: line, From: lock[0].Revision, Data: []byte{1}})
-	rivals, err := s.rivals(ctx, c, h.Claim)
-	if err != nil || len(rivals) == 0 {
-		return err
+	mark := linePlain
+	if functional || len(rivals) > 0 {
+		mark = lineFunctional
+	}
+	rivals = slices.DeleteFunc(rivals, func(r bystander) bool { return r.Claim == h.Claim })
+	t.put(Put{Key: line.Key, From: line.Revision, Data: mark})
+	if len(rivals) == 0 {
+		return nil
 	}
 	rank, stands := h.Rank, true
 	own := backers(evidence, rank)
@@ -360,10 +379,10 @@ func (s *Store) settle(ctx context.Context, tx *atom, h *Head, c Content, eviden
 		switch {
 		case stands && beaten[i]:
 			entry.Reason = "contradicted by " + string(h.ID)
-			r.demote(tx, entry, now)
+			r.demote(t, entry, t.now)
 		case !beaten[i] && (rank == r.Rank || rank >= RankTool):
 			entry.Reason = "contested by " + string(h.ID)
-			r.contest(tx, entry, now)
+			r.contest(t, entry, t.now)
 		}
 	}
 	return nil
@@ -458,14 +477,14 @@ func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, n
 	return nil
 }
 
-// rivals returns the verified rows of the same line with another claim, of a
-// predicate that one of the two calls functional.
-func (s *Store) rivals(ctx context.Context, c Content, claim Token) ([]bystander, error) {
+// beside returns the verified rows of a line: all of them if the content calls its
+// predicate functional, else those that do.
+func (s *Store) beside(ctx context.Context, c Content) ([]bystander, error) {
 	term := s.termFunctional(c)
 	if c.Cardinality == CardinalityFunctional {
 		term = s.termLine(c)
 	}
-	return s.verified(ctx, term, func(h *Head, _ *body) bool { return h.Claim != claim })
+	return s.verified(ctx, term, func(*Head, *body) bool { return true })
 }
 
 // verified returns the verified carriers of a term that are wanted.

@@ -133,8 +133,9 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 		t.settled()
 		return t.witnessed(t.logged)
 	}
-	if c, ok := err.(*ConflictError); ok {
-		s.forget(c.Key)
+	var conflict *ConflictError
+	if errors.As(err, &conflict) {
+		s.forget(conflict.Key)
 	}
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err

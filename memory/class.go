@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -151,42 +149,41 @@ func (s *shelf[K, V]) clear() {
 	s.m = nil
 }
 
-// known is the data key of a subject, as it was a moment ago.
-type known struct {
-	key   KeyID
-	until time.Time
-}
-
-// keyOf is the data key of a subject. What is written under one that was retired
-// since is refused by the check of its class.
+// keyOf is the data key of a subject. It is kept: what is written under one that was
+// retired since is refused by the check of its class, and then it is forgotten.
 func (s *Store) keyOf(ctx context.Context, name string) (KeyID, error) {
-	now := time.Now()
-	if k, ok := s.subjects.get(name); ok && now.Before(k.until) {
-		return k.key, nil
+	if k, ok := s.subjects.get(name); ok {
+		return k, nil
 	}
 	k, err := s.keys.Key(ctx, s.scope.subject(name))
 	if err != nil {
 		return 0, fmt.Errorf("the data key: %w", err)
 	}
-	s.subjects.put(name, known{k, now.Add(unwrapped)})
+	s.subjects.put(name, k)
 	return k, nil
 }
 
-// sealing is a class that the atom puts, or that is in the store.
+// sealing is a class that the atom puts, or that is in the store. One that was known
+// is not looked at again, as it is to be read: the atom checks that it is in use.
 func (t *atom) sealing(class Class) (*sealing, error) {
 	if c := t.classes[class]; c != nil {
+		return c, nil
+	}
+	if c, ok := t.store.classes.get(class); ok {
 		return c, nil
 	}
 	return t.store.sealing(t.ctx, class)
 }
 
 func (s *Store) className(keys []KeyID) Class {
-	mac := hmac.New(sha256.New, s.scope.index[:])
-	mac.Write([]byte("class\x00"))
-	for _, k := range keys {
-		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(k)))
-	}
-	return Class(max(binary.BigEndian.Uint64(mac.Sum(nil)), 1)) // 0 is no class
+	sum := s.scope.index.sum(func(b []byte) []byte {
+		b = append(b, "class\x00"...)
+		for _, k := range keys {
+			b = binary.BigEndian.AppendUint64(b, uint64(k))
+		}
+		return b
+	})
+	return Class(max(binary.BigEndian.Uint64(sum[:]), 1)) // 0 is no class
 }
 
 // newClass makes a class with a key of its own, wrapped under those of its
@@ -311,7 +308,7 @@ func (t *atom) use(c *sealing) {
 func (t *atom) under(class Class) *sealing {
 	c := t.classes[class]
 	if c == nil && t.err == nil {
-		if c, t.err = t.store.sealing(t.ctx, class); t.err == nil {
+		if c, t.err = t.sealing(class); t.err == nil {
 			t.use(c)
 		}
 	}
@@ -319,7 +316,7 @@ func (t *atom) under(class Class) *sealing {
 }
 
 // settled remembers the classes that an atom put, once it was applied; forget
-// drops what is known of the class that it conflicted on.
+// drops what is known of the class, or of the data key, that it conflicted on.
 func (t *atom) settled() {
 	for class, c := range t.classes {
 		if c.made != nil {
@@ -331,8 +328,11 @@ func (t *atom) settled() {
 }
 
 func (s *Store) forget(key string) {
-	if p, rest := placeOf(key); p == classKey && len(rest) == 8 {
+	switch p, rest := placeOf(key); {
+	case p == classKey && len(rest) == 8:
 		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
+	case p == endedKey:
+		s.subjects.clear()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 )
 
 func mustMarshal(t testing.TB, v any) []byte {
@@ -294,5 +295,74 @@ func TestErasingRaisesNothing(t *testing.T) {
 		if _, err := b.Erase(t.Context(), ask); !errors.Is(err, memory.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// lingering keys open and seal for a moment after they were destroyed, as those of
+// another process do.
+type lingering struct{ memory.Keys }
+
+func (lingering) Destroy(context.Context, ...memory.KeyID) error { return nil }
+
+// Other handles, other processes for that matter, keep what they know of data keys.
+// After an erasure each has to notice on its own that they are gone.
+func TestAHandleThatWasOpenDuringAnErasureWritesUnderNewKeys(t *testing.T) {
+	about := func(i int) memory.Draft { return modelDraft(says("eve canary", "said", fmt.Sprint("thing ", i))) }
+	with := func(i int) memory.Draft {
+		d := about(i)
+		d.Subjects = []string{"bob"}
+		return d
+	}
+	for name, keys := range map[string]memory.Keys{"keys are gone at once": keyring.Ephemeral(), "keys linger": lingering{keyring.Ephemeral()}} {
+		for _, namespace := range []string{"", "team"} {
+			for what, draft := range map[string]memory.Draft{"under a class that it knew": about(2), "under a class that it makes of a key it knew": with(3)} {
+				d := newMapDriver()
+				open := func() *memory.Store {
+					s, err := memory.New(d, keys, &memory.Options{Namespace: namespace})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				eraser, other := open(), open()
+				first, err := other.Put(t.Context(), about(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := eraser.Erase(t.Context(), memory.Erasure{Subject: "eve canary", Request: "R", Actor: "dpo"}); err != nil {
+					t.Fatal(err)
+				}
+				r, err := other.Put(t.Context(), draft)
+				if err != nil {
+					t.Fatalf("%s, %s, in %q: %v", name, what, namespace, err)
+				}
+				if row, err := eraser.Get(t.Context(), r.ID); err != nil || row[0].Content.Object != draft.Content.Object {
+					t.Fatal(row, err)
+				}
+				if _, err := other.Put(t.Context(), modelDraft(says("x", "is", "y"), first.ID)); !errors.Is(err, memory.ErrErased) {
+					t.Fatalf("%s, %s: a row was made from an erased one: %v", name, what, err)
+				}
+				if _, err := eraser.Verify(t.Context(), nil, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestAConflictInANamespaceNamesTheKeyAsTheStoreDoes(t *testing.T) {
+	s, err := memory.New(newMapDriver(), keyring.Ephemeral(), &memory.Options{Namespace: "team"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Put(t.Context(), modelDraft(berlin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Apply(t.Context(), memory.Transition{Row: r.ID, Revision: r.Revision + 1, To: memory.TruthContradicted, Authority: memory.AuthorityProbe,
+		Actor: "w", Source: "s", Reason: "r", Evidence: []memory.Evidence{contradicts(memory.RankTool, "tool:x")}})
+	var conflict *memory.ConflictError
+	if !errors.As(err, &conflict) || conflict.Key != memory.HeadKey(r.ID) {
+		t.Fatal(err)
 	}
 }

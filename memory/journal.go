@@ -2,12 +2,10 @@ package memory
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"slices"
 	"strconv"
 	"sync"
@@ -204,41 +202,35 @@ func (r *record) decode(b []byte) (covered []byte, err error) {
 }
 
 // chain computes the MACs of one scope's entries under one audit key.
-type chain struct{ pool sync.Pool }
+type chain struct{ *keyed }
 
-func newChain(key [32]byte, s *scope) *chain {
-	k := derive(key, "audit/1", s.tenant, s.namespace)
-	return &chain{pool: sync.Pool{New: func() any { return hmac.New(sha256.New, k[:]) }}}
+func newChain(key [32]byte, s *scope) chain {
+	return chain{newKeyed(derive(key, "audit/1", s.tenant, s.namespace))}
 }
 
 // sum is the MAC of an entry at a revision of a key, after an entry with MAC prev
 // (zero for the first).
-func (c *chain) sum(key string, revision uint64, prev *[sha256.Size]byte, covered []byte) (mac [sha256.Size]byte) {
-	h := c.pool.Get().(hash.Hash)
-	h.Reset()
-	var front [8 + 8]byte
-	binary.BigEndian.PutUint64(front[:], revision)
-	binary.BigEndian.PutUint64(front[8:], uint64(len(key)))
-	h.Write(front[:])
-	h.Write([]byte(key))
-	h.Write(prev[:])
-	h.Write(covered)
-	h.Sum(mac[:0])
-	c.pool.Put(h)
-	return mac
+func (c chain) sum(key string, revision uint64, prev *[sha256.Size]byte, covered []byte) [sha256.Size]byte {
+	return c.keyed.sum(func(b []byte) []byte {
+		b = binary.BigEndian.AppendUint64(b, revision)
+		b = binary.BigEndian.AppendUint64(b, uint64(len(key)))
+		b = append(b, key...)
+		b = append(b, prev[:]...)
+		return append(b, covered...)
+	})
 }
 
 // chainOf returns the chain of an audit key, made once.
-func chainOf(known *sync.Map, k Keys, s *scope, id uint32) (*chain, error) {
+func chainOf(known *sync.Map, k Keys, s *scope, id uint32) (chain, error) {
 	if c, ok := known.Load(id); ok {
-		return c.(*chain), nil
+		return c.(chain), nil
 	}
 	key, ok := k.AuditKey(id)
 	if !ok {
-		return nil, fmt.Errorf("%w: no audit key %d", ErrKey, id)
+		return chain{}, fmt.Errorf("%w: no audit key %d", ErrKey, id)
 	}
 	c, _ := known.LoadOrStore(id, newChain(key, s))
-	return c.(*chain), nil
+	return c.(chain), nil
 }
 
 // codes of From and To: the value of the axis, or of the state of a row that is

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
+	"sync"
 )
 
 // Token is a keyed digest: it stands for an identity inside one store, and says
@@ -20,11 +22,39 @@ func (t Token) String() string { return hex.EncodeToString(t[:]) }
 // store, so that equal words of two tenants are blinded to different tokens.
 type scope struct {
 	tenant, namespace string
-	index             [32]byte
+	index             *keyed
 }
 
 func newScope(root [32]byte, tenant, namespace string) scope {
-	return scope{tenant: tenant, namespace: namespace, index: derive(root, "index/1", tenant, namespace)}
+	return scope{tenant: tenant, namespace: namespace, index: newKeyed(derive(root, "index/1", tenant, namespace))}
+}
+
+// keyed computes HMACs under one key. The states of it, with the key worked in, are
+// used again: half of the cost of a short message is the key.
+type keyed struct{ pool sync.Pool }
+
+type keyedState struct {
+	hash.Hash
+	b   []byte // what is hashed: a string as bytes would be an allocation of its own
+	sum [sha256.Size]byte
+}
+
+func newKeyed(key [32]byte) *keyed {
+	return &keyed{sync.Pool{New: func() any { return &keyedState{Hash: hmac.New(sha256.New, key[:])} }}}
+}
+
+// sum is the HMAC of what fill appends.
+func (k *keyed) sum(fill func(b []byte) []byte) [sha256.Size]byte {
+	h := k.pool.Get().(*keyedState)
+	defer k.pool.Put(h)
+	h.b = fill(h.b[:0])
+	h.Reset()
+	h.Write(h.b)
+	h.Sum(h.sum[:0])
+	if cap(h.b) > 1<<16 {
+		h.b = nil
+	}
+	return h.sum
 }
 
 func derive(secret [32]byte, domain string, parts ...string) [32]byte {
@@ -36,12 +66,8 @@ func derive(secret [32]byte, domain string, parts ...string) [32]byte {
 
 // blind returns the token of a value of some kind.
 func (s *scope) blind(kind, value string) Token {
-	mac := hmac.New(sha256.New, s.index[:])
-	mac.Write([]byte(kind))
-	mac.Write([]byte{0})
-	mac.Write([]byte(value))
-	var sum [sha256.Size]byte
-	return Token(mac.Sum(sum[:0])[:16])
+	sum := s.index.sum(func(b []byte) []byte { return append(append(append(b, kind...), 0), value...) })
+	return Token(sum[:16])
 }
 
 func (s *scope) claim(k Key) Token { return s.blind("claim", string(k[:])) }

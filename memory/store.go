@@ -50,7 +50,7 @@ type Store struct {
 	authority func(principal, subject, predicate string) bool
 	chains    sync.Map // audit key id to *chain
 	classes   shelf[Class, *sealing]
-	subjects  shelf[string, known]
+	subjects  shelf[string, KeyID]
 	known     atomic.Bool // the store was written with these keys
 
 	witness    Witness
@@ -252,7 +252,7 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 	now := s.Now()
 	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
 	parents := dedupe(d.DerivedFrom)
-	keys := []string{identKey.at(ident), claimKey.at(claim), echoKey.at(claim)}
+	keys := []string{identKey.at(ident), claimKey.at(claim), echoKey.at(claim), s.line(d.Content)}
 	for _, p := range parents {
 		keys = append(keys, headKey.of(p))
 	}
@@ -274,7 +274,7 @@ func (s *Store) put(ctx context.Context, d Draft) (Receipt, error) {
 		return s.collapse(ctx, d, known.First, objs[2], now)
 	}
 
-	heads, err := decodeHeads(objs[3:], append(slices.Clone(parents), d.SelectedBy...))
+	heads, err := decodeHeads(objs[4:], append(slices.Clone(parents), d.SelectedBy...))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -348,7 +348,8 @@ type written struct {
 	nonce string // of its entry
 }
 
-// row puts a row that no identity holds yet. objs are its identity and its claim;
+// row puts a row that no identity holds yet. objs are its identity and its claim, and
+// of a row that may be verified the corroboration record of the claim and the line;
 // from is set if it comes from another store. What it refuses has put nothing.
 func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, from *Imported) (written, error) {
 	s, ctx, now := t.store, t.ctx, t.now
@@ -388,7 +389,7 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 		if d.Origin == OriginUserAsserted {
 			h.Rank = RankUser
 		}
-		if err := s.settle(ctx, t, &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), now); err != nil {
+		if err := t.settle(objs[3], &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group()); err != nil {
 			return written{}, err
 		}
 		if h.Truth != TruthSupported {

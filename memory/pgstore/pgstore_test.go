@@ -154,6 +154,14 @@ func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
 	}})
 }
 
+func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	storetest.RunLineage(t, func(t *testing.T) memory.Driver {
+		o := fresh(t)
+		migrate(t, shared, o)
+		return open(t, shared, o)
+	})
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return made(t) })
 }
