@@ -147,10 +147,11 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 
 func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
 	t.Parallel()
+	s := own(t, "fsync=off") // clients die here, the server does not
 	fault.Points(t, fault.Store{Open: openNamed, Fresh: func(t *testing.T) string {
-		o := fresh(t)
-		migrate(t, shared, o)
-		return strings.Join([]string{shared.RuntimeURL("app"), shared.RuntimeURL("owner"), o.Schema}, " ")
+		o := &pgstore.Options{Schema: fmt.Sprintf("store_%d", schemas.Add(1)), Role: "app"}
+		migrate(t, s, o)
+		return strings.Join([]string{s.RuntimeURL("app"), s.RuntimeURL("owner"), o.Schema}, " ")
 	}})
 }
 
