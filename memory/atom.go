@@ -38,7 +38,17 @@ type logged struct {
 }
 
 func (s *Store) begin(ctx context.Context, now time.Time) *atom {
+	s.freshen()
 	return &atom{ctx: ctx, store: s, now: now}
+}
+
+// freshen forgets the classes and data keys that are known, if the driver may talk to
+// another server than before: one that lacks a class, or has it with another key.
+func (s *Store) freshen() {
+	if now := s.driver.Incarnation() + 1; s.fresh.Swap(now) != now {
+		s.classes.clear()
+		s.subjects.clear()
+	}
 }
 
 func (t *atom) check(key string, revision uint64) {
@@ -132,10 +142,6 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	if err == nil {
 		t.settled()
 		return t.witnessed(t.logged)
-	}
-	var conflict *ConflictError
-	if errors.As(err, &conflict) {
-		s.forget(conflict.Key)
 	}
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err

@@ -51,7 +51,8 @@ type Store struct {
 	chains    sync.Map // audit key id to *chain
 	classes   shelf[Class, *sealing]
 	subjects  shelf[string, KeyID]
-	known     atomic.Bool // the store was written with these keys
+	known     atomic.Bool   // the store was written with these keys
+	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
