@@ -95,6 +95,7 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 		s.driver = spaced{Driver: d, prefix: spacePrefix(o.Namespace)}
 	}
 	s.scope = newScope(k.Root(), tenant, o.Namespace)
+	s.freshen()
 	return s, nil
 }
 
