@@ -34,6 +34,7 @@ var rooms = map[string]room{
 	"memory/storetest":         {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 	"memory/transfer":          {own: []string{"memory"}},
 	"memory/pgstore":           {own: []string{"memory"}, foreign: []string{"github.com/jackc/pgx/v5"}},
+	"memory/storetest/fault":   {own: []string{"gate", "memory", "memory/audit", "memory/keyring"}},
 	"memory/storetest/server":  {},
 
 	"gate":         {own: []string{"memory"}, foreign: []string{"github.com/gowebpki/jcs"}},

@@ -38,7 +38,17 @@ type logged struct {
 }
 
 func (s *Store) begin(ctx context.Context, now time.Time) *atom {
+	s.freshen()
 	return &atom{ctx: ctx, store: s, now: now}
+}
+
+// freshen forgets the classes and data keys that are known, if the driver may talk to
+// another server than before: one that lacks a class, or has it with another key.
+func (s *Store) freshen() {
+	if now := s.driver.Incarnation() + 1; s.fresh.Swap(now) != now {
+		s.classes.clear()
+		s.subjects.clear()
+	}
 }
 
 func (t *atom) check(key string, revision uint64) {
@@ -133,14 +143,14 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 		t.settled()
 		return t.witnessed(t.logged)
 	}
-	var conflict *ConflictError
-	if errors.As(err, &conflict) {
-		s.forget(conflict.Key)
-	}
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err
 	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	patience := 2 * time.Second
+	if t.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) { // a server that hangs must not hold back who has no time left
+		patience = 200 * time.Millisecond
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
 	defer cancel()
 	log, lookErr := s.driver.History(look, s.scope.tenant, key, revision-1, 1)
 	if lookErr == nil && len(log) == 1 && log[0].Revision == revision {

@@ -261,7 +261,7 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 				yield(Row{}, err)
 				return
 			}
-			rows, err := s.Get(ctx, idsOf(hits)...)
+			rows, err := s.present(ctx, idsOf(hits))
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -326,7 +326,28 @@ func (s *Store) Search(ctx context.Context, text string, limit int) ([]Row, erro
 	if limit > 0 && len(ids) > limit {
 		ids = ids[:limit]
 	}
-	return s.Get(ctx, ids...)
+	return s.present(ctx, ids)
+}
+
+// present reads rows that were listed, but for those that are being erased: between
+// the first and the last atom of an erasure they are listed and cannot be read.
+func (s *Store) present(ctx context.Context, ids []ID) ([]Row, error) {
+	rows, err := s.Get(ctx, ids...)
+	if !isErased(err) {
+		return rows, err
+	}
+	rows = nil
+	for _, id := range ids {
+		one, err := s.Get(ctx, id)
+		switch {
+		case isErased(err):
+		case err != nil:
+			return nil, err
+		default:
+			rows = append(rows, one...)
+		}
+	}
+	return rows, nil
 }
 
 // maxSearchWords bounds the index entries of one row.

@@ -172,6 +172,9 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 		return nil
 	}
 	about, err := s.body(ctx, objs[0])
+	if isErased(err) { // an erasure of it began; it goes on with what is there
+		return nil
+	}
 	if err != nil {
 		return err
 	}

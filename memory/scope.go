@@ -185,5 +185,10 @@ func (s *Store) write(ctx context.Context, b Batch) error {
 			return err
 		}
 	}
-	return s.driver.Apply(ctx, s.scope.tenant, b)
+	err = s.driver.Apply(ctx, s.scope.tenant, b)
+	var conflict *ConflictError
+	if errors.As(err, &conflict) {
+		s.forget(conflict.Key)
+	}
+	return err
 }

@@ -51,7 +51,8 @@ type Store struct {
 	chains    chains
 	classes   shelf[Class, *sealing]
 	subjects  shelf[string, KeyID]
-	known     atomic.Bool // the store was written with these keys
+	known     atomic.Bool   // the store was written with these keys
+	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
@@ -94,6 +95,7 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 		s.driver = spaced{Driver: d, prefix: spacePrefix(o.Namespace)}
 	}
 	s.scope = newScope(k.Root(), tenant, o.Namespace)
+	s.freshen()
 	return s, nil
 }
 

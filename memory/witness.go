@@ -131,7 +131,14 @@ func (s *Store) Recover(ctx context.Context, actor string) (Recovered, error) {
 		return r, fmt.Errorf("the witness: %w", err)
 	}
 	for _, l := range lost {
-		again, err := retry(ctx, func() (Leaf, error) { return s.recover(ctx, actor, l, kinds[l.Key], &r) })
+		again, err := retry(ctx, func() (Leaf, error) {
+			tried := r
+			again, err := s.recover(ctx, actor, l, kinds[l.Key], &tried)
+			if err == nil {
+				r = tried
+			}
+			return again, err
+		})
 		if err != nil {
 			return r, err
 		}

@@ -14,11 +14,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -440,4 +442,43 @@ func TestABatchThatNoStandbyConfirmedIsNotAcknowledged(t *testing.T) {
 	if err != nil || !strings.Contains(i.Promise, "synchronous standby") {
 		t.Fatalf("%+v (%v)", i, err)
 	}
+}
+
+// The server is put back to a copy of its folder that was made before.
+func TestAfterAnOlderCopyIsRestoredTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
+	t.Parallel()
+	s := own(t, "fsync=off") // no power is lost here
+	o := &pgstore.Options{Role: "app", MaintenanceURL: s.RuntimeURL("owner")}
+	migrate(t, s, o)
+	d := open(t, s, o)
+	defer d.Close()
+	base := filepath.Join(t.TempDir(), "base")
+	fault.Overtaken(t, fault.Overtaking{
+		Driver: d,
+		Keep: func() error {
+			return errors.Join(s.CrashImmediate(t.Context()), copyFolder(s.Dir(), base), s.Restart(t.Context()))
+		},
+		Lose: func() error {
+			return errors.Join(s.CrashImmediate(t.Context()), copyFolder(base, s.Dir()), s.Restart(t.Context()))
+		},
+	})
+}
+
+func TestAServerThatStandsStillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := own(t)
+	o := &pgstore.Options{Role: "app"}
+	migrate(t, s, o)
+	d := open(t, s, o)
+	defer d.Close()
+	all := func(signal syscall.Signal) error {
+		var errs []error
+		for _, pid := range processes(t, s) {
+			if err := syscall.Kill(pid, signal); err != syscall.ESRCH { // a connection may have ended
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	}
+	fault.Paused(t, d, func() error { return all(syscall.SIGSTOP) }, func() error { return all(syscall.SIGCONT) })
 }

@@ -3,7 +3,9 @@
 package pgstore_test
 
 import (
+	"context"
 	"errors"
+	neturl "net/url"
 	"os/exec"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/jackc/pgx/v5"
 )
@@ -210,4 +213,26 @@ func TestNamesThatAreNoPlainNamesAreRefused(t *testing.T) {
 	if err := d.Apply(t.Context(), "t", put("k", 0, "x")); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestAStoreCanBeMadeAgainWhereverItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	s := own(t, "fsync=off") // no power is lost here
+	url, err := neturl.Parse(s.RuntimeURL("owner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := func(name string) *pgstore.Options { return &pgstore.Options{Schema: name, Role: "app"} }
+	fault.Makings(t, fault.Making{
+		Addr: url.Host,
+		Make: func(ctx context.Context, addr, name string) error {
+			to := *url
+			to.Host = addr
+			_, err := pgstore.Migrate(ctx, to.String(), options(name))
+			return err
+		},
+		Open: func(ctx context.Context, name string) (memory.Driver, error) {
+			return pgstore.Open(ctx, s.RuntimeURL("app"), options(name))
+		},
+	})
 }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -29,6 +31,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	fault.Child(openNamed)
 	shared, missing = start(context.Background())
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if shared != nil {
@@ -39,6 +42,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}))
+}
+
+// openNamed opens the store that the URL of a role, that of the owner, and a schema
+// name, in this process and in children.
+func openNamed(ctx context.Context, name string) (memory.Driver, error) {
+	parts := strings.Fields(name)
+	return pgstore.Open(ctx, parts[0], &pgstore.Options{MaintenanceURL: parts[1], Schema: parts[2], Role: "app"})
 }
 
 func start(ctx context.Context, settings ...string) (*server.PostgresServer, error) {
@@ -133,6 +143,16 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 		migrate(t, shared, o)
 		return open(t, shared, o), func() memory.Driver { return open(t, shared, o) }
 	})
+}
+
+func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
+	t.Parallel()
+	s := own(t, "fsync=off") // clients die here, the server does not
+	fault.Points(t, fault.Store{Open: openNamed, Fresh: func(t *testing.T) string {
+		o := &pgstore.Options{Schema: fmt.Sprintf("store_%d", schemas.Add(1)), Role: "app"}
+		migrate(t, s, o)
+		return strings.Join([]string{s.RuntimeURL("app"), s.RuntimeURL("owner"), o.Schema}, " ")
+	}})
 }
 
 func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {

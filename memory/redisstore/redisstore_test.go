@@ -15,11 +15,22 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
+func TestMain(m *testing.M) {
+	fault.Child(openNamed)
+	goleak.VerifyTestMain(tests{m})
+}
+
+// openNamed opens the store that a URL and, behind a blank, a prefix name, in this
+// process and in children.
+func openNamed(ctx context.Context, name string) (memory.Driver, error) {
+	url, prefix, _ := strings.Cut(name, " ")
+	return redisstore.Open(ctx, url, &redisstore.Options{Prefix: prefix})
+}
 
 // tests ends the servers that tests share, before anybody looks for leaks.
 type tests struct{ *testing.M }
@@ -205,6 +216,13 @@ func TestRandomOperationsOnAClusterGiveWhatTheReferenceGives(t *testing.T) {
 	g, err := quietCluster()
 	url := have(t, g, err).URL()
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
+func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
+	t.Parallel()
+	// Clients die here, the server does not: what it syncs is of no interest.
+	url := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}}).URL()
+	fault.Points(t, fault.Store{Fresh: func(*testing.T) string { return url + " " + fresh().Prefix }, Open: openNamed})
 }
 
 func BenchmarkAlways(b *testing.B) {

@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/redis/go-redis/v9"
 )
@@ -787,4 +790,65 @@ func TestARowTakesAtMostThreeAndAHalfKilobytes(t *testing.T) {
 	if each > 3584 {
 		t.Fatalf("a row takes %d bytes", each)
 	}
+}
+
+// The replica hears nothing more, the master goes on and dies, and Sentinel makes the
+// replica the master.
+func TestAfterAFailoverTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
+	t.Parallel()
+	rounds := 1
+	if *fault.Long {
+		rounds = 20
+	}
+	for range rounds {
+		g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
+		g = have(t, g, err)
+		master := g.Servers[0]
+		fault.Overtaken(t, fault.Overtaking{
+			Driver: opened(t, g.URL(), nil),
+			Keep: func() error {
+				eventually(t, "the replica has what there is", func() bool {
+					size := do(t, master, "DBSIZE")
+					return do(t, g.Servers[1], "DBSIZE") == size && strings.Contains(do(t, g.Servers[1], "INFO", "replication"), "master_repl_offset:"+info(t, master, "replication", "master_repl_offset"))
+				})
+				do(t, master, "ACL", "SETUSER", "default", "-psync", "-sync")
+				do(t, master, "CLIENT", "KILL", "TYPE", "replica")
+				return nil
+			},
+			Lose: func() error {
+				master.Kill9()
+				return nil
+			},
+		})
+		if err := g.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAServerThatStandsStillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	pid, err := strconv.Atoi(info(t, s, "server", "process_id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault.Paused(t, opened(t, s.URL(), nil),
+		func() error { return syscall.Kill(pid, syscall.SIGSTOP) }, func() error { return syscall.Kill(pid, syscall.SIGCONT) })
+}
+
+func TestAStoreCanBeMadeAgainWhereverItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	fault.Makings(t, fault.Making{
+		Addr: s.Addr,
+		Make: func(ctx context.Context, addr, name string) error {
+			d, err := redisstore.Open(ctx, "redis://"+addr, &redisstore.Options{Prefix: name})
+			if err == nil {
+				err = d.Close()
+			}
+			return err
+		},
+		Open: func(ctx context.Context, name string) (memory.Driver, error) { return openNamed(ctx, s.URL()+" "+name) },
+	})
 }

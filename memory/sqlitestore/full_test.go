@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 )
 
 func TestAFileThatMayNotGrowLosesNothingAndWorksAgainLater(t *testing.T) {
@@ -23,30 +22,9 @@ func TestAFileThatMayNotGrowLosesNothingAndWorksAgainLater(t *testing.T) {
 	fillUp(t, d, limit, func() error { return d.LimitPages(t.Context(), 1_000_000) })
 }
 
-// inMemory mounts a small file system where this process may, which is as root on
-// Linux. Elsewhere the test above is all there is.
-func inMemory(t *testing.T) (dir string, ok bool) {
-	t.Helper()
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Log("not root on Linux: nothing is mounted")
-		return "", false
-	}
-	dir = t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Logf("nothing can be mounted here: %s", out)
-		return "", false
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %s", out)
-		}
-	})
-	return dir, true
-}
-
 func TestAFullDiskLosesNothingAndTheStoreWorksAgainLater(t *testing.T) {
 	t.Parallel()
-	dir, ok := inMemory(t)
+	dir, ok := fault.SmallDisk(t, 3<<20)
 	if !ok {
 		return
 	}
@@ -59,7 +37,7 @@ func TestAFullDiskLosesNothingAndTheStoreWorksAgainLater(t *testing.T) {
 
 func TestAFileInMemoryIsUnsafe(t *testing.T) {
 	t.Parallel()
-	dir, ok := inMemory(t)
+	dir, ok := fault.SmallDisk(t, 3<<20)
 	if !ok {
 		return
 	}

@@ -4,16 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 )
 
 const (
@@ -168,5 +172,60 @@ func checkStreams(t *testing.T, round int, path string, acknowledged [killStream
 				t.Fatalf("round %d: batch %d of stream %d (of %d) has %d parts and %d terms", round, batch, stream, written, there, len(hits))
 			}
 		}
+	}
+}
+
+// openForKill is the child of the test below. It ends without closing.
+func openForKill(path string) int {
+	runtime.LockOSThread() // strace counts by thread
+	if _, err := sqlitestore.Open(context.Background(), path, nil); err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	return 0
+}
+
+// A process is killed at each system call by which a new file is made, before the call
+// is done.
+func TestAFileCanBeMadeWhereverTheProcessBeforeWasKilled(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil || exec.Command(strace, "-o", os.DevNull, "true").Run() != nil {
+		fault.Untraced(t)
+		return
+	}
+	var kills atomic.Int64
+	var calls sync.WaitGroup
+	for _, call := range []string{"openat", "pwrite64", "write", "fsync", "fdatasync", "ftruncate", "unlink", "unlinkat", "rename", "link"} {
+		calls.Go(func() {
+			for n := 1; ; n++ {
+				path := filepath.Join(t.TempDir(), "store.db")
+				cmd := exec.Command(strace, "-f", "-o", os.DevNull, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n), os.Args[0])
+				cmd.Env = append(os.Environ(), childPath+"="+path, childLevel+"=open")
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					return // it was made with fewer calls
+				}
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) || exit.Exited() {
+					t.Errorf("%s %d: the child was not killed: %v: %s", call, n, err, out)
+					return
+				}
+				kills.Add(1)
+				d, err := sqlitestore.Open(t.Context(), path, nil)
+				if err == nil {
+					err = errors.Join(d.Apply(t.Context(), killTenant, killBatch(0, 0)), d.Check(t.Context()), d.Close())
+				}
+				if err != nil {
+					t.Errorf("%s %d: %v", call, n, err)
+					return
+				}
+			}
+		})
+	}
+	calls.Wait()
+	t.Logf("faults: SQLite, making a file: killed at %d system calls, and the file made each time", kills.Load())
+	if kills.Load() < 10 {
+		t.Error("nothing was shown")
 	}
 }

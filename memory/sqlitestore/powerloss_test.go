@@ -236,7 +236,7 @@ func TestALossOfPowerTakesNothingAcknowledgedWithFullAndNeverHalfABatch(t *testi
 			}
 		}
 	}
-	t.Logf("%d cuts: of %d acknowledged batches Full lost %d, Normal up to %d", cuts, powerBatches, lost["full"], lost["normal"])
+	t.Logf("faults: SQLite, loss of power: %d cuts: of %d acknowledged batches Full lost %d, Normal up to %d", cuts, powerBatches, lost["full"], lost["normal"])
 	if lost["normal"] == 0 {
 		t.Error("Normal lost nothing: the test shows nothing")
 	}

@@ -1,6 +1,7 @@
 package sqlitestore_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"go.uber.org/goleak"
 )
 
@@ -16,8 +18,12 @@ import (
 const childPath = "SQLITESTORE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	fault.Child(openNamed)
 	if path := os.Getenv(childPath); path != "" {
 		if level := os.Getenv(childLevel); level != "" {
+			if level == "open" {
+				os.Exit(openForKill(path))
+			}
 			os.Exit(writeForPowerLoss(path, level))
 		}
 		os.Exit(writeUntilKilled(path))
@@ -35,6 +41,11 @@ func open(tb testing.TB, path string, o *sqlitestore.Options) *sqlitestore.Drive
 }
 
 func fresh(tb testing.TB) string { return filepath.Join(tb.TempDir(), "store.db") }
+
+// openNamed opens a file by its path, in this process and in children.
+func openNamed(ctx context.Context, path string) (memory.Driver, error) {
+	return sqlitestore.Open(ctx, path, nil)
+}
 
 func TestADriverWithFullSyncKeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) memory.Driver { return open(t, fresh(t), nil) })
@@ -61,6 +72,11 @@ func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	storetest.Compare(t, func(t *testing.T) memory.Driver {
 		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
 	})
+}
+
+func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
+	t.Parallel()
+	fault.Points(t, fault.Store{Fresh: func(t *testing.T) string { return fresh(t) }, Open: openNamed})
 }
 
 func BenchmarkFull(b *testing.B) {
