@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,7 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -46,8 +50,18 @@ type config struct {
 	concurrency int
 	drain       time.Duration
 
+	checkpoints checkpointConfig
+
 	logFormat string
 	logLevel  slog.Level
+}
+
+// checkpointConfig is how signed checkpoints are made.
+type checkpointConfig struct {
+	key       *audit.Key // nil = none are made
+	verifiers []note.Verifier
+	origin    string
+	every     time.Duration
 }
 
 // sourceConfig is a system of record that answers questions over HTTP.
@@ -78,6 +92,8 @@ const (
 	defaultHTTP  = "127.0.0.1:8787"
 	defaultSweep = 10 * time.Second
 	defaultDrain = 20 * time.Second
+
+	defaultCheckpoint = 5 * time.Minute
 )
 
 // environment maps flags to the variables that stand in for them.
@@ -86,10 +102,14 @@ var environment = map[string]string{
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN",
+	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY",
 	"log-format": "HEARSAY_LOG_FORMAT", "log-level": "HEARSAY_LOG_LEVEL",
 }
 
-const modelKeyVariable = "HEARSAY_MODEL_KEY"
+const (
+	modelKeyVariable      = "HEARSAY_MODEL_KEY"
+	checkpointKeyVariable = "HEARSAY_CHECKPOINT_SECRET" // the text of the key, where there is no file
+)
 
 const usageText = `worker checks the rows of a memory and moves their state by evidence.
 
@@ -103,8 +123,13 @@ wins over it:
 `
 
 const usageTail = `
-Keys come from the environment only: HEARSAY_MODEL_KEY, or what key_env and
-token_env name in the file. A file of verifiers (-config) looks like this:
+Keys come from the environment only: HEARSAY_MODEL_KEY, HEARSAY_CHECKPOINT_SECRET, or
+what key_env and token_env name in the file. With -checkpoint-key the worker signs a
+checkpoint of the audit every -checkpoint-every, and one more when it ends. A store
+whose audit does not hold, or that is older than its -witness, ends the worker with
+exit code 1; a fault that may pass is logged, counted and, if it lasts, shown in /readyz.
+
+A file of verifiers (-config) looks like this:
 
   {
     "http": [{
@@ -132,6 +157,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	var (
 		c                       config
 		file, level             string
+		checkpointKey           string
+		checkpointKeys          string
 		baseURL, model, family  string
 		sources                 []string
 		flags                   = flag.NewFlagSet("worker", flag.ContinueOnError)
@@ -164,6 +191,10 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
+	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")
+	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
+	flags.StringVar(&c.checkpoints.origin, "checkpoint-origin", "", "`name` of what the checkpoints are of; it never changes (default the name of the key)")
+	flags.DurationVar(&c.checkpoints.every, "checkpoint-every", defaultCheckpoint, "how often checkpoints are made")
 	flags.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.BoolVar(&printVersion, "version", false, "print which build this is")
@@ -212,6 +243,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		p.file(&c, file, getenv)
 	}
 	p.names(&c)
+	p.checkpoints(&c.checkpoints, checkpointKey, checkpointKeys, getenv)
+	p.atLeast("-checkpoint-every", c.checkpoints.every, 100*time.Millisecond)
 	p.atLeast("-sweep-every", c.sweep, 100*time.Millisecond)
 	p.atLeast("-tick", c.tick, 100*time.Millisecond)
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
@@ -292,6 +325,41 @@ func (p *problems) bind(addr string, insecure bool) {
 	}
 	p.add("-http %q would listen beyond this machine: anybody who reaches it reads counts of rows, queues and verifier names without a login; "+
 		"use a loopback address behind a proxy that asks for one, or say -http-insecure-bind", addr)
+}
+
+// checkpoints takes the keys of checkpoints: a key by file or by environment, and
+// nothing about checkpoints without one.
+func (p *problems) checkpoints(c *checkpointConfig, key, keys string, getenv func(string) string) {
+	text := getenv(checkpointKeyVariable)
+	var err error
+	switch {
+	case key != "" && text != "":
+		p.add("-checkpoint-key and %s: want one of them", checkpointKeyVariable)
+		return
+	case key != "":
+		c.key, err = audit.ReadKey(key)
+	case text != "":
+		c.key, err = audit.ParseKey(text)
+	default:
+		if keys != "" || c.origin != "" {
+			p.add("-checkpoint-keys and -checkpoint-origin: nothing signs checkpoints; give -checkpoint-key or set %s", checkpointKeyVariable)
+		}
+		return
+	}
+	if err != nil { // says nothing of the key itself
+		p.add("-checkpoint-key: %v", err)
+		return
+	}
+	c.origin = cmp.Or(c.origin, c.key.Name())
+	c.verifiers = []note.Verifier{c.key.Verifier()}
+	if keys == "" {
+		return
+	}
+	if c.verifiers, err = audit.ReadVerifiers(keys); err != nil {
+		p.add("-checkpoint-keys: %v", err)
+	} else if !slices.ContainsFunc(c.verifiers, func(v note.Verifier) bool { return v.Name() == c.key.Name() && v.KeyHash() == c.key.KeyHash() }) {
+		p.add("-checkpoint-keys: the verifier key of -checkpoint-key is not in it")
+	}
 }
 
 // source reads NAME=URL,key=value,….

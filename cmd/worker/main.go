@@ -6,7 +6,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -85,13 +84,13 @@ const countEvery = 15 * time.Second
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict}
+	var witness *audit.Witness
 	if c.witness != "" {
-		w, err := audit.OpenWitness(c.witness)
-		if err != nil {
+		if witness, err = audit.OpenWitness(c.witness); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, w.Close()) }()
-		options.Witness = w.Ledger(cmp.Or(c.tenant, "default"), "")
+		defer func() { err = errors.Join(err, witness.Close()) }()
+		options.Witness = witness.Ledger(c.tenant, "")
 	}
 	store, err := storeurl.Open(ctx, c.store, options)
 	if err != nil {
@@ -105,6 +104,10 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
+	signing, err := newSigning(c.checkpoints, store, witness, m, log)
+	if err != nil {
+		return err
+	}
 
 	var listener net.Listener
 	if c.http != "" {
@@ -132,16 +135,26 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	side.Go(func() { m.count(watch, store, countEvery) })
 	if listener != nil {
 		side.Go(func() {
-			if err := serve(watch, listener, handler(m, func(ctx context.Context) []check { return ready(ctx, store, e) }), log); err != nil {
+			look := func(ctx context.Context) []check { return append(ready(ctx, store, e), signing.ready(time.Now())) }
+			if err := serve(watch, listener, handler(m, look), log); err != nil {
 				cancel(fmt.Errorf("the HTTP server ended: %w", err))
 			}
 		})
 	}
+	signed := make(chan struct{})
+	side.Go(func() {
+		defer close(signed)
+		if err := signing.serve(serving); err != nil {
+			cancel(err)
+		}
+	})
 	err = e.serve(serving)
 	if cause := context.Cause(serving); err == nil && ctx.Err() == nil && cause != nil {
 		err = cause
 	}
-	return err
+	cancel(nil)
+	<-signed
+	return errors.Join(err, signing.last(context.WithoutCancel(ctx)))
 }
 
 // ready says whether the worker can do its work. A verifier that is down is
