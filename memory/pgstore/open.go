@@ -144,6 +144,13 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 }
 
 // parse reads a URL. What is wrong with one is not told: it holds a password.
+// CheckURL asks whether [Open] can read a URL, without dialling: [memory.ErrStore]
+// if not. Files that the URL names, such as certificates, are read.
+func CheckURL(url string) error {
+	_, err := parse(url)
+	return err
+}
+
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
