@@ -561,6 +561,18 @@ func (w *Witness) Ledger(tenant, namespace string) *Ledger {
 	return &Ledger{w: w, scope: scopeOf(cmp.Or(tenant, "default"), namespace)}
 }
 
+// Checkpoint is the number of the newest checkpoint that the witness saw of the
+// tenant and namespace; 0 = none.
+func (l *Ledger) Checkpoint() (index uint64, err error) {
+	err = l.w.locked(func() error {
+		if c := l.w.newest[l.scope]; c != nil {
+			index = c.Index
+		}
+		return nil
+	})
+	return index, err
+}
+
 // Acknowledge makes the last entries of logs durable: once it returns nil, a store
 // that does not have them is found out. Of a log the newest entry is remembered;
 // it stands for those before it. Another entry of a revision that the witness has
