@@ -209,8 +209,8 @@ func (x *erasing) begin(ctx context.Context) error {
 	return x.commit(tx, nonce)
 }
 
-// note puts the progress of the erasure. Nothing personal is in it.
-func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+// encode is the record of an erasure. Nothing personal is in it.
+func (x *erasing) encode() []byte {
 	w := encoder{}
 	if x.open {
 		w.byte(1)
@@ -231,8 +231,14 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 	for _, t := range x.echoes {
 		w.b = append(w.b, t[:]...)
 	}
+	return w.b
+}
+
+// note puts the progress of the erasure.
+func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+	record := x.encode()
 	nonce = newNonce()
-	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, tx.nobody(),
+	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, record, record, tx.nobody(),
 		AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: reason, Nonce: nonce}, change{})
 	return nonce, nil
 }
