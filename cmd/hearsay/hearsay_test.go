@@ -477,37 +477,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
-	w := newWorld(t)
-	a := &app{out: &bytes.Buffer{}, talk: &bytes.Buffer{}, getenv: func(string) string { return "" }, now: time.Now}
-	n := 0
-	var visit func(path []string)
-	visit = func(path []string) {
-		cmd, _, err := a.root().Find(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(cmd.CommandPath(), func(t *testing.T) {
-			w.t = t
-			out := w.ok(append(append([]string{}, path...), "--help")...)
-			if !strings.Contains(out, "Examples:") || !strings.Contains(out, "  hearsay ") {
-				t.Errorf("no example:\n%s", out)
-			}
-			if cmd.Short == "" {
-				t.Error("no short text")
-			}
-		})
-		n++
-		for _, sub := range cmd.Commands() {
-			visit(append(append([]string{}, path...), sub.Name()))
-		}
-	}
-	visit(nil)
-	if n < 12 {
-		t.Errorf("%d commands looked at", n)
-	}
-}
-
 func TestColor(t *testing.T) {
 	w := office(t)
 	if out := w.ok("row", "list"); strings.Contains(out, "\x1b") {

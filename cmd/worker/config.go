@@ -230,6 +230,9 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	}
 
 	c.store = p.store(c.store)
+	if c.store != "" && c.keyring == "" && !strings.HasPrefix(c.store, "sqlite:") {
+		p.add("-keyring is missing: a store on a server needs the folder of its keys by name; hearsay keyring create makes one")
+	}
 	p.redis(c.redis)
 	if c.http == "off" {
 		c.http = ""
@@ -296,6 +299,7 @@ func (p *problems) store(s string) string {
 	}
 	if err := storeurl.Check(s); err != nil { // which does not repeat s: it may hold a password
 		p.add("-store: %v", err)
+		return ""
 	}
 	return s
 }

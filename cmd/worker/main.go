@@ -120,6 +120,9 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
 	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	if c.keyring == "" {
+		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
+	}
 	if len(e.verifiers) == 0 {
 		log.Warn("no verifier is configured: only people can verify rows")
 	}
