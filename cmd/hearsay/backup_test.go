@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -59,9 +61,7 @@ func sqliteCopies(t *testing.T) []copied {
 func redisCopies(t *testing.T) []copied {
 	start := func() *server.RedisServer {
 		r, err := server.Redis(t.Context(), server.RedisOptions{})
-		if err != nil {
-			t.Fatalf("no redis-server: %v", err)
-		}
+		server.Need(t, err)
 		t.Cleanup(func() { r.Stop() })
 		return r
 	}
@@ -125,9 +125,7 @@ func redisCopies(t *testing.T) []copied {
 
 func postgresCopies(t *testing.T) (all []copied, owner string) {
 	p, err := server.Postgres(t.Context(), "fsync=off")
-	if err != nil {
-		t.Fatalf("no PostgreSQL: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { p.Stop(context.WithoutCancel(t.Context())) })
 	sh(t, `"$PSQL" -qd "$OWNER" -c "CREATE ROLE app LOGIN"`, "PSQL="+p.Program("psql"), "OWNER="+p.URL())
 	if _, err := pgstore.Migrate(t.Context(), p.URL(), &pgstore.Options{Role: "app"}); err != nil {
@@ -161,6 +159,8 @@ func postgresCopies(t *testing.T) (all []copied, owner string) {
 // TestBackupAndRestore backs each store up, goes on, and puts the copy back: with a
 // witness what was lost is known and made good for, and the audit holds after it.
 func TestBackupAndRestore(t *testing.T) {
+	_, err := exec.LookPath("sqlite3")
+	server.Need(t, err)
 	postgres, owner := postgresCopies(t)
 	stores := 0
 	for _, c := range append(append(sqliteCopies(t), redisCopies(t)...), postgres...) {

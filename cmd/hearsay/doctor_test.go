@@ -236,6 +236,24 @@ func TestDoctorFinds(t *testing.T) {
 			return nil
 		}, "store has what the witness saw", "it saw checkpoint 2, and the store is at 1", exitNo},
 		{"that nothing is signed", func(t *testing.T, w *world, _ string) []string {
+			o := &storeurl.Options{Keyring: w.env["HEARSAY_KEYRING"], Options: memory.Options{Tenant: "other"}}
+			o.Clock = func() time.Time { return w.now }
+			if seen, _ := w.doctor("--tenant", "other"); !seen.Healthy {
+				t.Errorf("of a tenant without a row: %q", unsafe(seen))
+			}
+			s, err := storeurl.Open(t.Context(), "sqlite:"+w.path, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			if err := w.store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.store = s
+			w.put("b", said(triple("acme", "is by", "Oslo")))
+			if err := w.store.Reschedule(t.Context(), w.ids["b"], time.Time{}, 1, "nobody covers it"); err != nil {
+				t.Fatal(err)
+			}
 			return []string{"--tenant", "other"}
 		}, "checkpoints", "none", exitNo},
 		{"that entries wait too long for a checkpoint", func(t *testing.T, w *world, _ string) []string {
@@ -357,9 +375,7 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 	}
 
 	r, err := server.Redis(t.Context(), server.RedisOptions{})
-	if err != nil {
-		t.Fatalf("no redis-server: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })
 	w, _ := sound(t)
 	t.Run("a queue that nobody serves is unsafe", func(t *testing.T) {
@@ -409,9 +425,7 @@ func (nothing) Check(_ context.Context, id memory.ID) (promotion.Result, error) 
 
 func TestDoctorOfServers(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
-	if err != nil {
-		t.Fatalf("no redis-server: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })
 	keys := filepath.Join(t.TempDir(), "keys")
 	if _, err := keyring.Create(keys, nil); err != nil {

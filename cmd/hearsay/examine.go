@@ -250,18 +250,25 @@ func (x *examination) behind(ctx context.Context, s *memory.Store, last memory.C
 }
 
 func (x *examination) checkpoints(ctx context.Context, s *memory.Store, last memory.Checkpoint) {
-	const fix = "run a worker with -checkpoint-key, or hearsay audit checkpoint on schedule"
-	if last.Index == 0 {
-		x.bad("checkpoints", "none", "nothing; but that a row is missing altogether, or that a log was cut together with its object, goes unnoticed", fix)
-		return
-	}
-	age := x.now().Sub(last.Until.Time()).Round(time.Second)
 	first := func(since memory.Sequence) (key string, err error) {
 		for l, err := range s.Changed(ctx, since) {
 			return l.Key, err
 		}
 		return "", nil
 	}
+	const fix = "run a worker with -checkpoint-key, or hearsay audit checkpoint on schedule"
+	if last.Index == 0 {
+		switch any, err := first(0); {
+		case err != nil:
+			x.failed("checkpoints", err)
+		case any == "":
+			x.good("checkpoints", "none, and nothing to sign yet")
+		default:
+			x.bad("checkpoints", "none", "nothing; but that a row is missing altogether, or that a log was cut together with its object, goes unnoticed", fix)
+		}
+		return
+	}
+	age := x.now().Sub(last.Until.Time()).Round(time.Second)
 	// Logs come in the order of their last entries: if the first one since the
 	// checkpoint is also the first of those that are recent, none is overdue.
 	oldest, err := first(last.Until + 1)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -475,6 +476,54 @@ func TestUsage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryCommandHasHelpWithAnExample asks every command for help, however it is
+// spelled, and looks for a word on each flag.
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	w := newWorld(t)
+	root := (&app{getenv: func(string) string { return "" }}).root()
+	commands, flags := 0, 0
+	var visit func(c *cobra.Command, path []string)
+	visit = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			visit(sub, append(path[:len(path):len(path)], sub.Name()))
+		}
+		if len(path) > 0 && (path[0] == "help" || path[0] == "completion") {
+			return // of cobra
+		}
+		commands++
+		if c.Short == "" || c.Example == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%q: short %q, example %q", path, c.Short, c.Example)
+		}
+		for _, help := range []string{"-h", "--help", "-help"} {
+			r := w.run(append(path, help)...)
+			if r.code != exitDone || !strings.Contains(r.out, "Usage:") || len(path) > 0 && path[0] != "completion" && !strings.Contains(r.out, "\n  hearsay ") || r.talk != "" || strings.Contains(r.out, "\x1b") {
+				t.Errorf("%q %s: exit %d\n%s", path, help, r.code, r.talk)
+			}
+			for line := range strings.Lines(r.out) {
+				if cells(strings.TrimRight(line, "\n")) > 250 {
+					t.Errorf("%q: a line of %d characters", path, cells(line))
+				}
+			}
+		}
+		usages := c.Flags().FlagUsages()
+		for line := range strings.Lines(usages) {
+			if fields := strings.Fields(line); len(fields) > 0 && strings.HasPrefix(fields[0], "-") {
+				if flags++; len(fields) < 3 {
+					t.Errorf("%q: nothing is said of %s", path, line)
+				}
+			}
+		}
+		if r := w.run(append(path, "--no-such-flag")...); r.code != exitUsage {
+			t.Errorf("%q --no-such-flag: exit %d", path, r.code)
+		}
+	}
+	visit(root, nil)
+	if commands < 30 || flags < 60 {
+		t.Errorf("%d commands and %d flags were looked at", commands, flags)
+	}
+	t.Logf("%d commands, %d flags", commands, flags)
 }
 
 func TestColor(t *testing.T) {

@@ -58,9 +58,7 @@ func verified(t *testing.T, s *memory.Store, key *audit.Key, witness string) (au
 
 func TestCheckpointsOfAServersStore(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{})
-	if err != nil {
-		t.Fatalf("no redis-server: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })
 	queue, err := server.Redis(t.Context(), server.RedisOptions{})
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -19,14 +21,10 @@ import (
 // not start on tables that are not this release's.
 func TestWorkerOnServers(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Password: secret})
-	if err != nil {
-		t.Fatalf("no redis-server: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })
 	p, err := server.Postgres(t.Context())
-	if err != nil {
-		t.Fatalf("no PostgreSQL: %v", err)
-	}
+	server.Need(t, err)
 	t.Cleanup(func() { p.Stop(context.WithoutCancel(t.Context())) })
 	psql := func(t *testing.T, statement string) {
 		t.Helper()

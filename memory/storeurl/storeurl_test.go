@@ -1,3 +1,5 @@
+//go:build unix
+
 package storeurl_test
 
 import (
@@ -166,14 +168,10 @@ func row(subject string) memory.Draft {
 // TestOpen opens a store of each scheme twice: what the first wrote the second reads.
 func TestOpen(t *testing.T) {
 	redis, err := server.Redis(t.Context(), server.RedisOptions{Password: secret})
-	if err != nil {
-		t.Fatalf("no redis-server: %v", err)
-	}
+	server.Need(t, err)
 	defer redis.Stop()
 	postgres, err := server.Postgres(t.Context(), "fsync=off")
-	if err != nil {
-		t.Fatalf("no PostgreSQL: %v", err)
-	}
+	server.Need(t, err)
 	defer postgres.Stop(context.WithoutCancel(t.Context()))
 	if _, err := pgstore.Migrate(t.Context(), postgres.URL(), nil); err != nil {
 		t.Fatal(err)
