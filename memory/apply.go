@@ -277,7 +277,7 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 		evidence = t.Evidence
 	}
 	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
-	ids, err := s.Closure(ctx, h.ID)
+	ids, err := s.closure(ctx, []Head{h})
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 )
@@ -127,6 +129,7 @@ type erasing struct {
 	object  Object
 	link    link
 	open    bool
+	again   bool    // what is erased is erased again
 	pending []ID    // rows of the last atom, whose logs and children are not settled
 	echoes  []Token // claims that went with them
 }
@@ -352,21 +355,22 @@ func (x *erasing) listClasses(ctx context.Context) error {
 // name it, and all that were made from them.
 func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 	found := map[ID]bool{}
-	var walk []ID
-	add := func(id ID) {
-		if !found[id] {
-			found[id] = true
-			walk = append(walk, id)
-		}
-	}
+	// What was made from a row of the subject is of a class that she has a part in.
 	for c := range x.classes {
 		for id, err := range x.s.carriers(ctx, termClass(c)) {
 			if err != nil {
 				return nil, err
 			}
 			if id.Valid() { // decisions carry the term too
-				add(id)
+				found[id] = true
 			}
+		}
+	}
+	var walk []ID
+	add := func(id ID) {
+		if !found[id] {
+			found[id] = true
+			walk = append(walk, id)
 		}
 	}
 	names := namesOf(x.subject)
@@ -439,8 +443,31 @@ func (v *body) names(subject string) bool {
 	return false
 }
 
-// eraseGroup is how many rows go in one atom.
-const eraseGroup = 64
+// eraseGroup is how many rows go in one atom, eraseAtOnce how many of their questions
+// are asked at once.
+const (
+	eraseGroup  = 128
+	eraseAtOnce = 8
+)
+
+// together runs work for 0 to n-1, some at once, and returns its first error.
+func together(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, eraseAtOnce) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if err := work(ctx, int(i)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
 
 // eraseAll erases rows, and those that were made from them meanwhile: once a row is
 // erased nothing more is made from it, so its children are listed then.
@@ -486,61 +513,47 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	if err := x.strip(ctx); err != nil {
 		return nil, err
 	}
-	for _, id := range x.pending {
-		if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
-			return nil, err
-		}
-		for child, err := range x.s.carriers(ctx, termChild(id)) {
+	below := make([][]ID, len(x.pending))
+	cited := make([]bool, len(x.pending))
+	err = together(ctx, len(x.pending), func(ctx context.Context, i int) error {
+		for child, err := range x.s.carriers(ctx, termChild(x.pending[i])) {
 			if err != nil {
+				return err
+			}
+			below[i] = append(below[i], child)
+		}
+		hits, _, err := x.s.query(ctx, Query{Term: termCites(x.pending[i]), Limit: 1})
+		cited[i] = len(hits) > 0
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range x.pending {
+		if cited[i] {
+			if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
 				return nil, err
 			}
-			children = append(children, child)
 		}
 	}
-	return children, nil
+	return slices.Concat(below...), nil
 }
 
 // eraseRows erases rows in one atom, and returns those that could not be in it
 // because another one of it has the same claim.
 func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (rest []ID, err error) {
-	s := x.s
-	const per = 6
-	keys := make([]string, 0, per*len(ids))
-	for _, id := range ids {
-		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
+	rows, rest, err := x.look(ctx, ids, all)
+	if err != nil || len(rows) == 0 {
+		return rest, err
 	}
-	objs, err := s.get(ctx, keys...)
-	if err != nil {
-		return nil, err
-	}
-	tx := s.begin(ctx, s.Now())
-	claims := map[Token]bool{}
+	tx := x.s.begin(ctx, x.s.Now())
 	x.pending, x.echoes = nil, nil
-	for i, id := range ids {
-		o := objs[per*i : per*i+per]
-		var h Head
-		if o[0].Data == nil {
-			continue
-		}
-		if err := decodeHead(&h, id, o[0].Revision, o[0].Data); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStore, err)
-		}
-		switch {
-		case h.Has(FlagErased):
-			continue
-		case claims[h.Claim]:
-			rest = append(rest, id)
-			continue
-		}
-		claims[h.Claim] = true
-		if err := x.eraseRow(ctx, tx, h, o, all); err != nil {
+	for _, r := range rows {
+		if err := x.eraseRow(tx, r); err != nil {
 			return nil, err
 		}
 		x.Rows++
-		x.pending = append(x.pending, id)
-	}
-	if len(tx.Puts) == 0 {
-		return rest, nil
+		x.pending = append(x.pending, r.ID)
 	}
 	nonce, err := x.note(ctx, tx, "rows erased")
 	if err == nil {
@@ -561,105 +574,161 @@ func (x *erasing) reload(ctx context.Context) error {
 	return x.decode(objs[0])
 }
 
-func (x *erasing) eraseRow(ctx context.Context, tx *atom, h Head, o []Object, all map[ID]bool) error {
+// doomed is a row that is being erased, with what hangs on it.
+type doomed struct {
+	Head
+	objs               []Object // head, body, evidence, due mark, heat, note
+	draft              Draft    // of the body
+	parents            []ID
+	readable           bool // the body could be opened
+	ident, claim, echo Object
+	other              ID // a row of the claim that stays, or ""
+}
+
+// eraseBytes is how much of contents one atom opens, but for its first row's.
+const eraseBytes = 8 << 20
+
+// look reads rows that are not erased yet, and what hangs on them. rest are those
+// that have to wait: another one has the same claim, or they are too large together.
+func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*doomed, rest []ID, err error) {
+	s := x.s
+	const each = 6
+	keys := make([]string, 0, each*len(ids))
+	for _, id := range ids {
+		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	claims, size := map[Token]bool{}, 0
+	for i, id := range ids {
+		r := &doomed{objs: objs[each*i : each*i+each]}
+		head, body := r.objs[0], r.objs[1]
+		if head.Data == nil {
+			continue
+		}
+		if err := decodeHead(&r.Head, id, head.Revision, head.Data); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		if r.Has(FlagErased) && !x.again {
+			continue
+		}
+		if size += len(body.Data); claims[r.Claim] || size > eraseBytes && len(rows) > 0 {
+			rest = append(rest, id)
+			continue
+		}
+		claims[r.Claim] = true
+		rows = append(rows, r)
+		b, err := s.body(ctx, body)
+		if r.readable = err == nil; err != nil && !isErased(err) && body.Data != nil {
+			return nil, nil, err
+		}
+		r.draft = Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
+		r.parents = b.DerivedFrom
+	}
+	return rows, rest, x.beside(ctx, rows, all)
+}
+
+// beside reads what is known of the identities and claims of rows.
+func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) error {
+	s := x.s
+	const per = 3
+	keys := make([]string, 0, per*len(rows))
+	for _, r := range rows {
+		keys = append(keys, identKey.at(s.ident(r.draft)), claimKey.at(r.Claim), echoKey.at(r.Claim))
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	return together(ctx, len(rows), func(ctx context.Context, i int) error {
+		r := rows[i]
+		r.ident, r.claim, r.echo = objs[per*i], objs[per*i+1], objs[per*i+2]
+		for id, err := range s.carriers(ctx, s.termClaim(r.Claim)) {
+			if err != nil {
+				return err
+			}
+			if id != r.ID && !all[id] && (r.other == "" || id < r.other) {
+				r.other = id
+			}
+		}
+		return nil
+	})
+}
+
+func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 	s := x.s
 	nobody := tx.nobody()
-	gone := AuditEntry{Kind: EntryErase, Row: h.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
+	gone := AuditEntry{Kind: EntryErase, Row: r.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
 	entry := func() AuditEntry {
 		e := gone
 		e.Nonce = newNonce()
 		return e
 	}
-	next := h
+	next := r.Head
 	next.forget()
 	next.Flags |= FlagErased
 	next.Truth, next.Rank, next.Retrieval = TruthUnverified, 0, RetrievalBlocked
-	tx.log(Put{Key: headKey.of(h.ID), From: h.Revision, Remove: []string{termState(h.State())}}, h.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
+	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Remove: []string{termState(r.State())}}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
-	b, err := s.body(ctx, o[1])
-	known := err == nil
-	if err != nil && !isErased(err) && o[1].Data != nil {
-		return err
-	}
-	if o[1].Data != nil {
-		p := Put{Key: o[1].Key, From: o[1].Revision}
-		d := Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
-		for _, t := range s.bodyTerms(d, &h, b.DerivedFrom) {
+	if body := r.objs[1]; body.Data != nil {
+		p := Put{Key: body.Key, From: body.Revision}
+		for _, t := range s.bodyTerms(r.draft, &r.Head, r.parents) {
 			p.Remove = append(p.Remove, t.Name)
 		}
 		tx.put(p)
-		if known {
-			ident := identKey.at(s.ident(d))
-			held, err := s.get(ctx, ident)
-			if err != nil {
-				return err
-			}
-			if ID(held[0].Data) == h.ID {
-				tx.put(Put{Key: ident, From: held[0].Revision})
-			}
+		if r.readable && ID(r.ident.Data) == r.ID {
+			tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
 		}
 	}
-	tx.notDue(h.ID, o[3])
+	tx.notDue(r.ID, r.objs[3])
 	for _, i := range [...]int{2, 4} {
-		if o[i].Data != nil {
-			tx.put(Put{Key: o[i].Key, From: o[i].Revision})
+		if o := r.objs[i]; o.Data != nil {
+			tx.put(Put{Key: o.Key, From: o.Revision})
 		}
 	}
-	if o[5].Data != nil {
+	if note := r.objs[5]; note.Data != nil {
 		var prev link
-		if _, err := prev.decode(o[5].Data); err != nil {
+		if _, err := prev.decode(note.Data); err != nil {
 			return faulty(err, "row note")
 		}
-		tx.log(Put{Key: o[5].Key, From: o[5].Revision}, prev, nil, nil, nobody, entry(), change{})
+		tx.log(Put{Key: note.Key, From: note.Revision}, prev, nil, nil, nobody, entry(), change{})
 	}
-	return x.eraseClaim(ctx, tx, &h, nobody, entry(), all)
+	return x.eraseClaim(tx, r, nobody, entry())
 }
 
 // eraseClaim takes the row out of what is known of its claim, and the claim with it
 // if no other row holds it.
-func (x *erasing) eraseClaim(ctx context.Context, tx *atom, h *Head, nobody Class, e AuditEntry, all map[ID]bool) error {
-	s := x.s
-	objs, err := s.get(ctx, claimKey.at(h.Claim), echoKey.at(h.Claim))
-	if err != nil {
-		return err
-	}
-	var other ID
-	for id, err := range s.carriers(ctx, s.termClaim(h.Claim)) {
+func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) error {
+	if r.other != "" {
+		known, err := x.s.claimOf(tx.ctx, r.claim)
 		if err != nil {
 			return err
 		}
-		if id != h.ID && !all[id] && (other == "" || id < other) {
-			other = id
-		}
-	}
-	if other != "" {
-		known, err := s.claimOf(ctx, objs[0])
-		if err != nil {
-			return err
-		}
-		if known.First == h.ID || known.Rejected == h.ID {
-			if known.First == h.ID {
-				known.First = other
+		if known.First == r.ID || known.Rejected == r.ID {
+			if known.First == r.ID {
+				known.First = r.other
 			}
-			if known.Rejected == h.ID { // it stands, and no longer says who and why
+			if known.Rejected == r.ID { // it stands, and no longer says who and why
 				known.Rejection = &Rejection{By: "(erased)", Reason: "(erased)", At: known.Rejection.At}
-				known.Rejected = other
+				known.Rejected = r.other
 			}
-			tx.claim(claimKey.at(h.Claim), objs[0].Revision, known, nobody)
+			tx.claim(r.claim.Key, r.claim.Revision, known, nobody)
 		}
 		return nil
 	}
-	if objs[0].Data != nil {
+	if r.claim.Data != nil {
 		x.Claims++
-		tx.put(Put{Key: objs[0].Key, From: objs[0].Revision})
+		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision})
 	}
-	if objs[1].Data != nil {
-		_, prev, err := echoesOf(objs[1])
+	if r.echo.Data != nil {
+		_, prev, err := echoesOf(r.echo)
 		if err != nil {
 			return err
 		}
-		tx.log(Put{Key: objs[1].Key, From: objs[1].Revision}, prev, nil, nil, nobody, e, change{})
-		x.echoes = append(x.echoes, h.Claim)
+		tx.log(Put{Key: r.echo.Key, From: r.echo.Revision}, prev, nil, nil, nobody, e, change{})
+		x.echoes = append(x.echoes, r.Claim)
 		return tx.err
 	}
 	return nil

@@ -22,6 +22,16 @@ type Maintenance interface {
 	// lean on terms or objects: those may be lost.
 	Logs(ctx context.Context, tenant, prefix, after string, limit int) (keys []string, next string, err error)
 
+	// Scan must list the log entries of all keys of a tenant that begin with prefix,
+	// in ascending order of key (memcmp) and revision, after a place (the zero value
+	// = from the start), at most limit of them. A page must end once its data come to
+	// MaxBatchBytes, and may end earlier, but not without an entry if there is one;
+	// more says whether others follow the last one given. What stays put while a
+	// caller pages must be listed exactly once, whatever is inserted meanwhile. It
+	// must not lean on terms or objects, and should take as many round trips for a
+	// page of a thousand keys as for one.
+	Scan(ctx context.Context, tenant, prefix string, after LogPlace, limit int) (entries []Logged, more bool, err error)
+
 	// Restore must set objects outright, all or none, whatever is there now: the
 	// revision, the data, and exactly these terms. Revision 0 removes the object
 	// with its terms, as if it had never been written; its log stays. The caps of
@@ -42,6 +52,31 @@ type Maintenance interface {
 	// setting by setting.
 	Inspect(ctx context.Context) (Inspection, error)
 }
+
+// LogPlace is a place among the log entries of a tenant: just after the entry of
+// Key at Revision, whether or not there is one. The zero value is before all.
+type LogPlace struct {
+	Key      string
+	Revision uint64
+}
+
+// From is where a listing of what begins with prefix goes on: here, or where the
+// prefix begins if that is further on.
+func (p LogPlace) From(prefix string) LogPlace {
+	if p.Key < prefix {
+		return LogPlace{Key: prefix}
+	}
+	return p
+}
+
+// Logged is a log entry and the key whose log it is in.
+type Logged struct {
+	Key string
+	LogEntry
+}
+
+// Place is just after the entry.
+func (l *Logged) Place() LogPlace { return LogPlace{l.Key, l.Revision} }
 
 // Restored is the whole state of one object, for [Maintenance].Restore.
 type Restored struct {

@@ -114,7 +114,11 @@ func (s *Store) entries(ctx context.Context, key string, after uint64) iter.Seq2
 					yield(LogEntry{}, fmt.Errorf("%w: packed entry %d of %s", ErrStore, l.Revision, KeyText(key)))
 					return
 				}
-				if one.Revision > after && !yield(one, nil) {
+				if one.Revision <= after { // given already, and packed since
+					continue
+				}
+				after = one.Revision
+				if !yield(one, nil) {
 					return
 				}
 			}

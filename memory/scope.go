@@ -28,7 +28,11 @@ type spaced struct {
 	prefix string
 }
 
-func spacePrefix(namespace string) string { return "\x01" + namespace + "\x01" }
+// spaceMark stands before and after the name of a namespace. No key of the store
+// itself begins with it.
+const spaceMark = "\x01"
+
+func spacePrefix(namespace string) string { return spaceMark + namespace + spaceMark }
 
 func (d spaced) Apply(ctx context.Context, tenant string, b Batch) error {
 	in := Batch{Checks: make([]Check, len(b.Checks)), Puts: make([]Put, len(b.Puts))}
@@ -95,6 +99,17 @@ func (d spaced) Logs(ctx context.Context, tenant, prefix, after string, limit in
 		keys[i] = strings.TrimPrefix(keys[i], d.prefix)
 	}
 	return keys, strings.TrimPrefix(next, d.prefix), err
+}
+
+func (d spaced) Scan(ctx context.Context, tenant, prefix string, after LogPlace, limit int) ([]Logged, bool, error) {
+	if after.Key != "" {
+		after.Key = d.prefix + after.Key
+	}
+	entries, more, err := d.Driver.Scan(ctx, tenant, d.prefix+prefix, after, limit)
+	for i := range entries {
+		entries[i].Key = strings.TrimPrefix(entries[i].Key, d.prefix)
+	}
+	return entries, more, err
 }
 
 func (d spaced) Restore(ctx context.Context, tenant string, objects []Restored) error {

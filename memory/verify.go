@@ -7,8 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"iter"
-	"strings"
 	"sync"
 )
 
@@ -78,6 +76,9 @@ func (l *Log) Marked(revision uint64) (mac [32]byte, ok bool) {
 // not the one that was written there, or if the key that it says it was
 // authenticated with is not at hand.
 func (a *Auditor) Next(log *Log, l LogEntry) error {
+	if !packed(l) {
+		return a.next(log, l)
+	}
 	for one, err := range expand(l) {
 		if err != nil {
 			return &TamperError{log.Key, l.Revision, "a packed entry does not decode"}
@@ -234,30 +235,6 @@ func evidenceFits(log *Log, objs []Object) error {
 	return nil
 }
 
-// Logs lists what the store has of logs, by key. It leans on no index.
-func (s *Store) Logs(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for after := ""; ; {
-			keys, next, err := s.driver.Logs(ctx, s.scope.tenant, "", after, 1000)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, k := range keys {
-				if s.scope.namespace == "" && strings.HasPrefix(k, "\x01") {
-					continue // another namespace
-				}
-				if !yield(k, nil) {
-					return
-				}
-			}
-			if after = next; after == "" {
-				return
-			}
-		}
-	}
-}
-
 // Verification is what [Store.Verify] read.
 type Verification struct {
 	Logs    int `json:"logs"`
@@ -275,95 +252,37 @@ type Verification struct {
 // that all of the store is an older copy, a checkpoint shows.
 func (s *Store) Verify(ctx context.Context, begin func(*Log), seen func(*Log) error) (Verification, error) {
 	var v Verification
-	if _, err := s.admit(ctx); err != nil {
-		return v, err
-	}
 	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
-	// The objects of many logs are read in one trip; that is most of the cost of a
-	// short log.
-	const group = 256
-	var keys []string
-	flush := func() error {
-		objs, err := s.get(ctx, besideLogs(keys)...)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			beside := objs[:len(besideLogs([]string{key}))]
-			objs = objs[len(beside):]
-			log, err := s.verifyLog(ctx, a, key, beside, begin)
-			if err != nil {
+	var log *Log
+	err := s.Walk(ctx, Walker{
+		Entry: func(key string, l LogEntry) error {
+			if log == nil {
+				log = &Log{Key: key}
+				if begin != nil {
+					begin(log)
+				}
+			}
+			return a.Next(log, l)
+		},
+		End: func(_ string, beside []Object) error {
+			done := log
+			log = nil
+			if err := a.End(done, beside[0]); err != nil {
+				return err
+			}
+			if err := evidenceFits(done, beside); err != nil {
 				return err
 			}
 			v.Logs++
-			v.Entries += int(log.Revision)
-			if log.erased {
+			v.Entries += int(done.Revision)
+			if done.erased {
 				v.Erased++
 			}
 			if seen != nil {
-				if err := seen(log); err != nil {
-					return err
-				}
+				return seen(done)
 			}
-		}
-		keys = keys[:0]
-		return nil
-	}
-	for key, err := range s.Logs(ctx) {
-		if err != nil {
-			return v, err
-		}
-		if keys = append(keys, key); len(keys) == group {
-			if err := flush(); err != nil {
-				return v, err
-			}
-		}
-	}
-	return v, flush()
-}
-
-// besideLogs are the objects that logs are held against.
-func besideLogs(logs []string) []string {
-	keys := make([]string, 0, 3*len(logs))
-	for _, key := range logs {
-		keys = append(keys, key)
-		if id := rowOf(key); headKey.holds(key) {
-			keys = append(keys, evidKey.of(id), noteKey.of(id))
-		}
-	}
-	return keys
-}
-
-func (s *Store) verifyLog(ctx context.Context, a *Auditor, key string, objs []Object, begin func(*Log)) (_ *Log, err error) {
-	// The objects first: what is written between the two reads is one entry too many,
-	// and not one too few.
-	for range conflictRetries {
-		log := &Log{Key: key}
-		if begin != nil {
-			begin(log)
-		}
-		for l, err := range s.stored(ctx, key, 0) {
-			if err != nil {
-				return nil, err
-			}
-			if err := a.Next(log, l); err != nil {
-				return nil, err
-			}
-		}
-		if objs[0].Revision < log.Revision {
-			now, err := s.get(ctx, besideLogs([]string{key})...)
-			if err != nil {
-				return nil, err
-			}
-			if now[0].Revision != objs[0].Revision {
-				objs = now
-				continue // it moved meanwhile
-			}
-		}
-		if err := a.End(log, objs[0]); err != nil {
-			return nil, err
-		}
-		return log, evidenceFits(log, objs)
-	}
-	return nil, &ConflictError{Key: key}
+			return nil
+		},
+	})
+	return v, err
 }

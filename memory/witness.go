@@ -159,17 +159,15 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		// The row itself is gone with its demotion. Nothing can be decided on it.
 		return Leaf{}, fmt.Errorf("%w: row %s is gone altogether; restore a newer copy", ErrBehind, id)
 	case headKey.holds(lost.Key) && kind == EntryErase:
-		x := erasing{s: s, subject: "recovery", open: true}
-		o, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
+		x := erasing{s: s, subject: "recovery", open: true, again: true}
+		rows, _, err := x.look(ctx, []ID{id}, nil)
 		if err != nil {
 			return Leaf{}, err
 		}
-		heads, err := decodeHeads(o[:1], []ID{id})
-		if err != nil {
-			return Leaf{}, err
-		}
-		if err := x.eraseRow(ctx, tx, heads[0], o, map[ID]bool{}); err != nil {
-			return Leaf{}, err
+		for _, row := range rows {
+			if err := x.eraseRow(tx, row); err != nil {
+				return Leaf{}, err
+			}
 		}
 		r.Erased++
 	case headKey.holds(lost.Key):

@@ -30,6 +30,7 @@ func main() {
 		full  = flag.Bool("full", false, "stores of up to a million rows")
 		dir   = flag.String("dir", "", "where files go; a temporary folder if empty")
 		seed  = flag.Uint64("seed", 7, "seed of what is tampered with")
+		only  = flag.String("only", "", "measure one thing: size, fast, import, bytes, audit or erase")
 	)
 	flag.Parse()
 	if *out != "table" && *out != "json" {
@@ -41,7 +42,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "store: -store %q: want sqlite, redis or postgres\n", *name)
 		os.Exit(2)
 	}
-	b := bench{name: *name, open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, progress: os.Stderr}
+	b := bench{name: *name, open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, only: *only, progress: os.Stderr}
 	switch {
 	case *short:
 		b.rounds, b.sizes, b.derived = 200, []int{1_000, 10_000}, 2_000
@@ -68,6 +69,7 @@ type bench struct {
 	sizes    []int
 	derived  int
 	seed     uint64
+	only     string
 	progress io.Writer
 }
 
@@ -79,16 +81,19 @@ func (b *bench) run(ctx context.Context, dir string) (figures []report.Figure, e
 		defer os.RemoveAll(dir)
 	}
 	for _, step := range []struct {
-		name string
-		run  func(context.Context, string) ([]report.Figure, error)
+		short, name string
+		run         func(context.Context, string) ([]report.Figure, error)
 	}{
-		{"reads and writes by size", b.bySize},
-		{"writes without fsync", b.fast},
-		{"import", b.imports},
-		{"bytes of a row", b.bytes},
-		{"audit", b.audit},
-		{"erasure", b.erasure},
+		{"size", "reads and writes by size", b.bySize},
+		{"fast", "writes without fsync", b.fast},
+		{"import", "import", b.imports},
+		{"bytes", "bytes of a row", b.bytes},
+		{"audit", "audit", b.audit},
+		{"erase", "erasure", b.erasure},
 	} {
+		if b.only != "" && b.only != step.short {
+			continue
+		}
 		fmt.Fprintf(b.progress, "%s …\n", step.name)
 		at := filepath.Join(dir, fmt.Sprint("step-", len(figures)))
 		if err := os.MkdirAll(at, 0o755); err != nil {
@@ -99,6 +104,9 @@ func (b *bench) run(ctx context.Context, dir string) (figures []report.Figure, e
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
 		figures = append(figures, got...)
+	}
+	if len(figures) == 0 {
+		return nil, fmt.Errorf("-only %q: want size, fast, import, bytes, audit or erase", b.only)
 	}
 	return figures, nil
 }

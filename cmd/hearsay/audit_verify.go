@@ -307,7 +307,7 @@ Verify it with hearsay audit verify --from.`,
 			return err
 		}
 		if out == "" {
-			return audit.Export(cmd.Context(), s, d, a.out)
+			return audit.Export(cmd.Context(), s, a.out)
 		}
 		f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -317,7 +317,7 @@ Verify it with hearsay audit verify --from.`,
 			return fail(exitFailed, "audit export: %w", err)
 		}
 		w := bufio.NewWriter(f)
-		err = audit.Export(cmd.Context(), s, d, w)
+		err = audit.Export(cmd.Context(), s, w)
 		if err = errors.Join(err, w.Flush(), f.Sync(), f.Close()); err != nil {
 			return errors.Join(err, os.Remove(out))
 		}

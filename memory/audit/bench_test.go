@@ -50,7 +50,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(fmt.Sprintf("export of %d logs of %d entries", size.logs, size.entries), func(b *testing.B) {
 			s := large(b, size.logs, size.entries)
 			var out bytes.Buffer
-			must(b, audit.Export(b.Context(), s.Store, s.driver, &out))
+			must(b, audit.Export(b.Context(), s.Store, &out))
 			entries := 0
 			for b.Loop() {
 				r, err := audit.VerifyExport(b.Context(), bytes.NewReader(out.Bytes()), s.keys, s.options(nil))

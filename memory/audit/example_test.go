@@ -62,7 +62,7 @@ func ExampleVerifyExport() {
 	_ = store.BumpEpoch(ctx, "operator", "an example")
 
 	var export bytes.Buffer
-	fmt.Println(audit.Export(ctx, store, driver, &export))
+	fmt.Println(audit.Export(ctx, store, &export))
 	report, err := audit.VerifyExport(ctx, bytes.NewReader(export.Bytes()), keys, audit.Options{})
 	fmt.Println(report.Logs, report.Entries, err)
 

@@ -70,8 +70,6 @@ const (
 	// MaxExportLine is the longest line of an export: a checkpoint with all the
 	// leaves it can have, or the largest entry a batch can hold.
 	MaxExportLine = 32 << 20
-	exportPage    = 1000
-	exportRetries = 64
 )
 
 // ErrExport is the sentinel of [*ExportError].
@@ -115,13 +113,12 @@ func (x *exporter) line(l *exportLine) error {
 }
 
 // Export writes all logs of the scope of a store, as they are stored, with their
-// objects and with the checkpoints, one line of JSON each. d is the driver that the
-// store is on. What the entries say of persons stays sealed: [VerifyExport] needs
-// the audit keys and no data key.
+// objects and with the checkpoints, one line of JSON each. What the entries say of
+// persons stays sealed: [VerifyExport] needs the audit keys and no data key.
 //
-// It needs little memory, however large the store is. Others may write meanwhile;
-// the store must not be compacted or rebuilt meanwhile.
-func Export(ctx context.Context, s *memory.Store, d memory.Driver, w io.Writer) error {
+// It needs little memory, however large the store is. Others may write, erase and
+// compact meanwhile; the store must not be rebuilt meanwhile.
+func Export(ctx context.Context, s *memory.Store, w io.Writer) error {
 	x := &exporter{w: bufio.NewWriterSize(w, 64<<10), digest: sha256.New()}
 	if err := x.line(&exportLine{Header: &exportHeader{Schema: exportSchema, Tenant: s.Tenant(), Namespace: s.Namespace(), At: s.Now()}}); err != nil {
 		return err
@@ -140,62 +137,24 @@ func Export(ctx context.Context, s *memory.Store, d memory.Driver, w io.Writer) 
 		}
 		x.end.Checkpoints++
 	}
-	for key, err := range s.Logs(ctx) {
-		if err != nil {
-			return err
-		}
-		if err := x.log(ctx, d, s.Tenant(), s.Namespace(), key); err != nil {
-			return err
-		}
-		x.end.Logs++
+	err := s.Walk(ctx, memory.Walker{
+		Entry: func(key string, l memory.LogEntry) error {
+			x.end.Entries++
+			return x.line(&exportLine{Entry: &exportEntry{[]byte(key), l.Revision, l.Data}})
+		},
+		End: func(key string, beside []memory.Object) error {
+			x.end.Logs++
+			return x.line(&exportLine{Object: &exportEntry{[]byte(key), beside[0].Revision, beside[0].Data}})
+		},
+	})
+	if err != nil {
+		return err
 	}
 	x.end.Digest = x.digest.Sum(nil)
 	if err := x.line(&exportLine{End: &x.end}); err != nil {
 		return err
 	}
 	return x.w.Flush()
-}
-
-// log writes the entries of one log, and the object once nothing follows them.
-func (x *exporter) log(ctx context.Context, d memory.Driver, tenant, namespace, key string) error {
-	stored := key
-	if namespace != "" { // as the store itself keeps its namespaces apart
-		stored = "\x01" + namespace + "\x01" + key
-	}
-	last := uint64(0)
-	for range exportRetries {
-		for {
-			page, err := d.History(ctx, tenant, stored, last, exportPage)
-			if err != nil {
-				return err
-			}
-			for _, l := range page {
-				last = l.Revision
-				if err := x.line(&exportLine{Entry: &exportEntry{[]byte(key), l.Revision, l.Data}}); err != nil {
-					return err
-				}
-				x.end.Entries++
-			}
-			if len(page) < exportPage {
-				break
-			}
-		}
-		objects, err := d.Get(ctx, tenant, []string{stored})
-		if err != nil {
-			return err
-		}
-		if o := objects[0]; o.Revision <= last || !moves(ctx, d, tenant, stored, last) {
-			return x.line(&exportLine{Object: &exportEntry{[]byte(key), o.Revision, o.Data}})
-		}
-	}
-	return &memory.ConflictError{Key: key}
-}
-
-// moves reports whether a log goes on after a revision. If it does not, although
-// its object did, its tail was cut: that is for the verification to say.
-func moves(ctx context.Context, d memory.Driver, tenant, key string, after uint64) bool {
-	next, err := d.History(ctx, tenant, key, after, 1)
-	return err != nil || len(next) > 0
 }
 
 // VerifyExport verifies what [Export] wrote, without the store: the chains, the

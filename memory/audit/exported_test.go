@@ -136,7 +136,7 @@ func TestAnExportIsVerifiedWithoutItsStore(t *testing.T) {
 			_, err = s.Put(t.Context(), says("in", "is", ns+"!"))
 			must(t, err)
 			var out bytes.Buffer
-			must(t, audit.Export(t.Context(), s, d, &out))
+			must(t, audit.Export(t.Context(), s, &out))
 			if r, err := audit.VerifyExport(t.Context(), &out, keys, audit.Options{}); err != nil || r.Logs != 1 || r.Newer != 1 {
 				t.Fatal(ns, r, err)
 			}

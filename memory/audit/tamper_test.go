@@ -649,7 +649,7 @@ func heads(n int) func(*memory.Object) {
 func (b *bench) export() string {
 	b.Helper()
 	var out strings.Builder
-	if err := audit.Export(b.Context(), b.Store, b.driver, &out); err != nil {
+	if err := audit.Export(b.Context(), b.Store, &out); err != nil {
 		b.Fatal(err)
 	}
 	return out.String()

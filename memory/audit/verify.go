@@ -55,7 +55,7 @@ type KeyUsed struct {
 // its witness a [*RollbackError]; errors.Is(err, memory.ErrTampered) holds for
 // each. What is written meanwhile is verified as far as it is there: logs that are
 // added are verified too, and if they come faster than they are read that has no
-// end. The store must not be compacted or rebuilt meanwhile.
+// end. Others may erase and compact too; the store must not be rebuilt meanwhile.
 //
 // It keeps the leaves of all checkpoints in memory, some 100 bytes each.
 func Verify(ctx context.Context, s *memory.Store, o Options) (Report, error) {

@@ -135,6 +135,14 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 	})
 }
 
+func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	storetest.RunLineage(t, func(t *testing.T) memory.Driver {
+		o := fresh(t)
+		migrate(t, shared, o)
+		return open(t, shared, o)
+	})
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return made(t) })
 }

@@ -156,6 +156,11 @@ func TestAStoreOnAClusterOutlivesItsHandles(t *testing.T) {
 	})
 }
 
+func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	url := shared(t).URL()
+	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	url := shared(t).URL()
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })

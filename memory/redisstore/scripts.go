@@ -40,7 +40,7 @@ var (
 	rewriteScript = newScript(rewriteText)
 	restoreScript = newScript(restoreText)
 
-	scripts = []script{applyScript, historyScript, rewriteScript, restoreScript}
+	scripts = []script{applyScript, historyScript, rewriteScript, restoreScript, scanScript}
 )
 
 // once is a command that is never sent a second time: who does not get its reply

@@ -25,7 +25,6 @@ const (
 	stCreate
 	stMove
 	stAppend
-	stCarry
 	stDrop
 	stTerms
 	stKeep
@@ -39,6 +38,7 @@ const (
 	stForget
 	stReplace
 	stStrike
+	stScan
 	statements
 )
 
@@ -50,7 +50,6 @@ var texts = [statements]string{
 	stCreate:     `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`,
 	stMove:       `UPDATE object SET revision = ?, data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stAppend:     `INSERT INTO log (tenant, key, revision, data) VALUES (?, ?, ?, ?)`,
-	stCarry:      `INSERT INTO term (tenant, name, sort, key) VALUES (?, ?, ?, ?)`,
 	stDrop:       `DELETE FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`,
 	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
 	stKeep:       `UPDATE object SET terms = ? WHERE tenant = ? AND key = ?`,
@@ -73,6 +72,7 @@ var texts = [statements]string{
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
 	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
+	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
 }
 
 // The statement that looks up many keys takes them as rows of VALUES with their
@@ -118,6 +118,9 @@ func lookupText(size int, data bool) string {
 	return b.String()
 }
 
+// errEnough ends the reading of rows, of which there may be more.
+var errEnough = errors.New("enough")
+
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext
@@ -132,9 +135,12 @@ type conn struct {
 	done    <-chan struct{} // the store is closing: wait no more
 	fixed   [statements]statement
 	lookups [2][classes]statement // revisions; revisions and data
+	carries [len(carrySizes)]statement
 	args    []driver.NamedValue
 	arena   []byte
-	row     [3]driver.Value
+	// What the transaction will add to the index of terms.
+	carriers []carrier
+	row      [3]driver.Value
 }
 
 func connect(ctx context.Context, done <-chan struct{}, dsn string) (*conn, error) {
@@ -155,7 +161,7 @@ func connect(ctx context.Context, done <-chan struct{}, dsn string) (*conn, erro
 
 func (c *conn) close() error {
 	var errs []error
-	for _, list := range [][]statement{c.fixed[:], c.lookups[0][:], c.lookups[1][:]} {
+	for _, list := range [][]statement{c.fixed[:], c.lookups[0][:], c.lookups[1][:], c.carries[:]} {
 		for _, s := range list {
 			if s != nil {
 				errs = append(errs, s.Close())
@@ -309,6 +315,8 @@ func content(v driver.Value) []byte {
 // transaction runs work between begin and commit. After an error it rolls back;
 // lost says that even that failed, and the connection is of no more use.
 func (c *conn) transaction(ctx context.Context, begin int, work func() error) (lost bool, err error) {
+	clear(c.carriers)
+	c.carriers = c.carriers[:0]
 	if err := patiently(ctx, c.done, func() error { return c.do(begin) }); err != nil {
 		return false, err
 	}

@@ -80,7 +80,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 				return err
 			}
 		}
-		return nil
+		return c.writeCarriers(ctx, tenant)
 	})
 }
 
@@ -110,12 +110,14 @@ func (c *conn) put(tenant int64, p *memory.Put) error {
 		changed int64
 		err     error
 	)
+	var terms []memory.Term
 	c.bind()
 	if p.From == 0 {
+		terms = distinct(p.Add)
 		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(p.Data)
-		c.arg(encodeTerms(distinct(p.Add)))
+		c.arg(encodeTerms(terms))
 		changed, err = c.exec(stCreate)
 	} else {
 		c.arg(int64(p.From + 1))
@@ -146,7 +148,7 @@ func (c *conn) put(tenant int64, p *memory.Put) error {
 	}
 	switch {
 	case p.From == 0:
-		return c.carry(tenant, p.Key, distinct(p.Add))
+		c.carry(p.Key, terms)
 	case len(p.Add)+len(p.Remove) > 0:
 		return c.recarry(tenant, p.Key, p.Add, p.Remove)
 	}

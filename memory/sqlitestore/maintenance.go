@@ -98,7 +98,7 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 				return err
 			}
 		}
-		return nil
+		return c.writeCarriers(ctx, tenant)
 	})
 }
 
@@ -126,7 +126,8 @@ func (c *conn) restore(tenant int64, o *memory.Restored) error {
 	if _, err := c.exec(stSet); err != nil {
 		return err
 	}
-	return c.carry(tenant, o.Key, terms)
+	c.carry(o.Key, terms)
+	return nil
 }
 
 // Rewrite replaces or removes log entries of one key, in one transaction.

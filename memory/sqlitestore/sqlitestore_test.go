@@ -53,6 +53,10 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 	})
 }
 
+func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, fresh(t), nil) })
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	storetest.Compare(t, func(t *testing.T) memory.Driver {
 		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal})

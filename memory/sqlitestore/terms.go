@@ -1,11 +1,13 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -41,27 +43,81 @@ func decodeTerms(b []byte) ([]memory.Term, error) {
 
 // distinct keeps the last of terms of one name.
 func distinct(terms []memory.Term) []memory.Term {
-	if len(terms) < 2 {
+	const few = 64 // looking through them all is faster than a map
+	repeats := len(terms) > few
+	for i := 1; i < len(terms) && !repeats; i++ {
+		repeats = at(terms[:i], terms[i].Name) >= 0
+	}
+	if !repeats {
 		return terms
 	}
-	at := make(map[string]int, len(terms))
+	places := make(map[string]int, len(terms))
 	out := terms[:0:0]
 	for _, t := range terms {
-		if i, ok := at[t.Name]; ok {
+		if i, ok := places[t.Name]; ok {
 			out[i] = t
 			continue
 		}
-		at[t.Name] = len(out)
+		places[t.Name] = len(out)
 		out = append(out, t)
 	}
 	return out
 }
 
-// carry makes key a carrier of terms that it does not carry.
-func (c *conn) carry(tenant int64, key string, terms []memory.Term) error {
-	for i := range terms {
-		if err := c.term(stCarry, tenant, key, terms[i]); err != nil {
-			return err
+// at is where the term of a name is among a few, or -1.
+func at(terms []memory.Term, name string) int {
+	return slices.IndexFunc(terms, func(t memory.Term) bool { return t.Name == name })
+}
+
+// carrier is a line of the index of terms.
+type carrier struct {
+	memory.Term
+	key string
+}
+
+// carry notes terms that key does not carry yet. They are written when the batch is
+// through, in the order of the index, many with one statement: most of what a row
+// costs is its terms.
+func (c *conn) carry(key string, terms []memory.Term) {
+	for _, t := range terms {
+		c.carriers = append(c.carriers, carrier{t, key})
+	}
+}
+
+// carrySizes are how many lines one statement writes.
+var carrySizes = [...]int{32, 16, 8, 4, 2, 1}
+
+// (After OR FAIL the transaction is rolled back as after any error; without it SQLite
+// would keep a journal of every page, to take back half of a statement.)
+func carryText(n int) string {
+	return `INSERT OR FAIL INTO term (tenant, name, sort, key) VALUES ` + strings.TrimSuffix(strings.Repeat("(?,?,?,?),", n), ",")
+}
+
+// writeCarriers writes what carry noted.
+func (c *conn) writeCarriers(ctx context.Context, tenant int64) error {
+	list := c.carriers
+	slices.SortFunc(list, func(a, b carrier) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Sort, b.Sort), strings.Compare(a.key, b.key))
+	})
+	for i, size := range carrySizes {
+		for ; len(list) >= size; list = list[size:] {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s, err := c.prepare(&c.carries[i], func() string { return carryText(size) })
+			if err != nil {
+				return err
+			}
+			c.bind()
+			for j := range list[:size] {
+				c.arg(tenant)
+				c.blob(list[j].Name)
+				c.sort(list[j].Sort)
+				c.blob(list[j].key)
+			}
+			if _, err := s.ExecContext(context.Background(), c.args); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -110,7 +166,7 @@ func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []str
 		kept = append(kept, t)
 	}
 	for _, t := range distinct(add) {
-		i := slices.IndexFunc(kept, func(k memory.Term) bool { return k.Name == t.Name })
+		i := at(kept, t.Name)
 		if i >= 0 {
 			if kept[i].Sort == t.Sort {
 				continue
@@ -122,9 +178,7 @@ func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []str
 		} else {
 			kept = append(kept, t)
 		}
-		if err := c.term(stCarry, tenant, key, t); err != nil {
-			return err
-		}
+		c.carry(key, []memory.Term{t})
 	}
 	c.bind()
 	c.arg(encodeTerms(kept))

@@ -47,6 +47,7 @@ func Compare(t *testing.T, open func(t *testing.T) memory.Driver) {
 			"restore":  p.in(p.restore),
 			"rewrite":  p.in(p.rewrite),
 			"logs":     p.in(p.logs),
+			"scan":     p.in(p.scan),
 			"tenants":  p.listTenants,
 			"maintain": p.maintain,
 		})
@@ -303,6 +304,27 @@ func (p *pair) sameHistory(key string, after uint64, limit int) {
 	}
 }
 
+func (p *pair) scan(t *rapid.T) {
+	after := memory.LogPlace{Key: genPrefix.Draw(t, "after"), Revision: uint64(rapid.IntRange(0, 5).Draw(t, "revision"))}
+	p.sameScan(genPrefix.Draw(t, "prefix"), after, rapid.IntRange(0, 5).Draw(t, "limit"))
+}
+
+// sameScan asks both drivers for one page, and returns the place after it.
+func (p *pair) sameScan(prefix string, after memory.LogPlace, limit int) (next memory.LogPlace, more bool) {
+	what := fmt.Sprintf("scan of %q of what begins with %q after %v by %d", p.tenant, prefix, after, limit)
+	x, moreX, err1 := p.drivers[0].Scan(p.ctx, p.tenant, prefix, after, limit)
+	y, moreY, err2 := p.drivers[1].Scan(p.ctx, p.tenant, prefix, after, limit)
+	if !p.errs(what, err1, err2) {
+		return after, false
+	}
+	p.agree(what, slices.EqualFunc(x, y, sameEntry), x, y)
+	p.agree("end of "+what, moreX == moreY, moreX, moreY)
+	if len(x) > 0 {
+		after = x[len(x)-1].Place()
+	}
+	return after, moreX
+}
+
 // everything compares all that is in the tenant.
 func (p *pair) everything() {
 	clear(p.cursors)
@@ -319,5 +341,8 @@ func (p *pair) everything() {
 	for _, prefix := range []string{"", "a"} {
 		for p.sameLogs(prefix, "", 3) {
 		}
+	}
+	for after, more := (memory.LogPlace{}), true; more; {
+		after, more = p.sameScan("", after, 4)
 	}
 }

@@ -140,6 +140,8 @@ func askMaintenanceOutlivesClose(a *asker, reopen func() memory.Driver) {
 		b.log("k", memory.LogEntry{Revision: 2, Data: data("rewritten")}, memory.LogEntry{Revision: 3, Data: []byte{}}, memory.LogEntry{Revision: 4, Data: data("4")})
 		b.log("stripped")
 		b.listed("logs", b.logs("", 1), "k", "lost")
+		b.scanned("entries", b.scan("k", memory.LogPlace{}, 2), memory.Logged{Key: "k", LogEntry: memory.LogEntry{Revision: 2, Data: data("rewritten")}},
+			memory.Logged{Key: "k", LogEntry: memory.LogEntry{Revision: 3, Data: []byte{}}}, memory.Logged{Key: "k", LogEntry: memory.LogEntry{Revision: 4, Data: data("4")}})
 		b.listed("tenants", b.tenants(1), b.tenant)
 	}
 	still(a)
@@ -170,6 +172,7 @@ func askMaintenanceOfOther(a *asker, reopen func() memory.Driver) {
 		to.carriers("t", memory.Hit{Key: "k", Sort: i})
 		to.log("k", memory.LogEntry{Revision: 1, Data: data("%d", i)})
 		to.listed("logs", to.logs("", 1), "k")
+		to.scanned("entries", to.scan("", memory.LogPlace{}, 1), memory.Logged{Key: "k", LogEntry: memory.LogEntry{Revision: 1, Data: data("%d", i)}})
 		a.true(len(to.tenants(7)) == int(i+1), "the other handle does not see every tenant")
 		a.conflict(to.d.Apply(a.ctx, a.tenant, memory.Batch{Checks: []memory.Check{{Key: "k", Revision: 10*i - 10}}}), "k")
 	}

@@ -625,6 +625,11 @@ func askMaintenanceOfTenants(a *asker) {
 		for j, other := range tenants {
 			c := a.in(other)
 			c.listed("logs", c.logs("", 5), "k")
+			e := memory.Logged{Key: "k", LogEntry: memory.LogEntry{Revision: 1, Data: data("rewritten")}}
+			if j > i {
+				e.Data = entry.Data
+			}
+			c.scanned("entries", c.scan("", memory.LogPlace{}, 5), e)
 			if j <= i {
 				c.at("k", 9, data("restored"))
 				c.at("only here", 1, nil)
@@ -664,6 +669,9 @@ func askInvalidListings(a *asker) {
 		names, next, err = a.d.Tenants(a.ctx, "", limit)
 		a.is(err, memory.ErrInvalidBatch)
 		a.true(names == nil && next == "", "tenants beside an error")
+		entries, more, err := a.d.Scan(a.ctx, a.tenant, "", memory.LogPlace{}, limit)
+		a.is(err, memory.ErrInvalidBatch)
+		a.true(entries == nil && !more, "entries beside an error")
 	}
 }
 
@@ -791,6 +799,9 @@ func (a *asker) refusals(ctx context.Context, want error) {
 	names, next, err = a.d.Logs(ctx, a.tenant, "", "", 1)
 	a.is(err, want)
 	a.true(names == nil && next == "", "logs beside an error")
+	entries, more, err := a.d.Scan(ctx, a.tenant, "", memory.LogPlace{}, 1)
+	a.is(err, want)
+	a.true(entries == nil && !more, "entries beside an error")
 	a.is(a.d.Restore(ctx, a.tenant, []memory.Restored{restored("k", 7, data("y"))}), want)
 	a.is(a.d.Restore(ctx, a.tenant, nil), want)
 	a.is(a.d.Rewrite(ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("y")}}), want)

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -213,6 +214,35 @@ func (d *mapDriver) Logs(ctx context.Context, tenant, prefix, after string, limi
 		keys = append(keys, key)
 	}
 	return page(keys, prefix, after, limit)
+}
+
+func (d *mapDriver) Scan(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	defer d.mu.Unlock()
+	if err := memory.CheckPage(limit); err != nil {
+		return nil, false, err
+	}
+	logs := d.tenant(tenant).logs
+	var entries []memory.Logged
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(logs)) {
+		if key < after.Key || !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		for _, e := range logs[key] {
+			if key == after.Key && e.Revision <= after.Revision {
+				continue
+			}
+			if len(entries) == limit || size >= memory.MaxBatchBytes {
+				return entries, true, nil
+			}
+			size += len(e.Data)
+			entries = append(entries, memory.Logged{Key: key, LogEntry: memory.LogEntry{Revision: e.Revision, Data: bytes.Clone(e.Data)}})
+		}
+	}
+	return entries, false, nil
 }
 
 // page is one page of the names that begin with prefix. The cursor is the last name.

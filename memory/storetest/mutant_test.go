@@ -35,6 +35,7 @@ type mutant struct {
 	incarnation func() uint64
 	tenants     func(ctx context.Context, after string, limit int) ([]string, string, error)
 	logs        func(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error)
+	scan        func(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error)
 	restore     func(ctx context.Context, tenant string, objects []memory.Restored) error
 	rewrite     func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error
 	compact     func(ctx context.Context) error
@@ -60,6 +61,13 @@ func (m *mutant) Logs(ctx context.Context, tenant, prefix, after string, limit i
 		return m.Driver.Logs(ctx, tenant, prefix, after, limit)
 	}
 	return m.logs(ctx, tenant, prefix, after, limit)
+}
+
+func (m *mutant) Scan(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error) {
+	if m.scan == nil {
+		return m.Driver.Scan(ctx, tenant, prefix, after, limit)
+	}
+	return m.scan(ctx, tenant, prefix, after, limit)
 }
 
 func (m *mutant) Restore(ctx context.Context, tenant string, objects []memory.Restored) error {
@@ -447,6 +455,7 @@ func resort(m *mutant, d memory.Driver, f func(uint64) uint64) {
 // driver without a fault.
 func TestChildRunsAMutant(t *testing.T) {
 	maps.Copy(mutants, maintenanceMutants)
+	maps.Copy(mutants, scanMutants)
 	change := mutants[os.Getenv(mutantVariable)]
 	open := func(t *testing.T) memory.Driver {
 		t.Cleanup(func() {
@@ -471,6 +480,7 @@ func TestTheSuiteFindsEveryFaultyDriver(t *testing.T) {
 	}
 	found := 0
 	maps.Copy(mutants, maintenanceMutants)
+	maps.Copy(mutants, scanMutants)
 	for name := range mutants {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestChildRunsAMutant$", "-test.timeout=1m", "-test.parallel=100")
 		cmd.Env = append(os.Environ(), mutantVariable+"="+name)

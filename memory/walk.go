@@ -1,0 +1,256 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sort"
+	"strings"
+)
+
+// Walker is what [Store.Walk] calls. Each of the two may be nil.
+type Walker struct {
+	// Entry is given the entries of a log in order, as they are stored: one may be a
+	// pack of several. Its data are the walker's own.
+	Entry func(key string, l LogEntry) error
+	// End is given the objects that a log is held against once its entries were given:
+	// first the one that it is the history of, at the revision of the last entry,
+	// unless it does not belong to the log.
+	End func(key string, beside []Object) error
+}
+
+// walkPage is how many entries are read at once.
+const walkPage = 4000
+
+// Walk reads all logs of the scope in the order of their keys, some thousands of
+// entries in one trip, and each with the objects beside it. It leans on no index.
+// Others may write, erase and compact meanwhile: what a log was when its objects
+// were read is given whole. It verifies nothing; [Auditor] does.
+func (s *Store) Walk(ctx context.Context, to Walker) error {
+	if _, err := s.admit(ctx); err != nil {
+		return err
+	}
+	w := walking{s: s, ctx: ctx, to: to}
+	for after, more := (LogPlace{}), true; more; {
+		page, next, err := s.driver.Scan(ctx, s.scope.tenant, "", after, walkPage)
+		if err != nil {
+			return err
+		}
+		if more = next; more {
+			if len(page) == 0 {
+				return fmt.Errorf("%w: a page without entries, and more to come", ErrStore)
+			}
+			after = page[len(page)-1].Place()
+		}
+		if s.scope.namespace == "" {
+			page, after = ownSpace(page, after)
+		}
+		if err := w.page(page, more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownSpace leaves out the logs of the other namespaces of a tenant, whose keys lie
+// together, and goes on after them.
+func ownSpace(page []Logged, after LogPlace) ([]Logged, LogPlace) {
+	const end = "\x02" // the first key after all that begin with the mark
+	from := sort.Search(len(page), func(i int) bool { return page[i].Key >= spaceMark })
+	to := sort.Search(len(page), func(i int) bool { return page[i].Key >= end })
+	if to == len(page) && from < to {
+		after = LogPlace{Key: end}
+	}
+	return append(page[:from:from], page[to:]...), after
+}
+
+// walking is one walk. key is the log that was begun and not ended; last is its
+// last entry that was given.
+type walking struct {
+	s    *Store
+	ctx  context.Context
+	to   Walker
+	key  string
+	last uint64
+}
+
+// page gives what was read, and the objects of all logs that are over with it.
+func (w *walking) page(page []Logged, more bool) error {
+	var ended []string
+	if w.key != "" {
+		ended = append(ended, w.key)
+	}
+	for i := range page {
+		if len(ended) == 0 || ended[len(ended)-1] != page[i].Key {
+			ended = append(ended, page[i].Key)
+		}
+	}
+	if more && len(ended) > 0 {
+		ended = ended[:len(ended)-1] // the last one may go on
+	}
+	// The objects after the entries: what is written between the two reads is an entry
+	// too few, and that can be read.
+	var objs []Object
+	if len(ended) > 0 {
+		var err error
+		if objs, err = w.s.get(w.ctx, besideLogs(ended)...); err != nil {
+			return err
+		}
+	}
+	for len(page) > 0 || len(ended) > 0 {
+		if w.key == "" {
+			w.key, w.last = page[0].Key, 0
+		}
+		give := w.give
+		if w.last > 0 {
+			give = w.later // the entry before it is of another page
+		}
+		for ; len(page) > 0 && page[0].Key == w.key; page = page[1:] {
+			if err := give(page[0].LogEntry); err != nil {
+				return err
+			}
+			give = w.give
+		}
+		if len(ended) == 0 {
+			break
+		}
+		n := besides(w.key)
+		if err := w.end(objs[:n:n]); err != nil {
+			return err
+		}
+		ended, objs = ended[1:], objs[n:]
+	}
+	return nil
+}
+
+// later gives an entry that was read later than the one before it. It may be a pack
+// that was made meanwhile, and hold entries that were given already: of such a one,
+// those that follow are given one by one.
+func (w *walking) later(l LogEntry) error {
+	if !packed(l) {
+		return w.give(l)
+	}
+	var all []LogEntry
+	for one, err := range expand(l) {
+		if err != nil {
+			return w.give(l) // whoever verifies it finds out
+		}
+		all = append(all, one)
+	}
+	if all[0].Revision > w.last {
+		return w.give(l)
+	}
+	for _, one := range all {
+		if one.Revision > w.last {
+			if err := w.give(one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *walking) give(l LogEntry) error {
+	w.last = l.Revision
+	if w.to.Entry == nil {
+		return nil
+	}
+	return w.to.Entry(w.key, l)
+}
+
+// end ends a log: what came to it since it was read, up to the object beside it.
+func (w *walking) end(objs []Object) (err error) {
+	for again := true; again; {
+		if again, err = w.catchUp(objs[0].Revision); err != nil {
+			return err
+		}
+		if again {
+			if objs, err = w.s.get(w.ctx, besideLogs([]string{w.key})...); err != nil {
+				return err
+			}
+		}
+	}
+	key := w.key
+	w.key, w.last = "", 0
+	if w.to.End == nil {
+		return nil
+	}
+	return w.to.End(key, objs)
+}
+
+// catchUp gives the entries up to a revision. again says that what the log is of was
+// erased after that: the payloads of what was just given may be gone already, so that
+// the erasure must be given too.
+func (w *walking) catchUp(revision uint64) (again bool, err error) {
+	if revision <= w.last {
+		return false, nil
+	}
+	for l, err := range w.s.stored(w.ctx, w.key, w.last) {
+		if err != nil {
+			return false, err
+		}
+		for one, err := range expand(l) {
+			switch {
+			case err != nil:
+				return false, w.give(l) // whoever verifies it finds out
+			case one.Revision <= w.last:
+			case one.Revision <= revision:
+				if err := w.give(one); err != nil {
+					return false, err
+				}
+			default:
+				var r record
+				if _, err := r.decode(one.Data); err == nil && kindOf(r.kind) == EntryErase && !erasureKey.holds(w.key) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// besides is how many objects a log is held against.
+func besides(log string) int {
+	if headKey.holds(log) && len(log) == len(headKey)+packedID {
+		return 3
+	}
+	return 1
+}
+
+// besideLogs are the objects that logs are held against: that of the log, and of a
+// row's head the evidence and the note.
+func besideLogs(logs []string) []string {
+	keys := make([]string, 0, 3*len(logs))
+	for _, key := range logs {
+		keys = append(keys, key)
+		if besides(key) > 1 {
+			row := key[len(headKey):]
+			keys = append(keys, string(evidKey)+row, string(noteKey)+row)
+		}
+	}
+	return keys
+}
+
+// Logs lists what the store has of logs, by key. It leans on no index.
+func (s *Store) Logs(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after := ""; ; {
+			keys, next, err := s.driver.Logs(ctx, s.scope.tenant, "", after, 1000)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, k := range keys {
+				if s.scope.namespace == "" && strings.HasPrefix(k, spaceMark) {
+					continue // another namespace
+				}
+				if !yield(k, nil) {
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
+}
