@@ -73,7 +73,7 @@ func TestMigrate(t *testing.T) {
 	})
 	t.Run("up makes the tables once, and the role gets what it needs", func(t *testing.T) {
 		r := w.run("migrate", "up", "--store", owner, "--role", "app")
-		if r.code != exitDone || !strings.Contains(r.talk, plural(len(all), "migration")+" applied") {
+		if r.code != exitDone || !strings.Contains(r.talk, plural(len(all), "migration")+" applied") || strings.Contains(r.out, " no\n") || !strings.Contains(r.out, all[0].Name) {
 			t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
 		}
 		if r := w.run("migrate", "up", "--store", owner, "--role", "app", "-o", "json"); r.code != exitDone || !strings.Contains(r.out, `"migrations": []`) {
