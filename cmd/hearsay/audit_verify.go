@@ -147,7 +147,10 @@ func (a *app) verifyFile(ctx context.Context, store *storeFlags, path string, o 
 	var keys memory.Keys
 	var err error
 	if dir != "" {
-		keys, err = keyring.Open(dir, nil)
+		var auditKeys []keyring.AuditKey
+		if auditKeys, err = a.auditKeys(); err == nil {
+			keys, err = keyring.Open(dir, &keyring.Options{AuditKeys: auditKeys})
+		}
 	} else if url, options, missing := a.storeOptions(store); missing != nil {
 		return audit.Report{}, usage("audit verify --from: name the folder of the keys: --keyring DIR")
 	} else {

@@ -306,6 +306,50 @@ func testRestore(t *testing.T, c copied, owner string) {
 	}
 }
 
+// TestAuditKeysOfTheEnvironment: a keyring that is made with them has none, and
+// nothing is written or verified without.
+func TestAuditKeysOfTheEnvironment(t *testing.T) {
+	w := newWorld(t)
+	const one, two = "1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "2:HxwdHhsaGRgXFhUUExIREA8ODQwLCgkIBwYFBAMCAQA="
+	w.env["HEARSAY_AUDIT_KEYS"], w.env["HEARSAY_KEYRING"] = one, filepath.Join(t.TempDir(), "keys")
+	w.env["HEARSAY_STORE"] = "sqlite:" + filepath.Join(t.TempDir(), "agent.db")
+	if r := w.run("keyring", "create", w.env["HEARSAY_KEYRING"]); r.code != exitDone {
+		t.Fatal(r.talk)
+	}
+	write := func(subject string) {
+		t.Helper()
+		keys, err := keyring.ParseAuditKeys(w.env["HEARSAY_AUDIT_KEYS"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := storeurl.Open(t.Context(), w.env["HEARSAY_STORE"], &storeurl.Options{Keyring: w.env["HEARSAY_KEYRING"], AuditKeys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		w.store = s
+		w.put("", said(triple(subject, "is in", "Oslo")))
+	}
+	write("acme")
+	w.env["HEARSAY_AUDIT_KEYS"] = two + "," + one
+	write("bolt")
+	export := filepath.Join(t.TempDir(), "audit.ndjson")
+	w.ok("audit", "verify")
+	w.ok("audit", "export", "-o", export)
+	w.ok("audit", "verify", "--from", export)
+	if r := w.run("keyring", "rotate", w.env["HEARSAY_KEYRING"]); r.code != exitUsage || !strings.Contains(r.talk, "put a new one in front") {
+		t.Errorf("rotate: exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	for _, c := range []struct{ name, keys string }{{"none", ""}, {"no old one", two}, {"others under the same ids", strings.ReplaceAll(two+","+one, "A", "B")}, {"a text that is none", "1:AAAA"}} {
+		t.Run("with "+c.name+" the audit is not verified", func(t *testing.T) {
+			w.t, w.env["HEARSAY_AUDIT_KEYS"] = t, c.keys
+			if r := w.run("audit", "verify"); r.code == exitDone || strings.Contains(r.talk, "AAAA") {
+				t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+			}
+		})
+	}
+}
+
 // TestAKeyringIsBackedUpByACopy: the copy opens the store; one that is missing is
 // not made again; without it nothing is read.
 func TestAKeyringIsBackedUpByACopy(t *testing.T) {

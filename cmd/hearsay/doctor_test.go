@@ -445,5 +445,16 @@ func TestDoctorOfServers(t *testing.T) {
 	if seen, _ := w.doctor("--store", r.URL()); seen.of("keys.folder").Safe || !strings.Contains(seen.of("keys.folder").Found, "no keyring") {
 		t.Errorf("%q", unsafe(seen))
 	}
+	for mark, say := range map[string]string{"hearsay redisstore 99": "schema is of another version", "something": "not a hearsay store"} {
+		if _, err := r.Do(t.Context(), "SET", "hearsay:store", mark); err != nil {
+			t.Fatal(err)
+		}
+		if res := w.run("row", "list", "--store", r.URL(), "--keyring", keys); res.code != exitFailed || !strings.Contains(res.talk, say) {
+			t.Errorf("exit %d\n%s%s", res.code, res.out, res.talk)
+		}
+		if seen, res := w.doctor("--store", r.URL(), "--keyring", keys); res.code != exitFailed || !strings.Contains(seen.of("store").Found, say) {
+			t.Errorf("exit %d, %+v", res.code, seen.of("store"))
+		}
+	}
 	t.Log(fmt.Sprint(len(seen.Findings), " findings of a Redis"))
 }

@@ -246,6 +246,7 @@ func TestCheckpointSettings(t *testing.T) {
 		{"verifier keys without a key", nil, env("HEARSAY_CHECKPOINT_KEYS", "audit.pub"), "nothing signs"},
 		{"verifier keys without that of the key", []string{"-checkpoint-key", file, "-checkpoint-keys", verifiers(other)}, env(), "is not in it"},
 		{"a file of verifier keys that is not there", []string{"-checkpoint-key", file, "-checkpoint-keys", "none"}, env(), "-checkpoint-keys"},
+		{"audit keys that are none", nil, env("HEARSAY_AUDIT_KEYS", "1:"+secret), "HEARSAY_AUDIT_KEYS"},
 		{"no pause between two looks", []string{"-checkpoint-key", file, "-checkpoint-every", "0s"}, env(), "-checkpoint-every"},
 	} {
 		t.Run(c.name+" is refused", func(t *testing.T) {

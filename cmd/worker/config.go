@@ -21,6 +21,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -32,10 +33,12 @@ import (
 type config struct {
 	store   string // URL
 	keyring string // folder; "" = beside a SQLite file
-	strict  bool
-	witness string // file of the witness; "" = none
-	tenant  string
-	redis   string // "" = embedded
+	// auditKeys are those that are not in the keyring's folder; nil = they are there.
+	auditKeys []keyring.AuditKey
+	strict    bool
+	witness   string // file of the witness; "" = none
+	tenant    string
+	redis     string // "" = embedded
 
 	http         string // "" = no HTTP server
 	insecureBind bool
@@ -109,6 +112,7 @@ var environment = map[string]string{
 const (
 	modelKeyVariable      = "HEARSAY_MODEL_KEY"
 	checkpointKeyVariable = "HEARSAY_CHECKPOINT_SECRET" // the text of the key, where there is no file
+	auditKeysVariable     = "HEARSAY_AUDIT_KEYS"        // where they are not in the keyring's folder
 )
 
 const usageText = `worker checks the rows of a memory and moves their state by evidence.
@@ -123,8 +127,9 @@ wins over it:
 `
 
 const usageTail = `
-Keys come from the environment only: HEARSAY_MODEL_KEY, HEARSAY_CHECKPOINT_SECRET, or
-what key_env and token_env name in the file. With -checkpoint-key the worker signs a
+Keys come from the environment only: HEARSAY_MODEL_KEY, HEARSAY_CHECKPOINT_SECRET,
+HEARSAY_AUDIT_KEYS (2:BASE64,1:BASE64, if the keyring's folder has none), or what
+key_env and token_env name in the file. With -checkpoint-key the worker signs a
 checkpoint of the audit every -checkpoint-every, and one more when it ends. A store
 whose audit does not hold, or that is older than its -witness, ends the worker with
 exit code 1; a fault that may pass is logged, counted and, if it lasts, shown in /readyz.
@@ -232,6 +237,13 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	c.store = p.store(c.store)
 	if c.store != "" && c.keyring == "" && !strings.HasPrefix(c.store, "sqlite:") {
 		p.add("-keyring is missing: a store on a server needs the folder of its keys by name; hearsay keyring create makes one")
+	}
+	if text := getenv(auditKeysVariable); text != "" {
+		keys, err := keyring.ParseAuditKeys(text)
+		if err != nil { // quotes nothing of the text
+			p.add("%s: %v", auditKeysVariable, err)
+		}
+		c.auditKeys = keys
 	}
 	p.redis(c.redis)
 	if c.http == "off" {

@@ -83,7 +83,7 @@ const countEvery = 15 * time.Second
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict}
+	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
 	var witness *audit.Witness
 	if c.witness != "" {
 		if witness, err = audit.OpenWitness(c.witness); err != nil {

@@ -98,6 +98,30 @@ func TestWorkerOnServers(t *testing.T) {
 		refused(t, "not a hearsay store")
 		psql(t, "DROP SCHEMA hearsay CASCADE")
 	})
+	for _, c := range []struct{ name, mark, say string }{
+		{"a later release", "hearsay redisstore 99", "schema is of another version"}, {"another program", "something", "not a hearsay store"}, {"nobody who says so", "", "not a hearsay store"},
+	} {
+		t.Run("keys in Redis of "+c.name+" are refused", func(t *testing.T) {
+			was, err := r.Do(t.Context(), "GET", "hearsay:store")
+			if err != nil || was == "" {
+				t.Fatalf("%q %v", was, err)
+			}
+			change := []string{"SET", "hearsay:store", c.mark}
+			if c.mark == "" {
+				change = []string{"DEL", "hearsay:store"}
+			}
+			if _, err := r.Do(t.Context(), change...); err != nil {
+				t.Fatal(err)
+			}
+			d := launch(t, nil, "-store", r.URL(), "-keyring", keys)
+			if code := d.end(); code != exitFailed || !strings.Contains(d.log(), c.say) {
+				t.Errorf("exit %d\n%s", code, d.log())
+			}
+			if _, err := r.Do(t.Context(), "SET", "hearsay:store", was); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 	t.Run("strictly, a server that would lose what it acknowledged is refused", func(t *testing.T) {
 		migrate(t)
 		psql(t, "ALTER ROLE app SET synchronous_commit = off")

@@ -39,6 +39,9 @@ type Options struct {
 	// Keyring is a folder; "" = PATH.keys for sqlite:PATH. A server has no default:
 	// its keys belong to no machine.
 	Keyring string
+	// AuditKeys are the audit keys if they are not in the keyring's folder; see
+	// [keyring.ParseAuditKeys]. Keys wins over them.
+	AuditKeys []keyring.AuditKey
 	// Existing asks that the store and its keyring are there already. Without it a
 	// SQLite file and the keyring are made if they are missing.
 	Existing bool
@@ -98,7 +101,7 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: name the folder of the store's keys", ErrNoKeyring)
 	}
-	options := &keyring.Options{}
+	options := &keyring.Options{AuditKeys: o.AuditKeys}
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		options.StorePath = path
 	}
