@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -74,6 +75,47 @@ func (s *Store) Erase(ctx context.Context, e Erasure) (Certificate, error) {
 		return x.dryRun(ctx)
 	}
 	return x.run(ctx)
+}
+
+// Erased is the record of an erasure: how far it is, or its certificate.
+type Erased struct {
+	Certificate
+	Open bool    // it was interrupted, or is under way; Erase goes on with it
+	Keys []KeyID // the data keys that it destroys
+}
+
+// Erasures lists the records of all erasures of the scope, those that are complete
+// and those that are not.
+func (s *Store) Erasures(ctx context.Context) iter.Seq2[Erased, error] {
+	return func(yield func(Erased, error) bool) {
+		if _, err := s.admit(ctx); err != nil {
+			yield(Erased{}, err)
+			return
+		}
+		for after := ""; ; {
+			keys, next, err := s.driver.Logs(ctx, s.scope.tenant, string(erasureKey), after, 1000)
+			var objs []Object
+			if err == nil && len(keys) > 0 {
+				objs, err = s.get(ctx, keys...)
+			}
+			if err != nil {
+				yield(Erased{}, err)
+				return
+			}
+			for _, o := range objs {
+				x := erasing{s: s}
+				err := x.decode(o)
+				_, subject := placeOf(o.Key)
+				copy(x.Certificate.Subject[:], subject)
+				if !yield(Erased{Certificate: x.Certificate, Open: x.open, Keys: x.keys}, err) || err != nil {
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
 }
 
 // erasing is one erasure. Its progress is an object of the store, so that another
@@ -171,8 +213,8 @@ func (x *erasing) begin(ctx context.Context) error {
 	return x.commit(tx, nonce)
 }
 
-// note puts the progress of the erasure. Nothing personal is in it.
-func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+// encode is the record of an erasure. Nothing personal is in it.
+func (x *erasing) encode() []byte {
 	w := encoder{}
 	if x.open {
 		w.byte(1)
@@ -193,8 +235,14 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 	for _, t := range x.echoes {
 		w.b = append(w.b, t[:]...)
 	}
+	return w.b
+}
+
+// note puts the progress of the erasure.
+func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+	record := x.encode()
 	nonce = newNonce()
-	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, w.b, w.b, tx.nobody(),
+	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, record, record, tx.nobody(),
 		AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: reason, Nonce: nonce}, change{})
 	return nonce, nil
 }
@@ -217,7 +265,9 @@ func (x *erasing) decode(o Object) error {
 	}
 	d := decoder{b: rest}
 	x.open = d.byte() == 1
-	d.take(16)
+	if request := d.take(16); x.Certificate.Request == (Token{}) { // the record's, if this is none of another request
+		copy(x.Certificate.Request[:], request)
+	}
 	x.Rows, x.Decisions, x.Claims, x.Keys = int(d.num()), int(d.num()), int(d.num()), int(d.num())
 	x.Completed = d.time()
 	x.keys = nil

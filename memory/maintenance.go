@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Maintenance is what a driver must be able to do for an operator: rebuild what
@@ -88,6 +89,9 @@ type Inspection struct {
 	Server   string    // name and version: "PostgreSQL 15.18"
 	Promise  string    // what an acknowledged batch outlives, in a sentence
 	Findings []Finding // in a fixed order, safe ones included
+	// Clock is the server's clock when it was asked; zero if what is behind the driver
+	// has none of its own.
+	Clock time.Time
 }
 
 // Finding is one setting and what it means for what was acknowledged.

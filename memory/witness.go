@@ -214,6 +214,9 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 				return Leaf{}, faulty(err, KeyText(lost.Key))
 			}
 		}
+		if erasureKey.holds(lost.Key) && objs[0].Data == nil {
+			rest = (&erasing{}).encode() // of nothing and complete: its rows are acknowledged one by one
+		}
 		e.Kind, e.Axis = EntryErase, 0
 		if decisionKey.holds(lost.Key) {
 			rest = nil

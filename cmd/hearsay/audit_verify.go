@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "verify this export (- is stdin) and not a store")
-	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness")
+	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness (or HEARSAY_WITNESS)")
 	cmd.Flags().StringVar(&verifiers, "checkpoint-keys", "", "a file of verifier keys, one a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		progress := a.progress("logs")
@@ -72,7 +73,7 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 			}
 			options.Verifiers = v
 		}
-		if witness != "" {
+		if witness = cmp.Or(witness, a.getenv(witnessVariable)); witness != "" {
 			w, err := audit.ReadWitness(witness)
 			if err != nil {
 				return err
@@ -146,7 +147,10 @@ func (a *app) verifyFile(ctx context.Context, store *storeFlags, path string, o 
 	var keys memory.Keys
 	var err error
 	if dir != "" {
-		keys, err = keyring.Open(dir, nil)
+		var auditKeys []keyring.AuditKey
+		if auditKeys, err = a.auditKeys(); err == nil {
+			keys, err = keyring.Open(dir, &keyring.Options{AuditKeys: auditKeys})
+		}
 	} else if url, options, missing := a.storeOptions(store); missing != nil {
 		return audit.Report{}, usage("audit verify --from: name the folder of the keys: --keyring DIR")
 	} else {
@@ -208,7 +212,7 @@ With -o json: {"schema": "hearsay.audit.checkpoint/1", "made", "index", "size",
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&key, "key", "", "the private key file; see hearsay audit keygen")
-	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness")
+	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness (or HEARSAY_WITNESS)")
 	cmd.Flags().StringVar(&verifiers, "checkpoint-keys", "", "a file of verifier keys, old ones too; default that of --key")
 	cmd.Flags().StringVar(&origin, "origin", "", "what the checkpoints are of; default the name of the key")
 	cmd.Flags().BoolVar(&quick, "quick", false, "look only at logs that changed since the last checkpoint by the clock, and not at where all end")
@@ -234,7 +238,7 @@ With -o json: {"schema": "hearsay.audit.checkpoint/1", "made", "index", "size",
 			return err
 		}
 		defer s.Close()
-		if witness != "" {
+		if witness = cmp.Or(witness, a.getenv(witnessVariable)); witness != "" {
 			w, err := audit.OpenWitness(witness)
 			if err != nil {
 				return err

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/keyring"
-	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
 // doctorJSON is the output of doctor.
@@ -32,22 +27,52 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what the store promises, and what would be lost",
-		Long: `doctor looks at the store, at the settings of its server and at the keyring, and says
-for each what it found: whether something that was acknowledged could be lost, what,
-and what to set. It changes nothing.
+		Long: `doctor looks at the store and the settings of its server, the keyring, the witness,
+the checkpoints, erasures that were begun, rows that wait for a check and, if they are
+named, the queue and the worker. It says for each what it found: whether something
+that was acknowledged could be lost or go unnoticed, what, and what to do. It changes
+nothing. A SQLite file is read as a whole.
 
-Exit code 0 if all is safe, 4 if something is not.
+  store                     it opens, and is of this program's schema
+  settings of its server    by their own names; see docs/stores.md
+  clock                     that of the server against this one; entries of the future
+  keys.…, keys fit          where the keyring is, who can read it, whether it is the one
+  keys.complete             the first rows can be read with it
+  erasures, keys.destroyed  unfinished ones; keys that an old copy of a keyring brought back
+  witness                   there is one, outside the store, and the store is not behind it
+  checkpoints               there are some, and nothing is unsigned for longer than -max-unsigned
+  rows due                  no row waits for longer than -max-wait
+  queue                     it answers, and a worker serves it (-redis or HEARSAY_REDIS)
+  worker                    it is ready, of this version, its clock right (-worker or HEARSAY_WORKER)
 
-With -o json: {"schema": "hearsay.doctor/1", "healthy": …, "findings": […]}.`,
-		Example: "  hearsay doctor --store sqlite:agent.db",
-		Args:    args(),
+Exit code 0 if all is safe, 4 if something is not; if the store does not open, that of
+the reason: 5 it cannot be reached, 1 it is of another schema or program, 2 its URL is
+none. The report is printed in each case.
+
+With -o json: {"schema": "hearsay.doctor/1", "healthy": …, "findings": [{"check",
+"found", "safe", "loss", "fix"}]}.`,
+		Example: "  hearsay doctor --store sqlite:agent.db\n" +
+			"  HEARSAY_WITNESS=/mnt/other/witness hearsay doctor --store postgres://app@db/hearsay --keyring /etc/hearsay/keys -redis redis://q:6379 -worker http://127.0.0.1:8787 -o json",
+		Args: args(),
 	}
-	store := addStoreFlags(cmd)
+	x := examination{app: a, store: addStoreFlags(cmd)}
 	o := outputFlag(cmd)
+	cmd.Flags().StringVar(&x.redis, "redis", "", "the Redis URL of the worker's queue (or HEARSAY_REDIS)")
+	cmd.Flags().StringVar(&x.worker, "worker", "", "where a worker listens, as in http://127.0.0.1:8787 (or HEARSAY_WORKER)")
+	cmd.Flags().DurationVar(&x.maxUnsigned, "max-unsigned", time.Hour, "how long an entry may be without a checkpoint")
+	cmd.Flags().DurationVar(&x.maxWait, "max-wait", 10*time.Minute, "how long a row may wait for a check")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		seen, err := a.examine(cmd.Context(), store)
-		if err != nil {
-			return err
+		if x.maxUnsigned <= 0 || x.maxWait <= 0 {
+			return usage("doctor: -max-unsigned and -max-wait: want more than 0")
+		}
+		failed := x.run(cmd.Context())
+		seen := doctorJSON{Schema: "hearsay.doctor/1", Server: x.server, Promise: x.promise, Healthy: true}
+		for _, f := range x.findings {
+			seen.Findings = append(seen.Findings, findingJSON{f.Name, f.Found, f.Safe, f.Loss, f.Fix})
+			seen.Healthy = seen.Healthy && f.Safe
+		}
+		if failed != nil && len(seen.Findings) == 0 {
+			return failed // nothing was looked at
 		}
 		if *o == asJSON {
 			if err := a.emit(seen); err != nil {
@@ -56,71 +81,23 @@ With -o json: {"schema": "hearsay.doctor/1", "healthy": …, "findings": […]}.
 		} else if err := a.doctorText(seen); err != nil {
 			return err
 		}
-		if !seen.Healthy {
-			return fail(exitNo, "something that was acknowledged could be lost")
+		switch {
+		case failed != nil:
+			return failed
+		case !seen.Healthy:
+			return fail(exitNo, "something that was acknowledged could be lost, or go unnoticed")
 		}
 		return nil
 	}
 	return cmd
 }
 
-func (a *app) examine(ctx context.Context, f *storeFlags) (doctorJSON, error) {
-	seen := doctorJSON{Schema: "hearsay.doctor/1", Healthy: true}
-	url, o, err := a.storeOptions(f)
-	if err != nil {
-		return seen, err
-	}
-	d, err := storeurl.Driver(ctx, url, o)
-	if err != nil {
-		return seen, err
-	}
-	defer d.Close()
-	i, err := d.Inspect(ctx)
-	if err != nil {
-		return seen, err
-	}
-	seen.Server, seen.Promise = i.Server, i.Promise
-	findings := i.Findings
-	keys, err := storeurl.Keys(url, o)
-	switch {
-	case errors.Is(err, keyring.ErrNotFound), errors.Is(err, keyring.ErrExposed), errors.Is(err, keyring.ErrDamaged), errors.Is(err, storeurl.ErrNoKeyring):
-		findings = append(findings, memory.Finding{Name: "keyring", Found: err.Error(), Loss: "nothing in the store can be read without its keys",
-			Fix: "name the keyring that the store was made with (--keyring); hearsay keyring create makes one for a new store"})
-	case err != nil:
-		return seen, err
-	default:
-		if ring, ok := keys.(*keyring.Ring); ok {
-			findings = append(findings, ring.Findings()...)
-		}
-		s, err := memory.New(d, keys, &o.Options)
-		if err != nil {
-			return seen, err
-		}
-		fits := memory.Finding{Name: "keys fit the store", Found: "yes", Safe: true}
-		if _, err := s.LastCheckpoint(ctx); errors.Is(err, memory.ErrKey) {
-			fits = memory.Finding{Name: fits.Name, Found: "no", Loss: "nothing in the store can be read with these keys", Fix: "name the keyring that the store was made with (--keyring)"}
-		} else if err != nil {
-			return seen, err
-		}
-		findings = append(findings, fits)
-	}
-	seenBy := memory.Finding{Name: "witness", Found: a.getenv(witnessVariable), Safe: true}
-	if seenBy.Found == "" {
-		seenBy = memory.Finding{Name: "witness", Found: "none", Loss: "that an older copy of the store was restored, or that a fail-over lost a demotion, would go unnoticed",
-			Fix: "set HEARSAY_WITNESS to a file on another disk or machine, for programs and commands alike"}
-	}
-	findings = append(findings, seenBy)
-	for _, f := range findings {
-		seen.Findings = append(seen.Findings, findingJSON{f.Name, f.Found, f.Safe, f.Loss, f.Fix})
-		seen.Healthy = seen.Healthy && f.Safe
-	}
-	return seen, nil
-}
-
 func (a *app) doctorText(seen doctorJSON) error {
 	c := card{}
-	c.line("store", "%s", oneLine(seen.Server, maxMessage))
-	c.line("promise", "%s", oneLine(seen.Promise, maxMessage))
+	if seen.Server != "" {
+		c.line("store", "%s", oneLine(seen.Server, maxMessage))
+		c.line("promise", "%s", oneLine(seen.Promise, maxMessage))
+	}
 	for _, f := range seen.Findings {
 		mark := a.paint("✓", green)
 		if !f.Safe {

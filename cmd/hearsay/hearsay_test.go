@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -477,35 +478,52 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestEveryCommandHasHelpWithAnExample asks every command for help, however it is
+// spelled, and looks for a word on each flag.
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	w := newWorld(t)
-	a := &app{out: &bytes.Buffer{}, talk: &bytes.Buffer{}, getenv: func(string) string { return "" }, now: time.Now}
-	n := 0
-	var visit func(path []string)
-	visit = func(path []string) {
-		cmd, _, err := a.root().Find(path)
-		if err != nil {
-			t.Fatal(err)
+	root := (&app{getenv: func(string) string { return "" }}).root()
+	commands, flags := 0, 0
+	var visit func(c *cobra.Command, path []string)
+	visit = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			visit(sub, append(path[:len(path):len(path)], sub.Name()))
 		}
-		t.Run(cmd.CommandPath(), func(t *testing.T) {
-			w.t = t
-			out := w.ok(append(append([]string{}, path...), "--help")...)
-			if !strings.Contains(out, "Examples:") || !strings.Contains(out, "  hearsay ") {
-				t.Errorf("no example:\n%s", out)
+		if len(path) > 0 && (path[0] == "help" || path[0] == "completion") {
+			return // of cobra
+		}
+		commands++
+		if c.Short == "" || c.Example == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%q: short %q, example %q", path, c.Short, c.Example)
+		}
+		for _, help := range []string{"-h", "--help", "-help"} {
+			r := w.run(append(path, help)...)
+			if r.code != exitDone || !strings.Contains(r.out, "Usage:") || len(path) > 0 && path[0] != "completion" && !strings.Contains(r.out, "\n  hearsay ") || r.talk != "" || strings.Contains(r.out, "\x1b") {
+				t.Errorf("%q %s: exit %d\n%s", path, help, r.code, r.talk)
 			}
-			if cmd.Short == "" {
-				t.Error("no short text")
+			for line := range strings.Lines(r.out) {
+				if cells(strings.TrimRight(line, "\n")) > 250 {
+					t.Errorf("%q: a line of %d characters", path, cells(line))
+				}
 			}
-		})
-		n++
-		for _, sub := range cmd.Commands() {
-			visit(append(append([]string{}, path...), sub.Name()))
+		}
+		usages := c.Flags().FlagUsages()
+		for line := range strings.Lines(usages) {
+			if fields := strings.Fields(line); len(fields) > 0 && strings.HasPrefix(fields[0], "-") {
+				if flags++; len(fields) < 3 {
+					t.Errorf("%q: nothing is said of %s", path, line)
+				}
+			}
+		}
+		if r := w.run(append(path, "--no-such-flag")...); r.code != exitUsage {
+			t.Errorf("%q --no-such-flag: exit %d", path, r.code)
 		}
 	}
-	visit(nil)
-	if n < 12 {
-		t.Errorf("%d commands looked at", n)
+	visit(root, nil)
+	if commands < 30 || flags < 60 {
+		t.Errorf("%d commands and %d flags were looked at", commands, flags)
 	}
+	t.Logf("%d commands, %d flags", commands, flags)
 }
 
 func TestColor(t *testing.T) {

@@ -14,7 +14,10 @@ func (a *app) keyringCommand() *cobra.Command {
 		Short: "Make a store's keyring, and rotate its audit key",
 		Long: `A keyring is a folder with the keys of a store: without it nobody reads the store,
 and nobody changes its audit unseen. Keep it on another disk or machine than the
-store and than the store's backups. Losing it is losing what the store says.`,
+store and than the store's backups. Losing it is losing what the store says.
+
+The audit keys may be kept elsewhere: HEARSAY_AUDIT_KEYS=2:BASE64,1:BASE64, 32 random
+bytes each, the current one first. A keyring that is made while it is set holds none.`,
 		Example: "  hearsay keyring create /etc/hearsay/keys",
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
@@ -25,7 +28,11 @@ store and than the store's backups. Losing it is losing what the store says.`,
 		Example: "  hearsay keyring create /etc/hearsay/keys",
 		Args:    args("DIR"),
 		RunE: func(_ *cobra.Command, got []string) error {
-			if _, err := keyring.Create(got[0], nil); err != nil {
+			auditKeys, err := a.auditKeys()
+			if err != nil {
+				return err
+			}
+			if _, err := keyring.Create(got[0], &keyring.Options{AuditKeys: auditKeys}); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.talk, "keyring: %s (back it up apart from the store; what is erased must be erased there too)\n", oneLine(got[0], maxMessage))
@@ -40,6 +47,13 @@ authenticated is verified with them.`,
 		Example: "  hearsay keyring rotate /etc/hearsay/keys",
 		Args:    args("DIR"),
 		RunE: func(cmd *cobra.Command, got []string) error {
+			auditKeys, err := a.auditKeys()
+			if err != nil {
+				return err
+			}
+			if len(auditKeys) > 0 {
+				return usage("keyring rotate: the audit keys are in %s: put a new one in front there", auditKeysVariable)
+			}
 			r, err := keyring.Open(got[0], nil)
 			if err != nil {
 				return err

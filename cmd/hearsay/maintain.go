@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/user"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 )
 
 func (a *app) storeCommand() *cobra.Command {
@@ -106,6 +108,8 @@ With -o json: {"schema": "hearsay.compact/1", "tenant": …, "result": {"entries
 }
 
 func (a *app) recoverCommand(store *storeFlags) *cobra.Command {
+	var accept bool
+	var verifiers string
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Make good for demotions and erasures that a store lost",
@@ -116,14 +120,26 @@ or an older copy was restored. Until then the gate is closed on such a store.
 Rows whose demotion was lost lose their verified state and are hidden until a person
 looks at them; what had been erased is erased again. Open permits are void.
 
+If the witness saw a newer checkpoint than the store has, checkpoints are refused from
+then on, and audit verify says so: an older copy was put back. When it was you, say
+--accept-older, with the verifier keys of the checkpoints (--checkpoint-keys): the
+witness goes on from the newest one that is left.
+
 With -o json: {"schema": "hearsay.recover/1", "tenant": …, "result": {"demoted": …}}.`,
-		Example: "  HEARSAY_WITNESS=/mnt/other/witness hearsay store recover --store sqlite:agent.db",
-		Args:    args(),
+		Example: "  HEARSAY_WITNESS=/mnt/other/witness hearsay store recover --store sqlite:agent.db\n" +
+			"  HEARSAY_WITNESS=/mnt/other/witness hearsay store recover --store sqlite:agent.db --accept-older --checkpoint-keys audit.pub",
+		Args: args(),
 	}
 	o := outputFlag(cmd)
+	cmd.Flags().BoolVar(&accept, "accept-older", false, "let the witness go on from the newest checkpoint that the store has")
+	cmd.Flags().StringVar(&verifiers, "checkpoint-keys", "", "a file of verifier keys, one a line, for --accept-older")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if a.getenv(witnessVariable) == "" {
+		path := a.getenv(witnessVariable)
+		if path == "" {
 			return usage("store recover: set %s to the file of the witness", witnessVariable)
+		}
+		if accept != (verifiers != "") {
+			return usage("store recover: --accept-older and --checkpoint-keys go together")
 		}
 		s, err := a.open(cmd.Context(), store, nil)
 		if err != nil {
@@ -134,12 +150,42 @@ With -o json: {"schema": "hearsay.recover/1", "tenant": …, "result": {"demoted
 		if err != nil {
 			return err
 		}
+		if err := a.olderCopy(cmd.Context(), s, path, verifiers); err != nil {
+			return err
+		}
 		if *o == asJSON {
 			return a.emit(maintained{"hearsay.recover/1", s.Tenant(), done})
 		}
 		return a.write(fmt.Sprintf("%d demotions and %d erasures are back, %d other entries noted\n", done.Demoted, done.Erased, done.Noted))
 	}
 	return cmd
+}
+
+// olderCopy accepts, if verifiers are named, that a store has fewer checkpoints than
+// its witness saw, and says so otherwise.
+func (a *app) olderCopy(ctx context.Context, s *memory.Store, path, verifiers string) error {
+	w, err := audit.OpenWitness(path)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	seen, err := w.Ledger(s.Tenant(), s.Namespace()).Checkpoint()
+	if err != nil {
+		return err
+	}
+	last, err := s.LastCheckpoint(ctx)
+	if err != nil || seen <= last.Index {
+		return err
+	}
+	if verifiers == "" {
+		fmt.Fprintf(a.talk, "the witness saw checkpoint %d and the store is at %d, so that none is made any more; if it was you who put the older copy back, say --accept-older\n", seen, last.Index)
+		return nil
+	}
+	keys, err := audit.ReadVerifiers(verifiers)
+	if err != nil {
+		return err
+	}
+	return w.Accept(ctx, s, keys...)
 }
 
 // progress prints a count now and then.

@@ -85,49 +85,6 @@ func TestStoreIsRebuiltAndCompacted(t *testing.T) {
 	}
 }
 
-func TestDoctor(t *testing.T) {
-	w := newWorld(t)
-	w.put("a", said(triple("acme", "is in", "Oslo")))
-	var seen doctorJSON
-	r := w.run("doctor", "-o", "json")
-	if json.Unmarshal([]byte(r.out), &seen) != nil || r.code != exitNo || seen.Healthy || len(seen.Findings) < 6 {
-		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
-	}
-	unsafe := []string{}
-	for _, f := range seen.Findings {
-		if !f.Safe {
-			unsafe = append(unsafe, f.Check)
-			if f.Loss == "" || f.Fix == "" {
-				t.Errorf("%s says not what is lost or how to mend it", f.Check)
-			}
-		}
-	}
-	if strings.Join(unsafe, ", ") != "keys.apart_from_store, witness" {
-		t.Fatalf("unsafe: %q", unsafe)
-	}
-	apart := filepath.Join(t.TempDir(), "keys")
-	if err := os.Rename(w.path+".keys", apart); err != nil {
-		t.Fatal(err)
-	}
-	w.env["HEARSAY_WITNESS"] = filepath.Join(t.TempDir(), "witness")
-	if r := w.run("doctor", "--keyring", apart); r.code != 0 || strings.Contains(r.out, "✗") {
-		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
-	}
-	other := filepath.Join(t.TempDir(), "other")
-	if r := w.run("keyring", "create", other); r.code != 0 {
-		t.Fatal(r.talk)
-	}
-	if r := w.run("doctor", "--keyring", other); r.code != exitNo || !strings.Contains(r.out, "keys fit the store: no") {
-		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
-	}
-	if r := w.run("row", "list", "--keyring", other); r.code != exitNo || !strings.Contains(r.talk, "HEARSAY_KEYRING") {
-		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
-	}
-	if r := w.run("doctor"); r.code != exitNo || !strings.Contains(r.out, "no key ring") {
-		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.talk)
-	}
-}
-
 func TestKeyring(t *testing.T) {
 	w := newWorld(t)
 	dir := filepath.Join(t.TempDir(), "keys")

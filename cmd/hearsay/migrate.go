@@ -81,9 +81,13 @@ row-level security holds for it.`,
 		if err != nil {
 			return err
 		}
+		list, err := pgstore.Status(cmd.Context(), url, &o)
+		if err != nil {
+			return err
+		}
 		found := migrationsJSON{"hearsay.migrations/1", []migrationJSON{}}
-		for _, m := range ran {
-			found.Migrations = append(found.Migrations, migrationJSON{Version: m.Version, Name: m.Name})
+		for _, m := range list[len(list)-len(ran):] { // the last ones, since they only go forward
+			found.Migrations = append(found.Migrations, migrationJSON{m.Version, m.Name, m.Applied})
 		}
 		fmt.Fprintf(a.talk, "%s applied\n", plural(len(ran), "migration"))
 		return a.migrations(found, *upOutput)

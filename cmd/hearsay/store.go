@@ -12,6 +12,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -51,6 +52,21 @@ func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memo
 // witnessVariable names the file of the witness of demotions and erasures.
 const witnessVariable = "HEARSAY_WITNESS"
 
+// auditKeysVariable has the audit keys, where they are not in the keyring's folder.
+const auditKeysVariable = "HEARSAY_AUDIT_KEYS"
+
+func (a *app) auditKeys() ([]keyring.AuditKey, error) {
+	text := a.getenv(auditKeysVariable)
+	if text == "" {
+		return nil, nil
+	}
+	keys, err := keyring.ParseAuditKeys(text)
+	if err != nil {
+		return nil, usage("%s: %w", auditKeysVariable, err)
+	}
+	return keys, nil
+}
+
 func tenantOf(name string) string { return cmp.Or(name, "default") }
 
 // storeOptions are what flags and environment say of the store.
@@ -65,7 +81,11 @@ func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err 
 	if url == "" {
 		return "", nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
 	}
-	return url, &storeurl.Options{Existing: true, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
+	auditKeys, err := a.auditKeys()
+	if err != nil {
+		return "", nil, err
+	}
+	return url, &storeurl.Options{Existing: true, AuditKeys: auditKeys, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
 		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}, nil
 }
 

@@ -27,9 +27,8 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	o := outputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		v := versionJSON{Schema: "hearsay.version/1", Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		v := versionJSON{Schema: "hearsay.version/1", Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 		if info, ok := debug.ReadBuildInfo(); ok {
-			v.Version = info.Main.Version
 			for _, s := range info.Settings {
 				switch s.Key {
 				case "vcs.revision":
@@ -52,4 +51,12 @@ func (a *app) versionCommand() *cobra.Command {
 		return a.write(fmt.Sprintf("hearsay %s%s (%s, %s)\n", v.Version, revision, v.Go, v.Platform))
 	}
 	return cmd
+}
+
+// version is that of this build, spelled as a worker spells its own.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }

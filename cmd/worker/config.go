@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,7 +17,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -28,10 +33,12 @@ import (
 type config struct {
 	store   string // URL
 	keyring string // folder; "" = beside a SQLite file
-	strict  bool
-	witness string // file of the witness; "" = none
-	tenant  string
-	redis   string // "" = embedded
+	// auditKeys are those that are not in the keyring's folder; nil = they are there.
+	auditKeys []keyring.AuditKey
+	strict    bool
+	witness   string // file of the witness; "" = none
+	tenant    string
+	redis     string // "" = embedded
 
 	http         string // "" = no HTTP server
 	insecureBind bool
@@ -46,8 +53,18 @@ type config struct {
 	concurrency int
 	drain       time.Duration
 
+	checkpoints checkpointConfig
+
 	logFormat string
 	logLevel  slog.Level
+}
+
+// checkpointConfig is how signed checkpoints are made.
+type checkpointConfig struct {
+	key       *audit.Key // nil = none are made
+	verifiers []note.Verifier
+	origin    string
+	every     time.Duration
 }
 
 // sourceConfig is a system of record that answers questions over HTTP.
@@ -78,6 +95,8 @@ const (
 	defaultHTTP  = "127.0.0.1:8787"
 	defaultSweep = 10 * time.Second
 	defaultDrain = 20 * time.Second
+
+	defaultCheckpoint = 5 * time.Minute
 )
 
 // environment maps flags to the variables that stand in for them.
@@ -86,10 +105,15 @@ var environment = map[string]string{
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN",
+	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY",
 	"log-format": "HEARSAY_LOG_FORMAT", "log-level": "HEARSAY_LOG_LEVEL",
 }
 
-const modelKeyVariable = "HEARSAY_MODEL_KEY"
+const (
+	modelKeyVariable      = "HEARSAY_MODEL_KEY"
+	checkpointKeyVariable = "HEARSAY_CHECKPOINT_SECRET" // the text of the key, where there is no file
+	auditKeysVariable     = "HEARSAY_AUDIT_KEYS"        // where they are not in the keyring's folder
+)
 
 const usageText = `worker checks the rows of a memory and moves their state by evidence.
 
@@ -103,8 +127,14 @@ wins over it:
 `
 
 const usageTail = `
-Keys come from the environment only: HEARSAY_MODEL_KEY, or what key_env and
-token_env name in the file. A file of verifiers (-config) looks like this:
+Keys come from the environment only: HEARSAY_MODEL_KEY, HEARSAY_CHECKPOINT_SECRET,
+HEARSAY_AUDIT_KEYS (2:BASE64,1:BASE64, if the keyring's folder has none), or what
+key_env and token_env name in the file. With -checkpoint-key the worker signs a
+checkpoint of the audit every -checkpoint-every, and one more when it ends. A store
+whose audit does not hold, or that is older than its -witness, ends the worker with
+exit code 1; a fault that may pass is logged, counted and, if it lasts, shown in /readyz.
+
+A file of verifiers (-config) looks like this:
 
   {
     "http": [{
@@ -132,6 +162,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	var (
 		c                       config
 		file, level             string
+		checkpointKey           string
+		checkpointKeys          string
 		baseURL, model, family  string
 		sources                 []string
 		flags                   = flag.NewFlagSet("worker", flag.ContinueOnError)
@@ -164,6 +196,10 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
+	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")
+	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
+	flags.StringVar(&c.checkpoints.origin, "checkpoint-origin", "", "`name` of what the checkpoints are of; it never changes (default the name of the key)")
+	flags.DurationVar(&c.checkpoints.every, "checkpoint-every", defaultCheckpoint, "how often checkpoints are made")
 	flags.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.BoolVar(&printVersion, "version", false, "print which build this is")
@@ -199,6 +235,16 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	}
 
 	c.store = p.store(c.store)
+	if c.store != "" && c.keyring == "" && !strings.HasPrefix(c.store, "sqlite:") {
+		p.add("-keyring is missing: a store on a server needs the folder of its keys by name; hearsay keyring create makes one")
+	}
+	if text := getenv(auditKeysVariable); text != "" {
+		keys, err := keyring.ParseAuditKeys(text)
+		if err != nil { // quotes nothing of the text
+			p.add("%s: %v", auditKeysVariable, err)
+		}
+		c.auditKeys = keys
+	}
 	p.redis(c.redis)
 	if c.http == "off" {
 		c.http = ""
@@ -212,6 +258,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		p.file(&c, file, getenv)
 	}
 	p.names(&c)
+	p.checkpoints(&c.checkpoints, checkpointKey, checkpointKeys, getenv)
+	p.atLeast("-checkpoint-every", c.checkpoints.every, 100*time.Millisecond)
 	p.atLeast("-sweep-every", c.sweep, 100*time.Millisecond)
 	p.atLeast("-tick", c.tick, 100*time.Millisecond)
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
@@ -263,6 +311,7 @@ func (p *problems) store(s string) string {
 	}
 	if err := storeurl.Check(s); err != nil { // which does not repeat s: it may hold a password
 		p.add("-store: %v", err)
+		return ""
 	}
 	return s
 }
@@ -292,6 +341,41 @@ func (p *problems) bind(addr string, insecure bool) {
 	}
 	p.add("-http %q would listen beyond this machine: anybody who reaches it reads counts of rows, queues and verifier names without a login; "+
 		"use a loopback address behind a proxy that asks for one, or say -http-insecure-bind", addr)
+}
+
+// checkpoints takes the keys of checkpoints: a key by file or by environment, and
+// nothing about checkpoints without one.
+func (p *problems) checkpoints(c *checkpointConfig, key, keys string, getenv func(string) string) {
+	text := getenv(checkpointKeyVariable)
+	var err error
+	switch {
+	case key != "" && text != "":
+		p.add("-checkpoint-key and %s: want one of them", checkpointKeyVariable)
+		return
+	case key != "":
+		c.key, err = audit.ReadKey(key)
+	case text != "":
+		c.key, err = audit.ParseKey(text)
+	default:
+		if keys != "" || c.origin != "" {
+			p.add("-checkpoint-keys and -checkpoint-origin: nothing signs checkpoints; give -checkpoint-key or set %s", checkpointKeyVariable)
+		}
+		return
+	}
+	if err != nil { // says nothing of the key itself
+		p.add("-checkpoint-key: %v", err)
+		return
+	}
+	c.origin = cmp.Or(c.origin, c.key.Name())
+	c.verifiers = []note.Verifier{c.key.Verifier()}
+	if keys == "" {
+		return
+	}
+	if c.verifiers, err = audit.ReadVerifiers(keys); err != nil {
+		p.add("-checkpoint-keys: %v", err)
+	} else if !slices.ContainsFunc(c.verifiers, func(v note.Verifier) bool { return v.Name() == c.key.Name() && v.KeyHash() == c.key.KeyHash() }) {
+		p.add("-checkpoint-keys: the verifier key of -checkpoint-key is not in it")
+	}
 }
 
 // source reads NAME=URL,key=value,….

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -84,14 +83,14 @@ const countEvery = 15 * time.Second
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, Strict: c.strict}
+	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
+	var witness *audit.Witness
 	if c.witness != "" {
-		w, err := audit.OpenWitness(c.witness)
-		if err != nil {
+		if witness, err = audit.OpenWitness(c.witness); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, w.Close()) }()
-		options.Witness = w.Ledger(cmp.Or(c.tenant, "default"), "")
+		defer func() { err = errors.Join(err, witness.Close()) }()
+		options.Witness = witness.Ledger(c.tenant, "")
 	}
 	store, err := storeurl.Open(ctx, c.store, options)
 	if err != nil {
@@ -105,6 +104,10 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
+	signing, err := newSigning(c.checkpoints, store, witness, m, log)
+	if err != nil {
+		return err
+	}
 
 	var listener net.Listener
 	if c.http != "" {
@@ -117,6 +120,9 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
 	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	if c.keyring == "" {
+		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
+	}
 	if len(e.verifiers) == 0 {
 		log.Warn("no verifier is configured: only people can verify rows")
 	}
@@ -132,16 +138,26 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	side.Go(func() { m.count(watch, store, countEvery) })
 	if listener != nil {
 		side.Go(func() {
-			if err := serve(watch, listener, handler(m, func(ctx context.Context) []check { return ready(ctx, store, e) }), log); err != nil {
+			look := func(ctx context.Context) []check { return append(ready(ctx, store, e), signing.ready(time.Now())) }
+			if err := serve(watch, listener, handler(m, look), log); err != nil {
 				cancel(fmt.Errorf("the HTTP server ended: %w", err))
 			}
 		})
 	}
+	signed := make(chan struct{})
+	side.Go(func() {
+		defer close(signed)
+		if err := signing.serve(serving); err != nil {
+			cancel(err)
+		}
+	})
 	err = e.serve(serving)
 	if cause := context.Cause(serving); err == nil && ctx.Err() == nil && cause != nil {
 		err = cause
 	}
-	return err
+	cancel(nil)
+	<-signed
+	return errors.Join(err, signing.last(context.WithoutCancel(ctx)))
 }
 
 // ready says whether the worker can do its work. A verifier that is down is

@@ -311,10 +311,10 @@ func TestWorker(t *testing.T) {
 				t.Errorf("/healthz: %d %q", status, body)
 			}
 			var answer readiness
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || !answer.Ready || len(answer.Checks) != 5 {
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || !answer.Ready || len(answer.Checks) != 6 {
 				t.Errorf("/readyz: %v %s", err, body)
 			}
-			for _, name := range []string{"store", "queue", "schema", "gate_observe", "verifier crm"} {
+			for _, name := range []string{"store", "queue", "schema", "gate_observe", "verifier crm", "checkpoints"} {
 				if !strings.Contains(body, `"name": "`+name+`"`) {
 					t.Errorf("/readyz does not name %s: %s", name, body)
 				}

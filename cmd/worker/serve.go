@@ -21,8 +21,10 @@ type check struct {
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	Ready  bool    `json:"ready"`
-	Checks []check `json:"checks"`
+	Ready   bool      `json:"ready"`
+	Version string    `json:"version"` // of the build
+	Now     time.Time `json:"now"`     // the clock of the worker
+	Checks  []check   `json:"checks"`
 }
 
 const readyTimeout = 2 * time.Second
@@ -38,7 +40,8 @@ func handler(m *meters, ready func(context.Context) []check) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
-		answer := readiness{Ready: true, Checks: ready(ctx)}
+		answer := readiness{Ready: true, Version: version(), Checks: ready(ctx)}
+		answer.Now = time.Now().UTC()
 		for _, c := range answer.Checks {
 			answer.Ready = answer.Ready && c.OK
 		}

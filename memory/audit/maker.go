@@ -25,6 +25,9 @@ type MakerOptions struct {
 	// Witness, if not nil, is shown every checkpoint. A store that is behind it gets
 	// no checkpoint.
 	Witness *Witness
+	// Made, if not nil, hears of each look of [Maker.Serve] that ended well, with the
+	// newest checkpoint: the one before, if nothing had changed.
+	Made func(memory.Checkpoint)
 	// Report, if not nil, hears of the faults that [Maker.Serve] goes on after.
 	Report func(error)
 }
@@ -38,6 +41,7 @@ type Maker struct {
 	window   time.Duration
 	known    known
 	witness  *Witness
+	made     func(memory.Checkpoint)
 	report   func(error)
 	scope    string
 	perChunk int
@@ -52,7 +56,7 @@ func NewMaker(s *memory.Store, signer note.Signer, origin string, o *MakerOption
 	}
 	scope := scopeOf(s.Tenant(), s.Namespace())
 	m := &Maker{store: s, signer: signer, origin: origin + "/" + scope, window: o.Window, known: o.Verifiers,
-		witness: o.Witness, report: o.Report, scope: scope, perChunk: memory.MaxLeaves}
+		witness: o.Witness, made: o.Made, report: o.Report, scope: scope, perChunk: memory.MaxLeaves}
 	if m.window <= 0 {
 		m.window = time.Minute
 	}
@@ -106,7 +110,7 @@ const sweepEvery = 24 * time.Hour
 // Serve makes checkpoints until the context ends, and then returns nil. It begins
 // with a sweep. A store that cannot be reached is tried again; what it returns
 // otherwise is a reason to stop: the audit does not hold, the store is behind its
-// witness, or a key is wrong.
+// witness, or a key or the origin is wrong.
 func (m *Maker) Serve(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("%w: checkpoints every %s", memory.ErrInvalid, every)
@@ -116,15 +120,19 @@ func (m *Maker) Serve(ctx context.Context, every time.Duration) error {
 	var swept time.Time
 	for {
 		sweep := time.Since(swept) > sweepEvery
-		_, err := m.make(ctx, sweep)
+		c, err := m.make(ctx, sweep)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil && sweep:
-			swept = time.Now()
 		case err == nil:
+			if sweep {
+				swept = time.Now()
+			}
+			if m.made != nil {
+				m.made(c)
+			}
 		case errors.Is(err, memory.ErrTampered), errors.Is(err, ErrRollback), errors.Is(err, ErrWitness), errors.Is(err, ErrKey),
-			errors.Is(err, memory.ErrKey), errors.Is(err, memory.ErrClosed), errors.Is(err, ErrUnsound):
+			errors.Is(err, memory.ErrKey), errors.Is(err, memory.ErrInvalid), errors.Is(err, memory.ErrClosed), errors.Is(err, ErrUnsound):
 			return err
 		default:
 			if m.report != nil {

@@ -132,6 +132,9 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			if err := r.store.Record(t.Context(), memory.DecisionRecord{ID: r.store.NewDecisionID(), Tool: "mail", Run: "r", Fired: true, Rows: []memory.Cited{{Row: kept, Revision: 1}}}); !errors.Is(err, memory.ErrBehind) {
 				t.Fatalf("a call fired: %v", err)
 			}
+			if err := r.witness.Accept(t.Context(), r.store); !errors.Is(err, memory.ErrBehind) {
+				t.Fatalf("the older copy was accepted as it is: %v", err)
+			}
 			done, err := r.store.Recover(t.Context(), "operator")
 			if err != nil || done.Demoted != 1 || done.Erased != 2 {
 				t.Fatal(done, err)
@@ -152,6 +155,24 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			}
 			if again, err := r.store.Recover(t.Context(), "operator"); err != nil || again != (memory.Recovered{}) {
 				t.Fatal(again, err)
+			}
+			if err := r.witness.Accept(t.Context(), r.store); !errors.Is(err, memory.ErrInvalid) {
+				t.Fatalf("a store without a checkpoint was accepted: %v", err)
+			}
+			// The record of the erasure is back, so that it can be made again.
+			for range 2 {
+				if _, err := r.store.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-2", Actor: "dpo"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n := 0
+			for e, err := range r.store.Erasures(t.Context()) {
+				if n++; err != nil || e.Open || e.Completed.IsZero() || e.Subject.String() != r.store.SubjectDigest("eve") {
+					t.Fatalf("%+v %v", e, err)
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%d records of erasures", n)
 			}
 		})
 	}

@@ -478,6 +478,30 @@ func (w *Witness) See(ctx context.Context, s *memory.Store, verifiers ...note.Ve
 	}
 }
 
+// Accept makes the newest checkpoint of a store the one that the witness goes on
+// from, though it saw a newer one: the operator restored an older copy and knows it.
+// Acknowledged demotions and erasures must be there again, or it is
+// [memory.ErrBehind]; see [memory.Store.Recover]. All checkpoints of the store are
+// verified. What the newer ones committed to is not looked for any more.
+func (w *Witness) Accept(ctx context.Context, s *memory.Store, verifiers ...note.Verifier) error {
+	lost, err := w.Ledger(s.Tenant(), s.Namespace()).Behind(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%w: %d entries, the first of %s", memory.ErrBehind, len(lost), memory.KeyText(lost[0].Key))
+	}
+	var none *witnessed
+	now, err := none.extend(ctx, s, scopeOf(s.Tenant(), s.Namespace()), verifiers)
+	if err != nil {
+		return err
+	}
+	if now == nil {
+		return fmt.Errorf("%w: the store has no checkpoint to go on from; make one without the witness first", memory.ErrInvalid)
+	}
+	return w.locked(func() error { return w.append(&line{Checkpoint: now}) })
+}
+
 // extend verifies the checkpoints of the store after the one that was seen, and
 // returns the newest; nil if there is none.
 func (c *witnessed) extend(ctx context.Context, s *memory.Store, scope string, k known) (*witnessed, error) {
@@ -559,6 +583,18 @@ type Ledger struct {
 // Ledger returns the part that is about one tenant and namespace.
 func (w *Witness) Ledger(tenant, namespace string) *Ledger {
 	return &Ledger{w: w, scope: scopeOf(cmp.Or(tenant, "default"), namespace)}
+}
+
+// Checkpoint is the number of the newest checkpoint that the witness saw of the
+// tenant and namespace; 0 = none.
+func (l *Ledger) Checkpoint() (index uint64, err error) {
+	err = l.w.locked(func() error {
+		if c := l.w.newest[l.scope]; c != nil {
+			index = c.Index
+		}
+		return nil
+	})
+	return index, err
 }
 
 // Acknowledge makes the last entries of logs durable: once it returns nil, a store

@@ -64,7 +64,7 @@ func (s *state) findStore() memory.Finding {
 	if within(keys, folder) || within(folder, keys) {
 		f.Safe = false
 		f.Loss = "a copy of the one folder takes the other along: whoever has it reads what was erased since"
-		f.Fix = "keep the keys in a folder that is backed up apart from the store, or not at all"
+		f.Fix = "stop the programs, mv " + s.disk.dir + " to a folder that is backed up apart from the store, or not at all, and name that folder (--keyring or HEARSAY_KEYRING)"
 	}
 	return f
 }

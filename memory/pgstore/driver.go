@@ -16,9 +16,9 @@ import (
 
 // statements are the texts of all statements, with the name of the schema.
 type statements struct {
-	tenant, inOrder, apply, get, query, queryLong, history string
-	tenants, logs, logsLong, restore, rewrite              string
-	forget, registered, vacuum                             string
+	tenant, apply, get, query, queryLong, history string
+	tenants, logs, logsLong, restore, rewrite     string
+	forget, registered, vacuum                    string
 }
 
 // The number of a tenant is looked up by each statement, and a second time for the
@@ -29,11 +29,6 @@ type statements struct {
 func newStatements(schema string) statements {
 	number, next := numbers(schema)
 	return statements{
-		// The tables have no statistics, so that the planner thinks a tenant small, and
-		// would read all that follows a place, sort it, and throw away what is beyond the
-		// limit, for each page again. This has it step along the index.
-		inOrder: `SELECT set_config('hearsay.tenant', t.id::text, true), set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)
-			FROM ` + schema + `.tenant t WHERE t.name = $1`,
 		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
 		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
 		get: `SELECT o.key, o.revision, o.data FROM ` + schema + `.object o
@@ -67,13 +62,8 @@ func numbers(schema string) (number, next string) {
 
 // ask runs one statement as a tenant, in one round trip and one transaction.
 func (d *Driver) ask(ctx context.Context, c *pgx.Conn, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
-	return d.askAs(ctx, c, d.sql.tenant, tenant, statement, args, row)
-}
-
-// askAs is ask with another statement that makes it one of the tenant.
-func (d *Driver) askAs(ctx context.Context, c *pgx.Conn, as, tenant, statement string, args []any, row func(rows pgx.Rows) error) error {
 	var b pgx.Batch
-	b.Queue(as, fold(tenant))
+	b.Queue(d.sql.tenant, fold(tenant))
 	b.Queue(statement, args...)
 	results := c.SendBatch(ctx, &b)
 	_, err := results.Exec()

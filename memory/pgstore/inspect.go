@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,7 @@ func (d *Driver) inspect(ctx context.Context) (memory.Inspection, error) {
 	var version, fsync, commit, pages, checksums, wal, names, idle string
 	var standbys, walls int
 	var recovery, super, bypass, owner bool
+	var clock time.Time
 	err := d.read(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
 			current_setting('full_page_writes'), current_setting('data_checksums'), current_setting('wal_level'),
@@ -33,9 +35,9 @@ func (d *Driver) inspect(ctx context.Context) (memory.Inspection, error) {
 			(SELECT count(*) FROM pg_stat_replication), pg_is_in_recovery(), r.rolsuper, r.rolbypassrls,
 			(SELECT bool_or(pg_has_role(relowner, 'USAGE')) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'),
 			(SELECT count(*) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relname IN ('object', 'log', 'term')
-				AND relrowsecurity AND relforcerowsecurity)
+				AND relrowsecurity AND relforcerowsecurity), clock_timestamp()
 			FROM pg_roles r WHERE r.rolname = current_user`, quote(d.schema)).
-			Scan(&version, &fsync, &commit, &pages, &checksums, &wal, &names, &idle, &standbys, &recovery, &super, &bypass, &owner, &walls)
+			Scan(&version, &fsync, &commit, &pages, &checksums, &wal, &names, &idle, &standbys, &recovery, &super, &bypass, &owner, &walls, &clock)
 	})
 	if err != nil {
 		return memory.Inspection{}, err
@@ -50,7 +52,7 @@ func (d *Driver) inspect(ctx context.Context) (memory.Inspection, error) {
 	case standbys > 0:
 		promise = "An acknowledged batch outlives a crash of the server and a loss of power; a failover may lose the last ones."
 	}
-	return memory.Inspection{Server: "PostgreSQL " + strings.Fields(version)[0], Promise: promise, Findings: []memory.Finding{
+	return memory.Inspection{Server: "PostgreSQL " + strings.Fields(version)[0], Promise: promise, Clock: clock, Findings: []memory.Finding{
 		finding("fsync", fsync, fsync != "off", "batches are lost and tables damaged when power is lost", "fsync = on"),
 		finding("synchronous_commit", commit, commit != "off" && (names == "" || waits),
 			"the last batches are lost when the server crashes or fails over", "synchronous_commit = on, for the role and the database too"),

@@ -134,6 +134,13 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 	return nil
 }
 
+// CheckURL asks whether [Open] can read a URL, without dialling: [memory.ErrStore]
+// if not. Files that the URL names, such as certificates, are read.
+func CheckURL(url string) error {
+	_, err := parse(url)
+	return err
+}
+
 // parse reads a URL. What is wrong with one is not told: it holds a password.
 func parse(url string) (*pgxpool.Config, error) {
 	pool, err := pgxpool.ParseConfig(url)

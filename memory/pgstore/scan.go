@@ -60,7 +60,7 @@ func (d *Driver) scan(ctx context.Context, tenant, prefix string, after memory.L
 		arena := []byte{} // what the entries of a page hold lies in few pieces
 		key, size := "", 0
 		args := []any{fold(tenant), []byte(from.Key), int64(min(from.Revision, math.MaxInt64)), end, int64(limit) + 1, int64(scanBytes)}
-		err = d.askAs(ctx, c, d.sql.inOrder, tenant, statement, args, func(rows pgx.Rows) error {
+		err = d.ask(ctx, c, tenant, statement, args, func(rows pgx.Rows) error {
 			v := rows.RawValues()
 			if v[1] != nil {
 				met = true

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/redis/go-redis/v9"
@@ -44,7 +45,12 @@ func (d *Driver) inspect(ctx context.Context) (memory.Inspection, error) {
 	if d.mode != cluster {
 		topology.Found = fmt.Sprintf("%s, %d replicas", d.mode, replicas)
 	}
-	i := memory.Inspection{Server: distinctTexts(name), Promise: distinctTexts(promise)}
+	i := memory.Inspection{Server: distinctTexts(name), Promise: distinctTexts(promise), Clock: servers[0].clock()}
+	for _, s := range servers { // the one that is furthest off
+		if c := s.clock(); time.Since(c).Abs() > time.Since(i.Clock).Abs() {
+			i.Clock = c
+		}
+	}
 	if !topology.Safe {
 		topology.Loss = "the last batches before a failover, since replicas get them after they are acknowledged"
 		topology.Fix = "nothing in Redis: keep a witness of what must not be lost outside of it"
@@ -117,6 +123,15 @@ func (d *Driver) settings(ctx context.Context) ([]settings, error) {
 		err = fmt.Errorf("%w: there is no master", memory.ErrStore)
 	}
 	return all, err
+}
+
+// clock is the zero time if the server does not say: it is older than 6.2.
+func (s settings) clock() time.Time {
+	us, err := strconv.ParseInt(s.info["server_time_usec"], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
 }
 
 func (s settings) server() string {

@@ -117,6 +117,12 @@ func open(ctx context.Context, client redis.UniversalOptions, o *Options) (*Driv
 	return d, nil
 }
 
+// CheckURL asks whether [Open] can read a URL, without dialling: [ErrURL] if not.
+func CheckURL(url string) error {
+	_, err := parse(url)
+	return err
+}
+
 // parse reads a URL. The client's own parser knows one host and no Sentinel.
 func parse(url string) (*redis.UniversalOptions, error) {
 	scheme, rest, _ := strings.Cut(url, "://")

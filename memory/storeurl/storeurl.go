@@ -18,8 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	neturl "net/url"
+	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -38,6 +39,9 @@ type Options struct {
 	// Keyring is a folder; "" = PATH.keys for sqlite:PATH. A server has no default:
 	// its keys belong to no machine.
 	Keyring string
+	// AuditKeys are the audit keys if they are not in the keyring's folder; see
+	// [keyring.ParseAuditKeys]. Keys wins over them.
+	AuditKeys []keyring.AuditKey
 	// Existing asks that the store and its keyring are there already. Without it a
 	// SQLite file and the keyring are made if they are missing.
 	Existing bool
@@ -97,7 +101,7 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: name the folder of the store's keys", ErrNoKeyring)
 	}
-	options := &keyring.Options{}
+	options := &keyring.Options{AuditKeys: o.AuditKeys}
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		options.StorePath = path
 	}
@@ -108,39 +112,159 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 }
 
 // Check asks whether a URL has the form of one that names a store, without opening
-// anything: [ErrURL] if not.
+// anything: [ErrURL] if not. The error says which part of the URL it is, and never
+// what is in it.
 func Check(url string) error {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		if rest == "" {
+		switch {
+		case rest == "":
 			return fmt.Errorf("%w: sqlite: needs a path, as in sqlite:agent.db", ErrURL)
+		case strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
+			return fmt.Errorf("%w: sqlite: takes a path and no host, as in sqlite:agent.db or sqlite:/var/lib/agent.db", ErrURL)
+		case strings.ContainsRune(rest, 0):
+			return fmt.Errorf("%w: the path of sqlite: has a NUL in it", ErrURL)
 		}
 		return nil
 	case "postgres", "postgresql":
 		if !strings.HasPrefix(rest, "//") {
-			return fmt.Errorf("%w: want postgres://USER@HOST/DATABASE", ErrURL)
+			return fmt.Errorf("%w: want %s://USER@HOST/DATABASE", ErrURL, scheme)
 		}
-		return nil
+		return checkServer(url, pgstore.CheckURL)
 	case "redis", "rediss":
 		if !strings.HasPrefix(rest, "//") {
 			return fmt.Errorf("%w: want %s://HOST:PORT", ErrURL, scheme)
 		}
-		return nil
+		return checkServer(url, redisstore.CheckURL)
 	}
 	return fmt.Errorf("%w: want sqlite:PATH, redis://…, rediss://… or postgres://…", ErrURL)
 }
 
-// Redacted is a URL as it may be shown and logged: without user and password.
-func Redacted(url string) string {
-	u, err := neturl.Parse(url)
-	if err != nil || u.Opaque != "" || u.Host == "" {
-		if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-			return "sqlite:" + path
-		}
-		return "(not a store)"
+// parts are those of a server's URL, as they are written.
+type parts struct{ scheme, user, hosts, path, query string }
+
+// split takes a URL apart without decoding anything. ok is false if what is a
+// password and what is not cannot be told: one that is not percent-encoded may
+// hold any of the marks.
+func split(url string) (p parts, ok bool) {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		return parts{}, false
 	}
-	return u.Scheme + "://" + u.Host + u.Path
+	p.scheme = scheme
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, rest := rest[:end], rest[end:]
+	at := strings.LastIndex(authority, "@") + 1
+	p.user, p.hosts = authority[:at], authority[at:]
+	p.path, p.query, _ = strings.Cut(rest, "?")
+	for host := range strings.SplitSeq(p.hosts, ",") {
+		if !isHost(host) {
+			return p, false
+		}
+	}
+	return p, !strings.ContainsAny(rest, "@#")
+}
+
+// isHost reports whether a text is a host with or without a port, as far as can be
+// told without asking anybody. "" is one: that of this machine.
+func isHost(s string) bool {
+	name, port := s, ""
+	if i := strings.LastIndex(s, ":"); i > strings.LastIndex(s, "]") {
+		name, port = s[:i], s[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		_, err := netip.ParseAddr(inner)
+		return ok && err == nil
+	}
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_') {
+			return false
+		}
+	}
+	return name != "" || port == ""
+}
+
+// checkServer asks the driver, and if it refuses finds the part that it refuses.
+func checkServer(url string, check func(string) error) error {
+	p, ok := split(url)
+	if !ok {
+		return fmt.Errorf("%w: the host or the port is not one; in a user or password write / ? # @ and : as %%2F %%3F %%23 %%40 and %%3A", ErrURL)
+	}
+	if check(url) == nil {
+		return nil
+	}
+	bad := func(user, path, query string) bool {
+		if query != "" {
+			query = "?" + query
+		}
+		return check(p.scheme+"://"+user+p.hosts+path+query) != nil
+	}
+	// What needs a partner is given one: several hosts of Redis say what they are of.
+	for _, with := range []string{"", "cluster=true", "master=m"} {
+		if bad("", "", with) {
+			continue
+		}
+		switch {
+		case bad(p.user, "", with):
+			return fmt.Errorf("%w: the user or password is not percent-encoded", ErrURL)
+		case bad("", p.path, with):
+			return fmt.Errorf("%w: the database is not one", ErrURL)
+		}
+		for parameter := range strings.SplitSeq(p.query, "&") {
+			name, _, _ := strings.Cut(parameter, "=")
+			if parameter == "" {
+				continue
+			}
+			if !isParameter(name) || bad("", "", parameter) && bad("", "", with+"&"+parameter) {
+				return fmt.Errorf("%w: the parameter %s is not known, or its value is none for it", ErrURL, p.show(name))
+			}
+		}
+		break
+	}
+	if strings.Contains(p.hosts, ",") {
+		return fmt.Errorf("%w: the hosts and the parameters do not fit together: of several Redis servers, say cluster=true or master=NAME", ErrURL)
+	}
+	return fmt.Errorf("%w: the host and the parameters do not fit together", ErrURL)
+}
+
+// isParameter reports whether a text can be the name of a parameter, and not a
+// piece of something that was not meant to be shown.
+func isParameter(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// show is the name of a parameter for an error. Next to a password it may be the
+// rest of one with an & in it.
+func (p parts) show(name string) string {
+	if isParameter(name) && !strings.Contains(p.query, "password") {
+		return name
+	}
+	return "(not shown)"
+}
+
+// Redacted is a URL as it may be shown and logged: without user, password and
+// parameters. Of a URL that does not tell what is a password, only the scheme is
+// left.
+func Redacted(url string) string {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		return "sqlite:" + path
+	}
+	p, ok := split(url)
+	switch {
+	case p.scheme == "" || strings.Trim(p.scheme, "abcdefghijklmnopqrstuvwxyz") != "":
+		return "(not a store)"
+	case !ok:
+		return p.scheme + "://…"
+	}
+	return p.scheme + "://" + p.hosts + p.path
 }
 
 // Driver opens the driver of a URL, without keys.

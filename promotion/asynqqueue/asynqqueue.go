@@ -421,6 +421,7 @@ type Stats struct {
 	Retry    int // tokens that met a row store that did not answer
 	Archived int // tokens asynq gave up; no row is lost with them
 	Latency  time.Duration
+	Workers  int // processes that serve the queue, as of their last heartbeat
 }
 
 // Stats reads the facts of the queue.
@@ -441,6 +442,15 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
 	s.Pending, s.Active, s.Retry, s.Archived, s.Latency = info.Pending, info.Active, info.Retry, info.Archived, info.Latency
+	servers, err := q.inspector.Servers()
+	if err != nil {
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	}
+	for _, server := range servers {
+		if _, serves := server.Queues[q.name]; serves && server.Status == "active" {
+			s.Workers++
+		}
+	}
 	return s, nil
 }
 

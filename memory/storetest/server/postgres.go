@@ -93,6 +93,9 @@ func (s *PostgresServer) create(ctx context.Context, parent string, settings []s
 // Dir is the data directory of the server.
 func (s *PostgresServer) Dir() string { return s.dir }
 
+// Program is the path of a program of the server's release, such as pg_dump.
+func (s *PostgresServer) Program(name string) string { return filepath.Join(s.bin, name) }
+
 // URL is where the superuser of the server connects to.
 func (s *PostgresServer) URL() string { return s.RuntimeURL("postgres") }
 
