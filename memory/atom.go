@@ -48,6 +48,7 @@ func (s *Store) freshen() {
 	if now := s.driver.Incarnation() + 1; s.fresh.Swap(now) != now {
 		s.classes.clear()
 		s.subjects.clear()
+		s.moved.clear()
 	}
 }
 

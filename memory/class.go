@@ -315,9 +315,14 @@ func (t *atom) under(class Class) *sealing {
 	return c
 }
 
-// settled remembers the classes that an atom put, once it was applied; forget
-// drops what is known of the class, or of the data key, that it conflicted on.
+// settled remembers the classes, claims and lines that an atom put, once it was
+// applied; forget drops what is known of what it conflicted on.
 func (t *atom) settled() {
+	for i := range t.Puts {
+		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) {
+			t.store.remember(Object{Key: p.Key, Revision: p.From + 1, Data: p.Data})
+		}
+	}
 	for class, c := range t.classes {
 		if c.made != nil {
 			kept := *c
@@ -327,12 +332,23 @@ func (t *atom) settled() {
 	}
 }
 
+// remember keeps how a line is, and that a claim was made.
+func (s *Store) remember(o Object) {
+	key := o.Key
+	if claimKey.holds(key) {
+		o = Object{}
+	}
+	s.moved.put(key, o)
+}
+
 func (s *Store) forget(key string) {
 	switch p, rest := placeOf(key); {
 	case p == classKey && len(rest) == 8:
 		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
 	case p == endedKey:
 		s.subjects.clear()
+	case p == lineKey:
+		s.moved.drop(key)
 	}
 }
 

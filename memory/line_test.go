@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
@@ -106,5 +107,87 @@ func TestTheMarkOfALineHidesNoRival(t *testing.T) {
 	t.Logf("%d rows contested or demoted, %d queries saved", settled, saved)
 	if settled == 0 || saved <= 0 {
 		t.Fatal("nothing was settled, or nothing saved")
+	}
+}
+
+// counting counts the calls of a driver.
+type counting struct {
+	memory.Driver
+	gets, applies int
+}
+
+func (d *counting) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	d.gets++
+	return d.Driver.Get(ctx, tenant, keys)
+}
+
+func (d *counting) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	d.applies++
+	return d.Driver.Apply(ctx, tenant, b)
+}
+
+func TestWhatIsPresumedIsChecked(t *testing.T) {
+	d, keys := &counting{Driver: storetest.NewMap()}, keyring.Ephemeral()
+	open := func() *memory.Store {
+		s, err := memory.New(d, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := open(), open()
+	put := func(s *memory.Store, draft memory.Draft) memory.Receipt {
+		t.Helper()
+		r, err := s.Put(t.Context(), draft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	trips := func(gets, applies int) {
+		t.Helper()
+		if d.gets != gets || d.applies != applies {
+			t.Fatalf("%d reads and %d writes, want %d and %d", d.gets, d.applies, gets, applies)
+		}
+		d.gets, d.applies = 0, 0
+	}
+	plain := func(object string) memory.Content {
+		c := says("customer 7", "note", object)
+		c.Cardinality = memory.CardinalityUnknown
+		return c
+	}
+	put(a, toolDraft(plain("one"), "crm"))
+	put(b, toolDraft(plain("two"), "crm"))
+	d.gets, d.applies = 0, 0
+
+	put(b, toolDraft(plain("three"), "crm"))
+	trips(0, 1) // nothing to look for
+	put(b, modelDraft(plain("four")))
+	trips(0, 1)
+	if r := put(b, modelDraft(plain("four"))); r.Disposition != memory.Collapsed {
+		t.Fatal(r)
+	}
+	trips(2, 1) // it said so itself: it looks, and the write of an echo is the only one
+	if r := put(a, modelDraft(plain("four"))); r.Disposition != memory.Collapsed {
+		t.Fatal(r)
+	}
+	trips(2, 2) // another handle said so: the row that it presumed is refused
+	put(b, toolDraft(plain("five"), "crm"))
+	trips(0, 1)
+	put(a, toolDraft(plain("nine"), "crm"))
+	trips(1, 2) // the line has moved on
+
+	// A functional row that the other handle verified meanwhile is met.
+	put(b, toolDraft(plain("six"), "crm"))
+	rival := put(a, toolDraft(says("customer 7", "note", "seven"), "erp"))
+	r := put(b, toolDraft(plain("eight"), "crm"))
+	for _, id := range []memory.ID{rival.ID, r.ID} {
+		f, err := a.Fitness(t.Context(), []memory.ID{id})
+		if err != nil || !f.Heads[0].Has(memory.FlagContested) {
+			t.Fatalf("%+v %v", f.Heads, err)
+		}
+	}
+	if _, err := a.Verify(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
 	}
 }

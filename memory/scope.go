@@ -165,6 +165,9 @@ func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
 	if _, err := s.admit(ctx); err != nil {
 		return nil, err
 	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
 	return s.driver.Get(ctx, s.scope.tenant, keys)
 }
 
