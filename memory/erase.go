@@ -508,31 +508,38 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 	return nil
 }
 
-// settle finishes the rows of the last atom: the payloads of logs whose key stays,
-// the decisions that cite the rows, and the children that they got meanwhile.
+// settle finishes the rows of the last atom that only name the subject: what was made
+// of them, and their keys, may be of classes that she has no part in. It takes the
+// payloads out of their logs, erases the decisions that cite them, and returns the
+// children that they got meanwhile. Those of the other rows are found by their class.
 func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
-	if err := x.strip(ctx); err != nil {
+	heads, err := x.s.heads(ctx, x.pending)
+	if err != nil {
 		return nil, err
 	}
-	below := make([][]ID, len(x.pending))
-	cited := make([]bool, len(x.pending))
-	err = together(ctx, len(x.pending), func(ctx context.Context, i int) error {
-		for child, err := range x.s.carriers(ctx, termChild(x.pending[i])) {
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return x.classes[h.Class] })
+	if err := x.strip(ctx, heads); err != nil {
+		return nil, err
+	}
+	below := make([][]ID, len(heads))
+	cited := make([]bool, len(heads))
+	err = together(ctx, len(heads), func(ctx context.Context, i int) error {
+		for child, err := range x.s.carriers(ctx, termChild(heads[i].ID)) {
 			if err != nil {
 				return err
 			}
 			below[i] = append(below[i], child)
 		}
-		hits, _, err := x.s.query(ctx, Query{Term: termCites(x.pending[i]), Limit: 1})
+		hits, _, err := x.s.query(ctx, Query{Term: termCites(heads[i].ID), Limit: 1})
 		cited[i] = len(hits) > 0
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, id := range x.pending {
+	for i := range heads {
 		if cited[i] {
-			if err := x.eraseDecisions(ctx, termCites(id)); err != nil {
+			if err := x.eraseDecisions(ctx, termCites(heads[i].ID)); err != nil {
 				return nil, err
 			}
 		}
@@ -808,19 +815,13 @@ func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error
 
 // strip takes the payloads out of the logs of rows whose class has a key that
 // stays: rows that only name the subject.
-func (x *erasing) strip(ctx context.Context) error {
-	heads, err := x.s.heads(ctx, x.pending)
-	if err != nil {
-		return err
-	}
+func (x *erasing) strip(ctx context.Context, heads []Head) error {
 	keys := make([]string, 0, 2*len(heads)+len(x.echoes))
 	for _, t := range x.echoes {
 		keys = append(keys, echoKey.at(t))
 	}
 	for i := range heads {
-		if !x.classes[heads[i].Class] {
-			keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
-		}
+		keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
 	}
 	for _, key := range keys {
 		if err := x.s.stripLog(ctx, key, math.MaxUint64); err != nil {

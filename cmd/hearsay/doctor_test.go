@@ -433,6 +433,17 @@ func TestDoctorOfServers(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.now = time.Now().Add(-24 * time.Hour) // what the command takes for now is now
+	if _, res := w.doctor("--store", r.URL(), "--keyring", keys); res.code != exitUnreachable {
+		t.Errorf("exit %d\n%s", res.code, res.out)
+	}
+	if n, err := r.Do(t.Context(), "DBSIZE"); err != nil || fmt.Sprint(n) != "0" {
+		t.Errorf("looking at a Redis without a store left %v keys (%v)", n, err)
+	}
+	made, err := storeurl.Open(t.Context(), r.URL(), &storeurl.Options{Keyring: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Close()
 	seen, res := w.doctor("--store", r.URL(), "--keyring", keys)
 	if res.code != exitNo || seen.of("appendfsync").Safe || !seen.of("clock").Safe || seen.of("clock").Check == "" || !strings.HasPrefix(seen.Server, "Redis") {
 		t.Errorf("exit %d, %q\n%s", res.code, unsafe(seen), res.out)

@@ -21,6 +21,8 @@ var (
 	// ErrServer: the server cannot hold a store: it is older than 6.2, is not what
 	// the URL says, or does not let the user run scripts.
 	ErrServer = errors.New("redisstore: the server cannot hold a store")
+	// ErrMissing: there is no store under the prefix, and none was to be made.
+	ErrMissing = errors.New("redisstore: no store")
 )
 
 // UnsafeError says why [Open] with Options.Strict did not open a store. It wraps
@@ -88,7 +90,7 @@ func edge(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, ErrURL) || errors.Is(err, ErrServer) {
+	if errors.Is(err, ErrURL) || errors.Is(err, ErrServer) || errors.Is(err, ErrMissing) {
 		return bare(err) // these say whose they are
 	}
 	for _, sentinel := range []error{

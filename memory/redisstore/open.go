@@ -25,6 +25,9 @@ type Options struct {
 	// with an [*UnsafeError]. That a failover to a replica may take the last batches
 	// is no setting, and not refused: Incarnation is there for it.
 	Strict bool
+	// Existing asks that the store is there already: where there is none, nothing is
+	// written and the error wraps [ErrMissing].
+	Existing bool
 }
 
 const (
@@ -63,7 +66,7 @@ const (
 // and may have the further parameters of [redis.ParseURL], dial_timeout,
 // read_timeout and pool_size among them.
 //
-// An error wraps [ErrURL]; [ErrServer]; [memory.ErrForeign] if there are keys under
+// An error wraps [ErrURL]; [ErrServer]; [ErrMissing]; [memory.ErrForeign] if there are keys under
 // the prefix and no store; [memory.ErrSchema] if the store is of another version;
 // or [memory.ErrStore] if the server cannot be reached, refuses the user, or with
 // Options.Strict is not safe. Nothing was written then.
@@ -108,7 +111,7 @@ func open(ctx context.Context, client redis.UniversalOptions, o *Options) (*Driv
 		err = d.strict(ctx)
 	}
 	if err == nil {
-		err = d.adopt(ctx)
+		err = d.adopt(ctx, o.Existing)
 	}
 	if err != nil {
 		_ = d.client.Close() // why it is closed is what counts
@@ -272,8 +275,9 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// adopt finds the mark of the store, or sets it where nothing is.
-func (d *Driver) adopt(ctx context.Context) error {
+// adopt finds the mark of the store, or sets it where nothing is, unless the store
+// must exist.
+func (d *Driver) adopt(ctx context.Context, existing bool) error {
 	found, err := d.marked(ctx)
 	if err != nil || found {
 		return err
@@ -281,6 +285,9 @@ func (d *Driver) adopt(ctx context.Context) error {
 	empty, err := d.empty(ctx)
 	if err != nil {
 		return err
+	}
+	if empty && existing {
+		return fmt.Errorf("%w: there is none under the prefix %q", ErrMissing, d.prefix)
 	}
 	if empty {
 		if err := d.client.SetNX(ctx, d.prefix+markKind, magic+schemaVersion, 0).Err(); err != nil {

@@ -279,7 +279,14 @@ func Driver(ctx context.Context, url string, o *Options) (memory.Driver, error) 
 		return openSQLite(ctx, path, o)
 	}
 	if strings.HasPrefix(url, "redis") {
-		return redisstore.Open(ctx, url, &redisstore.Options{Strict: o.Strict})
+		d, err := redisstore.Open(ctx, url, &redisstore.Options{Strict: o.Strict, Existing: o.Existing})
+		if errors.Is(err, redisstore.ErrMissing) {
+			return nil, fmt.Errorf("%w at %s", ErrMissing, Redacted(url))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
 	}
 	return pgstore.Open(ctx, url, &pgstore.Options{Strict: o.Strict, MaintenanceURL: o.MaintenanceURL})
 }

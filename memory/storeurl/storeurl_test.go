@@ -177,6 +177,13 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	stores := 0
+	t.Run("a Redis without a store stays without one if it must be there already", func(t *testing.T) {
+		for range 2 {
+			if _, err := storeurl.Open(t.Context(), redis.URL(), &storeurl.Options{Existing: true}); !errors.Is(err, storeurl.ErrMissing) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
 	for _, c := range []struct{ name, url string }{
 		{"SQLite", "sqlite:" + filepath.Join(t.TempDir(), "agent.db")}, {"Redis", redis.URL()}, {"PostgreSQL", postgres.URL()},
 	} {
