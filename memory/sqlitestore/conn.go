@@ -138,9 +138,9 @@ type conn struct {
 	carries [len(carrySizes)]statement
 	args    []driver.NamedValue
 	arena   []byte
-	// What the transaction will add to the index of terms.
-	carriers []carrier
-	row      [3]driver.Value
+	// What the transaction will take out of the index of terms, and add to it.
+	dropped, carriers []carrier
+	row               [3]driver.Value
 }
 
 func connect(ctx context.Context, done <-chan struct{}, dsn string) (*conn, error) {
@@ -315,8 +315,9 @@ func content(v driver.Value) []byte {
 // transaction runs work between begin and commit. After an error it rolls back;
 // lost says that even that failed, and the connection is of no more use.
 func (c *conn) transaction(ctx context.Context, begin int, work func() error) (lost bool, err error) {
+	clear(c.dropped)
 	clear(c.carriers)
-	c.carriers = c.carriers[:0]
+	c.dropped, c.carriers = c.dropped[:0], c.carriers[:0]
 	if err := patiently(ctx, c.done, func() error { return c.do(begin) }); err != nil {
 		return false, err
 	}

@@ -108,9 +108,7 @@ func (c *conn) restore(tenant int64, o *memory.Restored) error {
 		return err
 	}
 	for _, t := range terms {
-		if err := c.term(stDrop, tenant, o.Key, t); err != nil {
-			return err
-		}
+		c.drop(o.Key, t)
 	}
 	c.bind()
 	c.arg(tenant)

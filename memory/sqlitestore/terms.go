@@ -84,6 +84,14 @@ func (c *conn) carry(key string, terms []memory.Term) {
 	}
 }
 
+// drop notes a term that key carries no longer.
+func (c *conn) drop(key string, t memory.Term) { c.dropped = append(c.dropped, carrier{t, key}) }
+
+// byIndex is the order of the index.
+func byIndex(a, b carrier) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Sort, b.Sort), strings.Compare(a.key, b.key))
+}
+
 // carrySizes are how many lines one statement writes.
 var carrySizes = [...]int{32, 16, 8, 4, 2, 1}
 
@@ -93,12 +101,19 @@ func carryText(n int) string {
 	return `INSERT OR FAIL INTO term (tenant, name, sort, key) VALUES ` + strings.TrimSuffix(strings.Repeat("(?,?,?,?),", n), ",")
 }
 
-// writeCarriers writes what carry noted.
+// writeCarriers writes what drop and carry noted.
 func (c *conn) writeCarriers(ctx context.Context, tenant int64) error {
+	slices.SortFunc(c.dropped, byIndex)
+	for i, d := range c.dropped {
+		if i%64 == 63 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := c.term(stDrop, tenant, d.key, d.Term); err != nil {
+			return err
+		}
+	}
 	list := c.carriers
-	slices.SortFunc(list, func(a, b carrier) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Sort, b.Sort), strings.Compare(a.key, b.key))
-	})
+	slices.SortFunc(list, byIndex)
 	for i, size := range carrySizes {
 		for ; len(list) >= size; list = list[size:] {
 			if err := ctx.Err(); err != nil {
@@ -158,9 +173,7 @@ func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []str
 	kept := terms[:0]
 	for _, t := range terms {
 		if slices.Contains(remove, t.Name) {
-			if err := c.term(stDrop, tenant, key, t); err != nil {
-				return err
-			}
+			c.drop(key, t)
 			continue
 		}
 		kept = append(kept, t)
@@ -171,9 +184,7 @@ func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []str
 			if kept[i].Sort == t.Sort {
 				continue
 			}
-			if err := c.term(stDrop, tenant, key, kept[i]); err != nil {
-				return err
-			}
+			c.drop(key, kept[i])
 			kept[i] = t
 		} else {
 			kept = append(kept, t)

@@ -388,7 +388,7 @@ func operations() []operation {
 				}
 				return nil
 			}),
-			between: 6, // begun, the classes closed, rows, logs, decisions, and their index
+			between: 5, // begun, the classes closed, rows, logs, decisions
 		},
 		{
 			name:  "a rebuild",
