@@ -22,7 +22,7 @@ type ProxyOptions struct {
 	Principal string
 	// OnlySource says that the agent is given no text but what its user types, what
 	// its operator wrote and what this proxy passes: no other server, no memory, no
-	// earlier conversation. Only then is the lineage of a call known, and may a
+	// earlier conversation, nor one that was begun before this proxy was made. Only then is the lineage of a call known, and may a
 	// state-changing tool fire; the proxy cannot see whether it is true. It also
 	// vouches for the descriptions of the server's tools.
 	OnlySource bool

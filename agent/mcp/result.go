@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,7 +77,8 @@ func result(text string, out json.RawMessage, structured bool) *api.CallToolResu
 	res := complete()
 	var all api.CallToolResult
 	if json.Unmarshal(out, &all) == nil {
-		if _, plain := texts(all.Content); !plain {
+		same, err := json.Marshal(whole{all.Content, all.StructuredContent})
+		if _, plain := texts(all.Content); !plain && err == nil && bytes.Equal(same, out) {
 			res.Content, res.StructuredContent = all.Content, all.StructuredContent
 			return res
 		}

@@ -65,7 +65,8 @@ The proxy cannot see what else the agent has read. Unless --only-source says tha
 reads nothing else, the lineage of every call is unknown, and only read-only tools
 run. Nor does it see the words of the user: an irreversible call passes only on values
 from an --authoritative field, or from a row that was verified. --only-source also
-vouches for the descriptions of the server's tools: read them.
+vouches for the descriptions of the server's tools, which you should read, and that
+no conversation goes on after the proxy was started again.
 
 Resources and prompts of the server are not passed. CMD does not get the environment
 variables that begin with HEARSAY_.`,
