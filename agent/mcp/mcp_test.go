@@ -126,7 +126,12 @@ var contracts = mcp.Contracts{
 	"say":        {agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")},
 }
 
-// Decide counts permits: each lets one tool run.
+// counting is a gate whose permits are counted: each lets one tool run.
+type counting struct {
+	*gate.Gate
+	o *office
+}
+
 func (d counting) Decide(ctx context.Context, r gate.Request) gate.Decision {
 	got := d.Gate.Decide(ctx, r)
 	if got.Err() == nil {
@@ -135,11 +140,6 @@ func (d counting) Decide(ctx context.Context, r gate.Request) gate.Decision {
 		d.o.mu.Unlock()
 	}
 	return got
-}
-
-type counting struct {
-	*gate.Gate
-	o *office
 }
 
 func (o *office) decider(t testing.TB, store *memory.Store) counting {
