@@ -21,6 +21,7 @@ func FuzzResult(f *testing.F) {
 		`{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
 		`{"content":[{"type":"text","text":"other"}],"structuredContent":{"a":"<b>"}}`,
 		`{"content":[{"type":"text","text":"{\"content\":[{\"type\":\"image\",\"data\":\"cG5n\",\"mimeType\":\"x\"}]}"}]}`,
+		`{"content":[{"type":"text","text":"{\"content\":[{\"type\":\"image\",\"other\":\"cG5n\",\"mimeType\":\"x\"}]}"}]}`,
 		`{"content":[{"type":"resource_link","uri":"file:///x","name":"n"}],"structuredContent":[1,"two"]}`,
 		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`,
 		`{"content":[{"type":"text","text":"no"}],"isError":true}`,
