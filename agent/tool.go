@@ -47,6 +47,13 @@ func StateChanging() Option { return Effect(gate.StateChanging) }
 // what an undeclared tool counts as.
 func Irreversible() Option { return Effect(gate.Irreversible) }
 
+// AtLeast treats the tool as no milder than e, whatever the options before it
+// declare. It is for adapters: what a server says of its own tool may tighten
+// what the embedder declares, never loosen it.
+func AtLeast(e gate.Effect) Option {
+	return func(t *Tool) { t.contract.Effect = min(t.contract.Effect, e) }
+}
+
 // Sinks declares, as JSON pointers into the arguments, where the harm of a call
 // is decided: recipient, account, amount, path. Undeclared, every scalar
 // argument is a sink.

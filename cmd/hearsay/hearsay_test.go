@@ -21,10 +21,14 @@ import (
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
-// TestMain runs the tests, or, in a child process, the real program.
+// TestMain runs the tests, or, in a child process, the real program or a server
+// for it.
 func TestMain(m *testing.M) {
 	if os.Getenv("HEARSAY_TEST_AS_PROGRAM") != "" {
 		main()
+	}
+	if os.Getenv("TEST_AS_MCP_SERVER") != "" {
+		mcpServer()
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -39,6 +39,20 @@ func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memo
 	if o != nil {
 		options.Authority = o.Authority
 	}
+	return a.openURL(ctx, url, options)
+}
+
+// openOrMake opens the store that the flags name, for a command that writes rows.
+func (a *app) openOrMake(ctx context.Context, f *storeFlags) (*memory.Store, error) {
+	url, options, err := a.storeOptions(f)
+	if err != nil {
+		return nil, err
+	}
+	options.Existing = false
+	return a.openURL(ctx, url, options)
+}
+
+func (a *app) openURL(ctx context.Context, url string, options *storeurl.Options) (*memory.Store, error) {
 	if path := a.getenv(witnessVariable); path != "" {
 		w, err := audit.OpenWitness(path) // open until the command ends
 		if err != nil {

@@ -1,0 +1,116 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/agent"
+)
+
+// ProxyOptions say what a proxy knows of the server behind it and of the agent
+// before it. Every zero field is the strictest.
+type ProxyOptions struct {
+	// Contracts of the server's tools. One that has none is irreversible.
+	Contracts Contracts
+	// Principal is whom the agent acts for, in rows and decisions; "" = "mcp".
+	Principal string
+	// OnlySource says that the agent is given no text but what its user types, what
+	// its operator wrote and what this proxy passes: no other server, no memory, no
+	// earlier conversation, nor one that was begun before this proxy was made. Only then is the lineage of a call known, and may a
+	// state-changing tool fire; the proxy cannot see whether it is true. It also
+	// vouches for the descriptions of the server's tools.
+	OnlySource bool
+	// Logger gets denials and faults, without content; nil = none.
+	Logger *slog.Logger
+}
+
+// Proxy stands in front of a server and gates its tools, for an agent that is not
+// built with this module. All that it has passed to the agent feeds every later
+// call. It has one run for its whole life, whatever the transport calls a session:
+// that can make a call rest on too much, never on too little.
+type Proxy struct {
+	run      *agent.Run
+	offered  []*api.Tool
+	unnamed  []string
+	upstream string
+}
+
+// NewProxy lists the tools of a server and gates them. The session should be one
+// of [Dial], and stays the caller's to close.
+func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store, decider agent.Decider, o *ProxyOptions) (*Proxy, error) {
+	if o == nil {
+		o = &ProxyOptions{}
+	}
+	listed, err := list(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := handles(session, listed, o.Contracts)
+	if err != nil {
+		return nil, err
+	}
+	// The model behind the proxy is not known, and writes nothing through it.
+	a, err := agent.New("mcp-proxy", agent.Model{ID: "unknown", Family: "unknown"}, store, decider, tools, &agent.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	principal := o.Principal
+	if strings.TrimSpace(principal) == "" {
+		principal = "mcp"
+	}
+	p := &Proxy{run: a.Start(principal), offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: "server"}
+	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
+		p.upstream = init.ServerInfo.Name
+	}
+	if !o.OnlySource {
+		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Undeclared names the tools that no contract was given for.
+func (p *Proxy) Undeclared() []string { return append([]string(nil), p.unnamed...) }
+
+// Run is the run that all calls of the proxy belong to.
+func (p *Proxy) Run() *agent.Run { return p.run }
+
+// Server makes an MCP server that passes the list of tools as it was when the
+// proxy was made, and gates every call. It may be called more than once, for a
+// transport that wants a server each session. Resources, prompts and the server's
+// instructions are not passed.
+func (p *Proxy) Server() (*api.Server, error) {
+	if p == nil || p.run == nil {
+		return nil, errors.New("mcp: a zero Proxy; make one with NewProxy")
+	}
+	server := api.NewServer(&api.Implementation{Name: p.upstream, Title: "gated by hearsay", Version: "0"},
+		&api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
+	if err := serve(server, p.run, p.offered); err != nil {
+		return nil, err
+	}
+	return server, nil
+}
+
+// Handler serves the proxy over streamable HTTP. Requests to a local address that
+// name another host are refused, and so are those of other web sites; it has no
+// authentication of its own. All clients share the proxy's one run.
+func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
+	handler := api.NewStreamableHTTPHandler(func(*http.Request) *api.Server {
+		server, err := p.Server()
+		if err != nil {
+			return nil // refuses the request
+		}
+		return server
+	}, &api.StreamableHTTPOptions{Logger: logger, SessionTimeout: sessionTimeout})
+	return http.NewCrossOriginProtection().Handler(handler)
+}
+
+// sessionTimeout is how long the transport keeps a session that asks nothing.
+const sessionTimeout = time.Hour

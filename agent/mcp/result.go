@@ -1,0 +1,109 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// output is what a result gives to the run. What is not in it reaches nobody.
+func output(res *api.CallToolResult) (json.RawMessage, error) {
+	if res == nil {
+		return nil, errors.New("the server gave no result")
+	}
+	if res.NeedsInput() || len(res.InputRequests) > 0 {
+		return nil, errors.New("the server asks for more input, which the gate has not seen")
+	}
+	text, plain := texts(res.Content)
+	if res.IsError {
+		if strings.TrimSpace(text) == "" {
+			text = "the server says that the tool failed, and nothing more"
+		}
+		return nil, errors.New(text)
+	}
+	switch {
+	case !plain: // recorded as a whole
+		return json.Marshal(whole{res.Content, res.StructuredContent})
+	case res.StructuredContent != nil:
+		var same any
+		if json.Unmarshal([]byte(text), &same) == nil && reflect.DeepEqual(same, res.StructuredContent) {
+			return json.RawMessage(text), nil // the library rounds numbers of structured content, not those of a text
+		}
+		return json.Marshal(res.StructuredContent)
+	}
+	if t := strings.TrimSpace(text); (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
+		return json.RawMessage(t), nil
+	}
+	return json.Marshal(text)
+}
+
+// whole is the output of a result that is not only text.
+type whole struct {
+	Content    []api.Content `json:"content"`
+	Structured any           `json:"structuredContent,omitempty"`
+}
+
+// texts joins the text blocks, and reports whether there are no others. Of blocks
+// of other kinds, an error is told their JSON.
+func texts(content []api.Content) (joined string, plain bool) {
+	plain = true
+	var lines []string
+	for _, c := range content {
+		switch block := c.(type) {
+		case nil:
+		case *api.TextContent:
+			lines = append(lines, block.Text)
+		default:
+			plain = false
+			b, err := json.Marshal(block)
+			if err != nil {
+				b = fmt.Appendf(nil, "a block that cannot be shown: %T", block)
+			}
+			lines = append(lines, string(b))
+		}
+	}
+	return strings.Join(lines, "\n"), plain
+}
+
+// result shows an output to a client. All of it comes from the output, so that a
+// client sees nothing that is not recorded. structured says that the tool
+// promised structured content.
+func result(text string, out json.RawMessage, structured bool) *api.CallToolResult {
+	res := complete()
+	var all api.CallToolResult
+	if json.Unmarshal(out, &all) == nil {
+		same, err := json.Marshal(whole{all.Content, all.StructuredContent})
+		if _, plain := texts(all.Content); !plain && err == nil && bytes.Equal(same, out) {
+			res.Content, res.StructuredContent = all.Content, all.StructuredContent
+			return res
+		}
+	}
+	res.Content = []api.Content{&api.TextContent{Text: text}}
+	if structured && json.Valid(out) {
+		res.StructuredContent = out
+	}
+	return res
+}
+
+// refusal is a call that did not fire, or failed, as a result for the model: an
+// error of the protocol would not reach it.
+func refusal(text string) *api.CallToolResult {
+	res := complete()
+	res.Content, res.IsError = []api.Content{&api.TextContent{Text: text}}, true
+	return res
+}
+
+// complete is an empty result that says it is one. The library sets that for its
+// own handlers only.
+func complete() *api.CallToolResult {
+	var res api.CallToolResult
+	if err := json.Unmarshal([]byte(`{"content":[],"resultType":"complete"}`), &res); err != nil {
+		return &api.CallToolResult{} // what is not said is complete, too
+	}
+	return &res
+}

@@ -1,0 +1,95 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/agent"
+)
+
+// FuzzResult holds I-8 for whatever a server sends: every string that a client is
+// shown of a result that is no error stands in the output, which is what the run
+// records.
+func FuzzResult(f *testing.F) {
+	for _, seed := range []string{
+		`{"content":[]}`,
+		`{"content":[{"type":"text","text":"hello"}],"_meta":{"a":"hidden"}}`,
+		`{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
+		`{"content":[{"type":"text","text":"other"}],"structuredContent":{"a":"<b>"}}`,
+		`{"content":[{"type":"text","text":"{\"content\":[{\"type\":\"image\",\"data\":\"cG5n\",\"mimeType\":\"x\"}]}"}]}`,
+		`{"content":[{"type":"text","text":"{\"content\":[{\"type\":\"image\",\"other\":\"cG5n\",\"mimeType\":\"x\"}]}"}]}`,
+		`{"content":[{"type":"resource_link","uri":"file:///x","name":"n"}],"structuredContent":[1,"two"]}`,
+		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`,
+		`{"content":[{"type":"text","text":"no"}],"isError":true}`,
+		`{"content":[],"resultType":"input_required","requestState":"s"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		var res api.CallToolResult
+		if json.Unmarshal(wire, &res) != nil {
+			return
+		}
+		out, err := output(&res)
+		if err != nil {
+			if strings.TrimSpace(err.Error()) == "" {
+				t.Error("an error that says nothing")
+			}
+			return
+		}
+		if !json.Valid(out) {
+			t.Fatalf("the output is not JSON: %q", out)
+		}
+		shown := result(agent.ToolText(agent.Result{Output: out}, nil), out, true)
+		if shown.IsError || shown.NeedsInput() || len(shown.Meta) > 0 || len(shown.Content) == 0 {
+			t.Errorf("shown: %+v", shown)
+		}
+		recorded := collect(t, out)
+		for _, c := range shown.Content {
+			if text, ok := c.(*api.TextContent); ok && text.Text != "(empty)" && !bytes.Equal([]byte(text.Text), out) && !recorded[text.Text] {
+				t.Errorf("shown %q, recorded %s", text.Text, out)
+			} else if !ok {
+				b, err := json.Marshal(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for s := range collect(t, b) {
+					if !recorded[s] {
+						t.Errorf("shown %q in a block, recorded %s", s, out)
+					}
+				}
+			}
+		}
+		if shown.StructuredContent != nil {
+			b, err := json.Marshal(shown.StructuredContent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s := range collect(t, b) {
+				if !recorded[s] {
+					t.Errorf("shown %q in structured content, recorded %s", s, out)
+				}
+			}
+		}
+	})
+}
+
+// collect gives all strings of a JSON value, names included.
+func collect(t *testing.T, b []byte) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return found
+		}
+		if s, ok := token.(string); ok {
+			found[s] = true
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+)
+
+// Errors of this package.
+var (
+	// ErrUnclassified: the server has a tool that no contract is given for.
+	ErrUnclassified = errors.New("mcp: tool without a contract")
+	// ErrNoTool: a contract is for a tool that the server does not have.
+	ErrNoTool = errors.New("mcp: contract without a tool")
+	// ErrTools: the server's tools cannot be listed, or one of them has no usable
+	// name or argument schema.
+	ErrTools = errors.New("mcp: tools of the server")
+	// ErrUngated: a call of a tool that did not come through a Run.
+	ErrUngated = errors.New("mcp: call of a tool past the gate")
+)
+
+// maxTools is how many tools a server may list.
+const maxTools = 10_000
+
+// Contracts declare, by exact tool name, what each tool of a server is: the
+// options of agent.Func and agent.Raw. An entry without options is the worst, an
+// irreversible tool whose every argument is a sink.
+type Contracts map[string][]agent.Option
+
+// Tools makes the tools of a server into tools of an agent, in the order the
+// server lists them. Each tool needs a contract and each contract a tool, else it
+// is [ErrUnclassified] or [ErrNoTool]. The list is taken now, once.
+//
+// The session should be one of [Dial], or of a client with [OnlyGated] and without
+// automatic multi-round-trip requests: the values that such a request asks for
+// reach the server without having been seen by the gate.
+func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts) ([]agent.Tool, error) {
+	listed, err := list(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	if missing := undeclared(listed, contracts); len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
+	}
+	return handles(session, listed, contracts)
+}
+
+// undeclared are the tools without a contract.
+func undeclared(listed []*api.Tool, contracts Contracts) (names []string) {
+	for _, t := range listed {
+		if _, ok := contracts[t.Name]; !ok {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) {
+	if session == nil {
+		return nil, fmt.Errorf("%w: no session", ErrTools)
+	}
+	var listed []*api.Tool
+	for t, err := range session.Tools(ctx, nil) {
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", ErrTools, err)
+		case t == nil || strings.TrimSpace(t.Name) == "":
+			return nil, fmt.Errorf("%w: one without a name", ErrTools)
+		case len(listed) == maxTools:
+			return nil, fmt.Errorf("%w: more than %d", ErrTools, maxTools)
+		}
+		listed = append(listed, t)
+	}
+	return listed, nil
+}
+
+func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts) ([]agent.Tool, error) {
+	for name := range contracts {
+		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
+		}
+	}
+	out := make([]agent.Tool, 0, len(listed))
+	for _, t := range listed {
+		schema, err := argumentSchema(t)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
+		}
+		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
+	}
+	return out, nil
+}
+
+// argumentSchema is a tool's schema in the form the agent checks arguments with.
+func argumentSchema(t *api.Tool) (*jsonschema.Schema, error) {
+	text, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return nil, fmt.Errorf("argument schema: %w", err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return nil, fmt.Errorf("argument schema: %w", err)
+	}
+	if schema.Type != "object" {
+		return nil, errors.New("argument schema: not of an object")
+	}
+	return &schema, nil
+}
+
+// tighter is what annotations add to a contract. They are words of the server:
+// they may make a tool graver, never milder. The library does not tell a
+// readOnlyHint of false from none, so a tool that is annotated at all and not as
+// read-only counts as one that changes something.
+func tighter(a *api.ToolAnnotations) []agent.Option {
+	switch {
+	case a == nil:
+		return nil
+	case a.DestructiveHint != nil && *a.DestructiveHint && !a.ReadOnlyHint:
+		return []agent.Option{agent.AtLeast(gate.Irreversible)}
+	case !a.ReadOnlyHint:
+		return []agent.Option{agent.AtLeast(gate.StateChanging)}
+	}
+	return nil
+}
+
+// gated marks the context of a call that the gate permitted. Losing it refuses
+// the call.
+type gated struct{}
+
+// caller reaches a tool of the server. It is called by a Run, on a permit.
+func caller(session *api.ClientSession, name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		res, err := session.CallTool(context.WithValue(ctx, gated{}, name), &api.CallToolParams{Name: name, Arguments: args})
+		if err != nil {
+			return nil, err
+		}
+		return output(res)
+	}
+}
+
+// OnlyGated is sending middleware for a client (Client.AddSendingMiddleware): a
+// call of a tool that no Run made is [ErrUngated] and is not sent. It is a second
+// lock behind [Tools], for a program whose code also holds the session.
+func OnlyGated() api.Middleware {
+	return func(next api.MethodHandler) api.MethodHandler {
+		return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
+			if method == methodCall {
+				params, _ := req.GetParams().(*api.CallToolParams)
+				name, _ := ctx.Value(gated{}).(string)
+				if params == nil || name == "" || params.Name != name {
+					return nil, ErrUngated
+				}
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+const methodCall = "tools/call"
+
+// Dial connects to a server with a client that reaches tools through a Run only,
+// and that offers the server nothing: no sampling, no elicitation, no roots.
+// changed, if not nil, hears that the server says its tools have changed.
+func Dial(ctx context.Context, transport api.Transport, changed func()) (*api.ClientSession, error) {
+	o := &api.ClientOptions{Capabilities: &api.ClientCapabilities{}, MultiRoundTrip: &api.MultiRoundTripOptions{Disabled: true}}
+	if changed != nil {
+		o.ToolListChangedHandler = func(context.Context, *api.ToolListChangedRequest) { changed() }
+	}
+	client := api.NewClient(&api.Implementation{Name: "hearsay", Version: "0"}, o)
+	client.AddSendingMiddleware(OnlyGated())
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		return nil, fmt.Errorf("mcp: connecting to the server: %w", err)
+	}
+	return session, nil
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/agent/mcp"
+	"github.com/hearsay-go/hearsay/gate"
+)
+
+// startWithin is how long a server behind the proxy may take to start and list
+// its tools.
+const startWithin = 30 * time.Second
+
+func (a *app) mcpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "mcp",
+		Short:   "Gate the tools of a Model Context Protocol server",
+		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server",
+		RunE:    subcommandWanted,
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.AddCommand(a.proxyCommand())
+	return cmd
+}
+
+// proxyFlags are what the operator says of the server and of the agent.
+type proxyFlags struct {
+	effects       map[gate.Effect]*[]string
+	sinks         []string
+	authoritative []string
+	never         []string
+	principal     string
+	listen        string
+	onlySource    bool
+}
+
+func (a *app) proxyCommand() *cobra.Command {
+	f := proxyFlags{effects: map[gate.Effect]*[]string{gate.ReadOnly: {}, gate.StateChanging: {}, gate.Irreversible: {}}}
+	cmd := &cobra.Command{
+		Use:   "proxy [flags] -- CMD [ARG…]",
+		Short: "Stand in front of an MCP server and gate its tools",
+		Long: `proxy starts CMD, an MCP server that speaks over its stdin and stdout, and serves the
+same tools to an agent that need not know of it: put it where the agent's
+configuration has CMD. Every call goes through the gate and is recorded in the store,
+which is made if there is none; every answer becomes rows before the agent sees it.
+
+A tool that no flag names is irreversible, with every argument a sink. What the
+server says of its own tools can only make them graver.
+
+The proxy cannot see what else the agent has read. Unless --only-source says that it
+reads nothing else, the lineage of every call is unknown, and only read-only tools
+run. Nor does it see the words of the user: an irreversible call passes only on values
+from an --authoritative field, or from a row that was verified. --only-source also
+vouches for the descriptions of the server's tools, which you should read, and that
+no conversation goes on after the proxy was started again.
+
+Resources and prompts of the server are not passed. CMD does not get the environment
+variables that begin with HEARSAY_.`,
+		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server --stdio\n" +
+			"  hearsay mcp proxy -store sqlite:agent.db --only-source --read-only crm \\\n" +
+			"    --authoritative crm:/email=billing.email@/name --sink mail:/to -- some-server",
+	}
+	store := addStoreFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like the next five)")
+	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
+	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
+	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
+	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
+	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
+	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
+	flags.StringVar(&f.principal, "principal", "mcp", "whom the agent acts for, in rows and decisions")
+	flags.StringVar(&f.listen, "listen", "", "serve streamable HTTP on this local address, such as 127.0.0.1:8765, in place of stdin and stdout")
+	cmd.Args = func(cmd *cobra.Command, got []string) error {
+		if len(got) == 0 || cmd.ArgsLenAtDash() != 0 {
+			return usage("%s: want the server's command after --; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, got []string) error {
+		contracts, err := f.contracts()
+		if err != nil {
+			return err
+		}
+		if err := local(f.listen); err != nil {
+			return err
+		}
+		return a.proxy(cmd.Context(), cmd.InOrStdin(), store, &f, contracts, got)
+	}
+	return cmd
+}
+
+// contracts are the flags, tool by tool.
+func (f *proxyFlags) contracts() (mcp.Contracts, error) {
+	out := mcp.Contracts{}
+	for effect, names := range f.effects {
+		for _, name := range *names {
+			if _, twice := out[name]; twice {
+				return nil, usage("hearsay mcp proxy: %q is given two effects", name)
+			}
+			out[name] = []agent.Option{agent.Effect(effect)}
+		}
+	}
+	for _, name := range f.never {
+		out[name] = append(out[name], nil...) // a tool that the server does not have is a typing error
+	}
+	for _, s := range f.sinks {
+		tool, pointer, ok := strings.Cut(s, ":")
+		if !ok || tool == "" || !strings.HasPrefix(pointer, "/") {
+			return nil, usage("hearsay mcp proxy: --sink %q: want TOOL:/POINTER", s)
+		}
+		out[tool] = append(out[tool], agent.Sinks(pointer))
+	}
+	for _, s := range f.authoritative {
+		tool, rest, ok := strings.Cut(s, ":")
+		field, rest, ok2 := strings.Cut(rest, "=")
+		predicate, subject, ok3 := strings.Cut(rest, "@")
+		if !ok || !ok2 || !ok3 || tool == "" || predicate == "" || !strings.HasPrefix(field, "/") || !strings.HasPrefix(subject, "/") {
+			return nil, usage("hearsay mcp proxy: --authoritative %q: want TOOL:/FIELD=PREDICATE@/SUBJECT", s)
+		}
+		out[tool] = append(out[tool], agent.Authoritative(field, predicate, subject))
+	}
+	return out, nil
+}
+
+// local refuses an address that others than this machine reach: the proxy asks
+// nobody who they are.
+func local(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("hearsay mcp proxy: --listen %q: want a local address such as 127.0.0.1:8765; anyone who reaches it calls the tools", address)
+	}
+	return nil
+}
+
+// proxy runs until its client, its server or the context ends.
+func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *proxyFlags, contracts mcp.Contracts, command []string) (err error) {
+	store, err := a.openOrMake(ctx, flags)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	logger := slog.New(slog.NewTextHandler(a.talk, nil))
+	policy := gate.Policy{Name: "mcp-proxy", Version: "1", Declared: true, Tools: map[string]gate.Rule{}}
+	for _, name := range f.never {
+		policy.Tools[name] = gate.Rule{Never: true, Why: "the operator of the proxy refuses it"}
+	}
+	g, err := gate.New(store, policy, &gate.Options{Logger: logger})
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(startWithin, cancel)
+	child := exec.Command(command[0], command[1:]...)
+	child.Stderr, child.Env = a.talk, childEnvironment()
+	session, err := mcp.Dial(ctx, &api.CommandTransport{Command: child}, func() {
+		logger.Warn("the server says that its tools have changed; start the proxy again to see them")
+	})
+	if err != nil {
+		return err
+	}
+	defer session.Close() // its error is how the server exited, after the last answer
+	proxy, err := mcp.NewProxy(ctx, session, store, g, &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Logger: logger})
+	switch {
+	case errors.Is(err, mcp.ErrNoTool):
+		return usage("hearsay mcp proxy: %w", err)
+	case err != nil:
+		return err
+	}
+	if !late.Stop() {
+		return fail(exitFailed, "the server did not start within %s", startWithin)
+	}
+	if names := proxy.Undeclared(); len(names) > 0 {
+		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
+	}
+	if !f.onlySource {
+		logger.Warn("only read-only tools will run: what else the agent reads is not known (--only-source)")
+	}
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = session.Wait() // how it ended is said below
+		cancel()
+	}()
+	defer func() { session.Close(); <-ended }()
+	if f.listen != "" {
+		err = a.listen(ctx, f.listen, proxy, logger)
+	} else {
+		err = a.serve(ctx, in, proxy)
+	}
+	select {
+	case <-ended:
+		return fail(exitFailed, "the server behind the proxy ended")
+	default:
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil // a signal
+	}
+	return err
+}
+
+// serve speaks over stdin and stdout until the client closes them.
+func (a *app) serve(ctx context.Context, in io.Reader, proxy *mcp.Proxy) error {
+	server, err := proxy.Server()
+	if err != nil {
+		return err
+	}
+	reader, ok := in.(io.ReadCloser)
+	if !ok {
+		reader = io.NopCloser(in)
+	}
+	return server.Run(ctx, &api.IOTransport{Reader: reader, Writer: unclosed{a.out}})
+}
+
+// unclosed is a writer that outlives the connection.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// listen serves HTTP until the context ends.
+func (a *app) listen(ctx context.Context, address string, proxy *mcp.Proxy, logger *slog.Logger) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("hearsay mcp proxy: %w", err)
+	}
+	server := &http.Server{Handler: proxy.Handler(logger), ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintf(a.talk, "listening on http://%s\n", l.Addr())
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		_ = server.Close() // streams to clients never end by themselves
+		<-failed
+		return ctx.Err()
+	}
+}
+
+// childEnvironment is what the server behind the proxy gets: keys of the store are
+// not for it.
+func childEnvironment() []string {
+	env := []string{} // nil would be all of it
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HEARSAY_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/memory/storeurl"
+)
+
+type mcpArguments struct {
+	Name string `json:"name,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+type mcpContact struct {
+	Email string `json:"email"`
+}
+
+// mcpServer is the server behind the proxy, as a process of its own. What its
+// tools did is in the file that the environment names.
+func mcpServer() {
+	server := api.NewServer(&api.Implementation{Name: "office", Version: "1"}, nil)
+	did := func(what string) {
+		f, err := os.OpenFile(os.Getenv("TEST_MCP_BOOK"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = fmt.Fprintln(f, what)
+			f.Close()
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	api.AddTool(server, &api.Tool{Name: "crm"}, func(_ context.Context, _ *api.CallToolRequest, in mcpArguments) (*api.CallToolResult, mcpContact, error) {
+		did("crm " + in.Name)
+		return nil, mcpContact{"pay@" + in.Name + ".example"}, nil
+	})
+	api.AddTool(server, &api.Tool{Name: "mail"}, func(_ context.Context, _ *api.CallToolRequest, in mcpArguments) (*api.CallToolResult, any, error) {
+		did("mail " + in.To)
+		return nil, nil, nil
+	})
+	api.AddTool(server, &api.Tool{Name: "environment"}, func(context.Context, *api.CallToolRequest, mcpArguments) (*api.CallToolResult, any, error) {
+		return &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
+	})
+	api.AddTool(server, &api.Tool{Name: "die"}, func(context.Context, *api.CallToolRequest, mcpArguments) (*api.CallToolResult, any, error) {
+		os.Exit(3)
+		return nil, nil, nil
+	})
+	if err := server.Run(context.Background(), &api.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// proxied is the command line of a proxy in front of mcpServer.
+func (w *world) proxied(book string, flags ...string) *exec.Cmd {
+	w.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.Command(self, append(append([]string{"mcp", "proxy"}, flags...), "--", self)...)
+	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", "TEST_AS_MCP_SERVER=1", "TEST_MCP_BOOK=" + book, "HEARSAY_STORE=sqlite:" + w.path}
+	return cmd
+}
+
+func connect(t *testing.T, transport api.Transport) *api.ClientSession {
+	t.Helper()
+	session, err := api.NewClient(&api.Implementation{Name: "agent", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+func callTool(t *testing.T, session *api.ClientSession, tool string, in mcpArguments) (string, bool) {
+	t.Helper()
+	res, err := session.CallTool(t.Context(), &api.CallToolParams{Name: tool, Arguments: in})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	if len(res.Content) != 1 {
+		t.Fatalf("%s: %d blocks", tool, len(res.Content))
+	}
+	return res.Content[0].(*api.TextContent).Text, res.IsError
+}
+
+var officeFlags = []string{"--read-only", "crm", "-read-only=environment", "--irreversible", "mail", "--sink", "mail:/to", "--authoritative", "crm:/email=billing.email@/name"}
+
+func TestMCPProxy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	for name, c := range map[string]struct {
+		flags []string
+		runs  bool // the mail to the address of record
+	}{
+		"without proof of lineage":         {officeFlags, false},
+		"when it is the only source":       {append([]string{"--only-source"}, officeFlags...), true},
+		"when the operator refuses a tool": {append([]string{"--only-source", "--never", "mail"}, officeFlags...), false},
+	} {
+		for _, over := range []string{"stdio", "HTTP"} {
+			t.Run(name+", over "+over, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.store.Close()
+				book := filepath.Join(t.TempDir(), "book")
+				cmd := w.proxied(book, c.flags...)
+				var talk bytes.Buffer
+				var session *api.ClientSession
+				if over == "stdio" {
+					cmd.Stderr = &talk
+					session = connect(t, &api.CommandTransport{Command: cmd})
+				} else {
+					cmd = w.proxied(book, append([]string{"--listen", "127.0.0.1:0"}, c.flags...)...)
+					session = connect(t, &api.StreamableClientTransport{Endpoint: listening(t, cmd), DisableStandaloneSSE: true})
+				}
+				made, failed := callTool(t, session, "mail", mcpArguments{To: "ops@acme.example"})
+				if !failed || !strings.HasPrefix(made, "NOT EXECUTED: mail was not run") {
+					t.Errorf("to a made-up address: %q", made)
+				}
+				if text, failed := callTool(t, session, "crm", mcpArguments{Name: "acme"}); failed || text != `{"email":"pay@acme.example"}` {
+					t.Errorf("crm: %q", text)
+				}
+				if text, failed := callTool(t, session, "mail", mcpArguments{To: "pay@acme.example"}); failed == c.runs || strings.HasPrefix(text, "NOT EXECUTED") == c.runs {
+					t.Errorf("to the address of record: %q", text)
+				}
+				if text, _ := callTool(t, session, "environment", mcpArguments{}); !strings.Contains(text, "TEST_MCP_BOOK") || strings.Contains(text, "HEARSAY_STORE") {
+					t.Errorf("the server behind the proxy sees %q", text)
+				}
+				if err := session.Close(); err != nil {
+					t.Errorf("the proxy ended with %v\n%s", err, &talk)
+				}
+				want := "crm acme\n"
+				if c.runs {
+					want += "mail pay@acme.example\n"
+				}
+				if got, err := os.ReadFile(book); err != nil || string(got) != want {
+					t.Errorf("the server did %q, want %q (%v)", got, want, err)
+				}
+				if over == "stdio" {
+					w.decisions(4)
+				}
+			})
+		}
+	}
+}
+
+// decisions counts what the proxy has recorded in the store of the world.
+func (w *world) decisions(want int) {
+	w.t.Helper()
+	store, err := storeurl.Open(w.t.Context(), "sqlite:"+w.path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer store.Close()
+	if got, err := store.Decisions(w.t.Context()); err != nil || len(got) != want {
+		w.t.Errorf("%d decisions, want %d (%v)", len(got), want, err)
+	}
+}
+
+// listening starts a proxy and gives its address. It is ended with the test.
+func listening(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	talk, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(talk)
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		for lines.Scan() { // until the process is gone
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the proxy ended with %v", err)
+		}
+	})
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "listening on "); ok {
+			return url
+		}
+	}
+	t.Fatal("the proxy does not listen")
+	return ""
+}
+
+func TestMCPProxyEndsWithItsServer(t *testing.T) {
+	w := newWorld(t)
+	w.store.Close()
+	cmd := w.proxied(filepath.Join(t.TempDir(), "book"), "--read-only", "die")
+	var talk bytes.Buffer
+	cmd.Stderr = &talk
+	session := connect(t, &api.CommandTransport{Command: cmd})
+	_, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "die"})
+	session.Wait() //nolint:errcheck // the proxy is gone
+	session.Close()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(talk.String(), "the server behind the proxy ended") {
+		t.Errorf("exit %d (call: %v)\n%s", code, err, &talk)
+	}
+}
+
+func TestMCPProxyKnowsAMistypedTool(t *testing.T) {
+	for _, flag := range []string{"--read-only", "--never", "--irreversible"} {
+		w := newWorld(t)
+		w.store.Close()
+		out, err := w.proxied("none", flag, "mial").CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(string(out), `"mial"`) {
+			t.Errorf("%s: %v\n%s", flag, err, out)
+		}
+	}
+}
+
+func TestMCPProxyEndsOnASignal(t *testing.T) {
+	w := newWorld(t)
+	w.store.Close()
+	cmd := w.proxied("none", "--read-only", "crm")
+	stdin, err := cmd.StdinPipe() // and never closed by us
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	talk, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(talk); lines.Scan(); {
+		if strings.Contains(lines.Text(), "only read-only tools will run") {
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the proxy ended with %v", err)
+	}
+}
+
+func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"no command":                    {nil, exitUsage, "command after --"},
+		"no dashes before the command":  {[]string{"server"}, exitUsage, "command after --"},
+		"two effects for one tool":      {[]string{"--read-only", "x", "--irreversible", "x", "--", "true"}, exitUsage, "two effects"},
+		"a sink without a pointer":      {[]string{"--sink", "mail", "--", "true"}, exitUsage, "TOOL:/POINTER"},
+		"a field without a predicate":   {[]string{"--authoritative", "crm:/email@/name", "--", "true"}, exitUsage, "TOOL:/FIELD"},
+		"an address of all the network": {[]string{"--listen", "0.0.0.0:0", "--", "true"}, exitUsage, "local address"},
+		"an address without a host":     {[]string{"--listen", ":8765", "--", "true"}, exitUsage, "local address"},
+		"a server that does not exist":  {[]string{"--", filepath.Join(t.TempDir(), "none")}, exitFailed, "connecting to the server"},
+		"a server that says nothing":    {[]string{"--", "true"}, exitFailed, "connecting to the server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := w.run(append([]string{"mcp", "proxy"}, c.args...)...); r.code != c.code || !strings.Contains(r.talk, c.says) || r.out != "" {
+				t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+			}
+		})
+	}
+}
