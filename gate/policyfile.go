@@ -2,11 +2,13 @@ package gate
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -77,19 +79,34 @@ func LoadPolicy(path string) (Policy, error) {
 // reported, joined. With an error comes the zero Policy, which denies everything
 // (I-5).
 func ParsePolicy(b []byte) (Policy, error) {
-	r := policyReader{}
-	root, err := readPolicy(b)
+	f, err := parsePolicy(b)
 	if err != nil {
 		return Policy{}, err
 	}
-	p := r.policy(root)
+	return f.policy, nil
+}
+
+// policyFile is all that a file says.
+type policyFile struct {
+	policy Policy
+	root   *node
+	cases  []policyCase
+}
+
+func parsePolicy(b []byte) (policyFile, error) {
+	root, err := readPolicy(b)
+	if err != nil {
+		return policyFile{}, err
+	}
+	r := policyReader{}
+	f := policyFile{policy: r.policy(root), root: root, cases: r.cases}
 	if len(r.errs) > 0 {
-		return Policy{}, errors.Join(r.errs...)
+		return policyFile{}, errors.Join(r.errs...)
 	}
-	if err := p.check(); err != nil { // what a file can say has been checked; this is for what it cannot
-		return Policy{}, &PolicyError{Line: 1, Text: err.Error()}
+	if err := f.policy.check(); err != nil { // what a file can say has been checked; this is for what it cannot
+		return policyFile{}, &PolicyError{Line: 1, Text: err.Error()}
 	}
-	return p, nil
+	return f, nil
 }
 
 // node is a JSON value that knows its line.
@@ -204,7 +221,10 @@ func within(field, name string) string {
 }
 
 // policyReader makes a policy of what was read, and collects what is wrong.
-type policyReader struct{ errs []error }
+type policyReader struct {
+	errs  []error
+	cases []policyCase
+}
 
 func (r *policyReader) wrong(n *node, field, format string, args ...any) {
 	r.errs = append(r.errs, &PolicyError{Line: n.line, Field: field, Text: fmt.Sprintf(format, args...)})
@@ -219,6 +239,38 @@ func (r *policyReader) each(n *node, field string, read func(name, field string,
 	for i, name := range n.names {
 		read(name, within(field, name), n.members[i])
 	}
+}
+
+// list calls read for every element of a list.
+func (r *policyReader) list(n *node, field string, read func(field string, n *node)) {
+	if n.value != json.Delim('[') {
+		r.wrong(n, field, "want a list")
+		return
+	}
+	for i, child := range n.members {
+		read(within(field, strconv.Itoa(i)), child)
+	}
+}
+
+// choice reads one of a few words.
+func (r *policyReader) choice(n *node, field string, into encoding.TextUnmarshaler, words ...string) {
+	if s := r.text(n, field); s != "" && into.UnmarshalText([]byte(s)) != nil {
+		r.wrong(n, field, "want one of %s", strings.Join(words, ", "))
+	}
+}
+
+// duration reads a time that is more than nothing.
+func (r *policyReader) duration(n *node, field string) time.Duration {
+	s := r.text(n, field)
+	d, err := time.ParseDuration(s)
+	switch {
+	case s == "":
+	case err != nil:
+		r.wrong(n, field, "want a duration such as 24h or 30m")
+	case d <= 0:
+		r.wrong(n, field, "want more than 0: a limit of 0 is none")
+	}
+	return d
 }
 
 // text reads a string that says something.
@@ -288,8 +340,10 @@ func (r *policyReader) policy(root *node) Policy {
 				}
 				p.Verifies[predicate] = tool
 			})
+		case "cases":
+			r.list(n, field, func(field string, n *node) { r.cases = append(r.cases, r.policyCase(n, field)) })
 		default:
-			r.wrong(n, field, "no such field; there are schema, name, version, declared, tools, verifies")
+			r.wrong(n, field, "no such field; there are schema, name, version, declared, tools, verifies, cases")
 		}
 	})
 	for _, name := range []string{"schema", "name", "version"} {
@@ -300,6 +354,8 @@ func (r *policyReader) policy(root *node) Policy {
 	return p
 }
 
+var sensitivities = []string{"public", "internal", "confidential", "secret"}
+
 func (r *policyReader) rule(n *node, field string) Rule {
 	var rule Rule
 	r.each(n, field, func(name, field string, n *node) {
@@ -309,25 +365,11 @@ func (r *policyReader) rule(n *node, field string) Rule {
 			rule.Never = true
 		case "effect":
 			rule.Effect = new(Effect)
-			if s := r.text(n, field); s != "" && rule.Effect.UnmarshalText([]byte(s)) != nil {
-				r.wrong(n, field, "want one of %s", strings.Join(effectNames[:], ", "))
-			}
+			r.choice(n, field, rule.Effect, effectNames[:]...)
 		case "max_age":
-			s := r.text(n, field)
-			d, err := time.ParseDuration(s)
-			switch {
-			case s == "":
-			case err != nil:
-				r.wrong(n, field, "want a duration such as 24h or 30m")
-			case d <= 0:
-				r.wrong(n, field, "want more than 0: a limit of 0 is none")
-			default:
-				rule.MaxAge = d
-			}
+			rule.MaxAge = r.duration(n, field)
 		case "ceiling":
-			if s := r.text(n, field); s != "" && rule.Ceiling.UnmarshalText([]byte(s)) != nil {
-				r.wrong(n, field, "want one of public, internal, confidential, secret")
-			}
+			r.choice(n, field, &rule.Ceiling, sensitivities...)
 		case "from_nowhere":
 			if rule.FromNowhere = r.flag(n, field); !rule.FromNowhere && n.value == false {
 				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what an irreversible tool is held for")

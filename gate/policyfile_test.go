@@ -42,7 +42,7 @@ func TestTheDocumentedPolicyIsReadAsItSays(t *testing.T) {
 	want := gate.Policy{Name: "prod", Version: "7", Verifies: map[string]string{"billing.email": "crm_contact"}, Tools: map[string]gate.Rule{
 		"crm_contact": {},
 		"search":      {Ceiling: memory.SensitivityPublic},
-		"set_plan":    {Effect: &irreversible, FromNowhere: true},
+		"set_plan":    {Effect: &irreversible},
 		"send_email":  {MaxAge: 24 * time.Hour, Ceiling: memory.SensitivityInternal},
 		"wipe":        {Never: true, Why: "ask operations"},
 	}}
