@@ -147,10 +147,10 @@ func unjoin(err error) []error {
 }
 
 // FuzzParsePolicy: a file is read whole or not at all; what is wrong stands on a
-// line of it; what is read builds a gate.
+// line of it; what is read can be vetted and builds a gate.
 func FuzzParsePolicy(f *testing.F) {
 	f.Add(documented(f))
-	for _, s := range []string{"", "{}", "[", `{"schema":"hearsay.policy/1","name":"p","version":"1","declared":true,"tools":{"a":{"never":"no"}}}`, "{\"tools\":{\"a\":{\n\"x\":1}}}", `{"a":"\ud800"}`, "{\"name\":\"\\u202e\"}"} {
+	for _, s := range []string{`{"schema":"hearsay.policy/1","name":"p","version":"1","tools":{"a":{"max_age":"1h"}},"cases":[{"tool":"a","want":"held","rows":[{"truth":"unverified","verified_ago":"2h"}],"sinks":{"/to":"nowhere"}}]}`, "", "{}", "[", `{"schema":"hearsay.policy/1","name":"p","version":"1","declared":true,"tools":{"a":{"never":"no"}}}`, "{\"tools\":{\"a\":{\n\"x\":1}}}", `{"a":"\ud800"}`, "{\"name\":\"\\u202e\"}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -166,6 +166,9 @@ func FuzzParsePolicy(f *testing.F) {
 				}
 			}
 			return
+		}
+		if _, err := gate.VetPolicy(b); err != nil {
+			t.Fatalf("%q: it is read, and cannot be vetted: %v", b, err)
 		}
 		if _, err := gate.New(newFake(), p, nil); err != nil || p.Name == "" || p.Version == "" {
 			t.Fatalf("%q: %+v, %v", b, p, err)
