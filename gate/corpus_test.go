@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,43 +14,69 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// TestDecisionCorpus runs every case of testdata/corpus against the pure
-// function. What a line means stands in the README there.
-func TestDecisionCorpus(t *testing.T) {
+// corpusCase is one section of testdata/corpus.
+type corpusCase struct{ file, name, body string }
+
+// corpus reads all cases. Two cases of one name would hide each other.
+func corpus(t *testing.T) []corpusCase {
+	t.Helper()
 	files, err := filepath.Glob("testdata/corpus/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := 0
-	seen := map[string]bool{}
+	var out []corpusCase
+	names := map[string]bool{}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range sections(string(b)) {
-			ran++
-			t.Run(s.name, func(t *testing.T) {
-				c, err := parseCase(s.body)
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
-				for _, w := range strings.Fields(c.want)[1:] {
-					seen[strings.FieldsFunc(w, func(r rune) bool { return r == '@' || r == '?' })[0]] = true
-				}
-				d := c.policy.Evaluate(&c.req, c.fitness)
-				if got := outcome(&d); got != c.want {
-					t.Errorf("got  %s\nwant %s", got, c.want)
-				}
-				if (d.Err() == nil) != strings.HasPrefix(c.want, "permitted") {
-					t.Errorf("Err is %v", d.Err())
-				}
-			})
+			if names[s.name] {
+				t.Errorf("%s: %q is there twice", file, s.name)
+			}
+			names[s.name] = true
+			out = append(out, corpusCase{filepath.Base(file), s.name, s.body})
 		}
 	}
-	t.Logf("%d decisions in %d files, %d reason codes", ran, len(files), len(seen))
-	if ran < 60 {
-		t.Fatalf("only %d decisions were run", ran)
+	if len(out) < 200 {
+		t.Fatalf("only %d cases", len(out))
+	}
+	return out
+}
+
+// TestDecisionCorpus runs every case of testdata/corpus against the pure
+// function. What a line means stands in the README there.
+func TestDecisionCorpus(t *testing.T) {
+	ran := 0
+	outcomes, seen := map[string]int{}, map[string]bool{}
+	for _, s := range corpus(t) {
+		t.Run(s.name, func(t *testing.T) {
+			c, err := parseCase(s.body)
+			if err != nil {
+				t.Fatalf("%s: %v", s.file, err)
+			}
+			for _, line := range []string{c.want, c.gate} {
+				for _, w := range strings.Fields(line)[min(1, len(strings.Fields(line))):] {
+					seen[strings.FieldsFunc(w, func(r rune) bool { return r == '@' || r == '?' })[0]] = true
+				}
+			}
+			outcomes[strings.Fields(c.want)[0]]++
+			ran++
+			c.fixed()
+			d := c.policy.Evaluate(&c.req, c.fitness)
+			if got := outcome(&d); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if (d.Err() == nil) != strings.HasPrefix(c.want, "permitted") {
+				t.Errorf("Err is %v", d.Err())
+			}
+		})
+	}
+	t.Logf("%d decisions: %v; %d reason codes", ran, outcomes, len(seen))
+	const codes = 18
+	if len(outcomes) != 3 || len(seen) != codes {
+		t.Errorf("not every outcome and reason code is among them: %v", seen)
 	}
 }
 
@@ -90,85 +117,193 @@ func outcome(d *gate.Decision) string {
 	return strings.Join(parts, " ")
 }
 
+// testCase is a case as it was written. Its rows go by the ids that [id] makes of
+// their names.
 type testCase struct {
-	policy  gate.Policy
-	req     gate.Request
-	fitness memory.Fitness
-	want    string
+	policy         gate.Policy
+	req            gate.Request
+	fitness        memory.Fitness
+	rows, above    []memory.Head
+	says           map[memory.ID]string // what a row says, besides its triple
+	lineage, fault string
+	want           string // of Evaluate
+	gate           string // of a gate on a store; as want if it is empty
+	unheld         string // why no store can hold the rows
 }
 
 func parseCase(body string) (*testCase, error) {
 	c := &testCase{policy: declared(), fitness: memory.Fitness{Now: clock0}}
-	var (
-		rows, above       []memory.Head
-		lineage, fault    string
-		direct, ancestors []memory.ID
-	)
 	c.policy.Tools = map[string]gate.Rule{}
+	tools := 0
 	for line := range strings.Lines(body) {
 		f := strings.Fields(line)
 		if len(f) == 0 {
 			continue
 		}
+		word := f[0]
+		rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), word))
 		var err error
-		switch f[0] {
+		if word != "args" && word != "says" {
+			if rest, err = unquote(f); err != nil {
+				return nil, fmt.Errorf("line %q: %w", strings.TrimSpace(line), err)
+			}
+		}
+		more, options := append(f[1:], "", ""), f[min(len(f), 3):] // a line that is too short names nothing
+		switch word {
 		case "tool":
-			err = c.tool(f[1], f[2], f[3:])
+			tools++
+			err = c.tool(more[0], more[1], options)
 		case "policy":
 			c.policy.Declared = false
 		case "rule":
-			err = c.rule(f[1], f[2:])
+			err = c.rule(more[0], f[min(len(f), 2):])
+		case "args":
+			c.req.Args = []byte(rest)
 		case "lineage":
-			lineage = f[1]
+			c.lineage = rest
 		case "row", "above":
 			var h memory.Head
-			if h, err = parseHead(f[1], f[2], f[3:]); f[0] == "row" {
-				rows, direct = append(rows, h), append(direct, h.ID)
+			if h, err = parseHead(more[0], more[1], options); word == "row" {
+				c.rows = append(c.rows, h)
 			} else {
-				above, ancestors = append(above, h), append(ancestors, h.ID)
+				c.above = append(c.above, h)
 			}
+		case "says":
+			if c.says == nil {
+				c.says = map[memory.ID]string{}
+			}
+			c.says[id(more[0])], err = strconv.Unquote(strings.TrimSpace(strings.TrimPrefix(rest, more[0])))
 		case "sink":
-			err = c.sink(f[1], f[2])
+			err = c.sink(more[0], more[1])
 		case "fault":
-			fault = f[1]
+			c.fault = rest
 		case "want":
-			c.want = strings.Join(f[1:], " ")
+			c.want = rest
+		case "gate":
+			c.gate = rest
+		case "unheld":
+			c.unheld = rest
 		default:
-			err = fmt.Errorf("line %q", line)
+			err = fmt.Errorf("no such line")
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("line %q: %w", strings.TrimSpace(line), err)
 		}
 	}
-	if c.want == "" || c.req.Contract.Effect == 0 && !strings.Contains(body, "tool ") {
-		return nil, fmt.Errorf("a case without tool or want")
+	if c.want == "" || tools != 1 {
+		return nil, fmt.Errorf("a case has one tool and says what it wants")
 	}
-	switch lineage {
-	case "":
-		c.req.Lineage = gate.Known(direct, ancestors)
-	case "unknown":
-		c.req.Lineage = gate.Unknown("history of another program")
-	case "partial":
-		c.req.Lineage = gate.Partial("history of another program", direct, ancestors)
-	case "zero":
-	default:
-		return nil, fmt.Errorf("lineage %q", lineage)
+	if _, ok := lineages[c.lineage]; !ok {
+		return nil, fmt.Errorf("lineage %q", c.lineage)
 	}
-	c.fitness.Heads = slices.Concat(rows, above)
-	switch fault {
-	case "":
-	case "lost":
-		c.fitness.Heads = c.fitness.Heads[1:]
-	case "extra":
-		c.fitness.Heads = append(c.fitness.Heads, verified("extra"))
-	case "swapped":
-		slices.Reverse(c.fitness.Heads)
-	case "no_clock":
-		c.fitness.Now = time.Time{}
-	default:
-		return nil, fmt.Errorf("fault %q", fault)
+	if _, ok := faults[c.fault]; !ok && gateFaults[c.fault] == nil {
+		return nil, fmt.Errorf("fault %q", c.fault)
 	}
 	return c, nil
+}
+
+// unquote reads the words that are quoted as Go strings, so that what cannot be
+// seen can be read, and returns all but the first as one text.
+func unquote(words []string) (rest string, err error) {
+	for i, w := range words {
+		if strings.HasPrefix(w, `"`) {
+			if words[i], err = strconv.Unquote(w); err != nil {
+				return "", err
+			}
+		}
+	}
+	return strings.Join(words[1:], " "), nil
+}
+
+// fixed gives the request and the fitness of the rows as they were written.
+func (c *testCase) fixed() {
+	c.req.Lineage = lineages[c.lineage](idsOf(c.rows), idsOf(c.above))
+	for _, id := range slices.Concat(c.req.Lineage.Direct(), c.req.Lineage.Ancestors()) {
+		h := memory.Head{ID: id}
+		for _, known := range slices.Concat(c.above, c.rows) {
+			if known.ID == id {
+				h = known
+			}
+		}
+		c.fitness.Heads = append(c.fitness.Heads, h)
+	}
+	if spoil := faults[c.fault]; spoil != nil {
+		c.fitness = spoil(c.fitness)
+	}
+}
+
+func idsOf(heads []memory.Head) (ids []memory.ID) {
+	for i := range heads {
+		ids = append(ids, heads[i].ID)
+	}
+	return ids
+}
+
+// lineages are how much a caller knows of what its call was made from.
+var lineages = map[string]func(direct, ancestors []memory.ID) gate.Lineage{
+	"": gate.Known,
+	"unknown": func(_, _ []memory.ID) gate.Lineage {
+		return gate.Unknown("history of another program")
+	},
+	"partial": func(direct, ancestors []memory.ID) gate.Lineage {
+		return gate.Partial("history of another program", direct, ancestors)
+	},
+	"zero": func(_, _ []memory.ID) gate.Lineage { return gate.Lineage{} },
+	"twice": func(direct, ancestors []memory.ID) gate.Lineage {
+		return gate.Known(slices.Concat(direct, direct), slices.Concat(ancestors, direct, ancestors))
+	},
+	"too_large": func(direct, ancestors []memory.ID) gate.Lineage {
+		return gate.Known(direct, slices.Concat(ancestors, strangers(gate.MaxLineage+1-len(direct)-len(ancestors))))
+	},
+	"too_large_partial": func(direct, ancestors []memory.ID) gate.Lineage {
+		return gate.Partial("history of another program", slices.Concat(direct, strangers(gate.MaxLineage+1)), ancestors)
+	},
+}
+
+// strangers are n ids of rows that are not there.
+func strangers(n int) []memory.ID {
+	ids := make([]memory.ID, n)
+	for i := range ids {
+		ids[i] = memory.ID(fmt.Sprintf("mem_%026d", i+1_000_000))
+	}
+	return ids
+}
+
+// faults are what a store can do wrong in its answer.
+var faults = map[string]func(memory.Fitness) memory.Fitness{
+	"": nil,
+	"lost": func(f memory.Fitness) memory.Fitness {
+		f.Heads = f.Heads[1:]
+		return f
+	},
+	"lost_last": func(f memory.Fitness) memory.Fitness {
+		f.Heads = f.Heads[:len(f.Heads)-1]
+		return f
+	},
+	"empty": func(f memory.Fitness) memory.Fitness {
+		f.Heads = nil
+		return f
+	},
+	"extra": func(f memory.Fitness) memory.Fitness {
+		f.Heads = append(f.Heads, verified("extra"))
+		return f
+	},
+	"swapped": func(f memory.Fitness) memory.Fitness {
+		slices.Reverse(f.Heads)
+		return f
+	},
+	"doubled": func(f memory.Fitness) memory.Fitness {
+		f.Heads[len(f.Heads)-1] = f.Heads[0]
+		return f
+	},
+	"nameless": func(f memory.Fitness) memory.Fitness {
+		f.Heads[0].ID = ""
+		return f
+	},
+	"no_clock": func(f memory.Fitness) memory.Fitness {
+		f.Now = time.Time{}
+		return f
+	},
 }
 
 func (c *testCase) tool(name, effect string, more []string) error {
@@ -190,6 +325,8 @@ func (c *testCase) tool(name, effect string, more []string) error {
 			err = t.Ceiling.UnmarshalText([]byte(value))
 		case "max_age":
 			t.MaxAge, err = time.ParseDuration(value)
+		case "sinks":
+			t.Sinks = strings.Split(value, ",")
 		case "privileged":
 			t.Privileged = true
 		case "undeclared":
@@ -235,6 +372,9 @@ func (c *testCase) rule(name string, more []string) error {
 }
 
 func (c *testCase) sink(pointer, source string) error {
+	if !strings.HasPrefix(pointer, "/") {
+		return fmt.Errorf("sink %q", pointer)
+	}
 	s := gate.Sink{Pointer: pointer}
 	kind, row, _ := strings.Cut(source, "=")
 	if row != "" {
@@ -321,6 +461,8 @@ func setAxis(h *memory.Head, axis, value string) error {
 	switch axis {
 	case "verified_ago":
 		h.VerifiedAt = clock0.Add(-d)
+	case "stale_in":
+		h.StaleAt = clock0.Add(d)
 	case "expires_in":
 		h.ExpiresAt = clock0.Add(d)
 	case "valid_in":

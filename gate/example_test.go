@@ -74,3 +74,27 @@ func ExampleCanonical() {
 	// {"amount":40,"to":"a@b.example"} <nil>
 	// gate: invalid argument "/to": named twice (duplicate_key)
 }
+
+// A policy is data. What is wrong with a file is said by line and field, and what
+// comes with an error denies everything.
+func ExampleParsePolicy() {
+	p, err := gate.ParsePolicy([]byte(`{
+	  "schema": "hearsay.policy/1", "name": "prod", "version": "7",
+	  "tools": {"search": {}, "send_email": {"max_age": "24h"}, "wipe": {"never": "ask operations"}}
+	}`))
+	fmt.Println(p.String(), len(p.Tools), err)
+	p, err = gate.ParsePolicy([]byte(`{
+	  "schema": "hearsay.policy/1", "name": "prod", "version": "7",
+	  "tools": {
+	    "send_email": {"max_age": "1 day", "cieling": "public"}
+	  }
+	}`))
+	fmt.Println(err)
+	d := p.Evaluate(&gate.Request{Contract: gate.Contract{Tool: "search", Effect: gate.ReadOnly}, Lineage: gate.Known(nil, nil)}, memory.Fitness{})
+	fmt.Println(d.Outcome, d.Has(gate.ToolNotNamed))
+	// Output:
+	// prod@7 3 <nil>
+	// gate: policy: line 4: tools.send_email.max_age: want a duration such as 24h or 30m
+	// gate: policy: line 4: tools.send_email.cieling: no such field; a rule has never, effect, max_age, ceiling, from_nowhere
+	// denied true
+}
