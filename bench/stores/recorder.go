@@ -97,14 +97,20 @@ func BytesOf(b memory.Batch) int {
 // Known reports whether there is a store of this name: sqlite, redis or postgres.
 func Known(name string) bool { return backends[name] != nil }
 
+// OpenBackend opens a fresh store whose files are in a folder, and the server that it
+// needs; Close ends both. durable asks that what is acknowledged is on disk.
+func OpenBackend(ctx context.Context, name, dir string, durable bool) (Backend, error) {
+	open := backends[name]
+	if open == nil {
+		return nil, fmt.Errorf("no store %q", name)
+	}
+	return open(ctx, dir, durable)
+}
+
 // Open opens a fresh store whose files and keys are in a folder. durable asks that
 // what is acknowledged is on disk.
 func Open(ctx context.Context, name, dir string, durable bool) (*Recorder, *memory.Store, error) {
-	open := backends[name]
-	if open == nil {
-		return nil, nil, fmt.Errorf("no store %q", name)
-	}
-	d, err := open(ctx, dir, durable)
+	d, err := OpenBackend(ctx, name, dir, durable)
 	if err != nil {
 		return nil, nil, err
 	}
