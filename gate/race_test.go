@@ -251,6 +251,17 @@ func TestADemotionAfterTheFireIsADependentDecision(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoIDFiresNothing: a lineage of such names is of rows that are missing,
+// on a real store too.
+func TestWhatIsNoIDFiresNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []memory.ID{"", "x", "mem_", "mem_!"} {
+		if d := newGate(t, w, declared(), nil).Decide(t.Context(), mail(id)); !errors.Is(d.Err(), gate.ErrRowMissing) || d.Fault {
+			t.Errorf("%q: %v", id, d.Err())
+		}
+	}
+}
+
 // TestTheChainLeadsToTheRoot: a block says how the row came to be, over several
 // hops, on a real store.
 func TestTheChainLeadsToTheRoot(t *testing.T) {
