@@ -227,15 +227,22 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	if c, ok := s.classes.get(class); ok && now.Before(c.until) {
 		return c, nil
 	}
+	eraser, _ := ctx.Value(eraserKey{}).(*erasing)
+	if eraser != nil {
+		if c, ok := eraser.opened.get(class); ok {
+			return c, nil
+		}
+	}
 	objs, err := s.get(ctx, classObject(class))
 	if err != nil {
 		return nil, err
 	}
 	o := objs[0]
+	ending := o.Revision > 1 && eraser != nil && eraser.classes[class]
 	switch {
 	case o.Revision == 0:
 		return nil, errNoClass
-	case o.Revision > 1:
+	case o.Revision > 1 && !ending:
 		s.classes.drop(class)
 		return nil, fmt.Errorf("%w: a subject of class %s", ErrErased, class)
 	}
@@ -251,6 +258,10 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	}
 	if err := c.arm(key); err != nil {
 		return nil, faulty(errWire, "the key of a class")
+	}
+	if ending {
+		eraser.opened.put(class, c)
+		return c, nil
 	}
 	c.until = now.Add(unwrapped)
 	s.classes.put(class, c)

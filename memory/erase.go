@@ -127,6 +127,7 @@ type erasing struct {
 	subject string
 	keys    []KeyID        // of the subject
 	classes map[Class]bool // that have a part in one of them
+	opened  shelf[Class, *sealing]
 	object  Object
 	link    link
 	open    bool
@@ -134,6 +135,11 @@ type erasing struct {
 	pending []ID    // rows of the last atom, whose logs and children are not settled
 	echoes  []Token // claims that went with them
 }
+
+// eraserKey is the key of a context's value: the erasure that a call is part of. It
+// still reads what is of the classes that it ends, until their keys are destroyed:
+// what a row is found by is known by what it says.
+type eraserKey struct{}
 
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 	var err error
@@ -164,6 +170,7 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 	if err := x.close(ctx); err != nil {
 		return Certificate{}, err
 	}
+	ctx = context.WithValue(ctx, eraserKey{}, x)
 	rows, err := x.find(ctx)
 	if err != nil {
 		return Certificate{}, err

@@ -298,6 +298,55 @@ func TestErasingRaisesNothing(t *testing.T) {
 	}
 }
 
+func TestNothingIsFoundByWhatWasErased(t *testing.T) {
+	for name, handle := range map[string]func(*erasable) *memory.Store{
+		"by the handle that wrote it": func(e *erasable) *memory.Store { return e.Store },
+		"by one that knows nothing":   func(e *erasable) *memory.Store { return e.another() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newErasable(t, 3)
+			erased := map[string]bool{}
+			for _, id := range e.eve {
+				erased[memory.HeadKey(id)[2:]] = true
+			}
+			// What an erased row or a decision on one carries, and of which kind it is.
+			carried := func() map[string]int {
+				found, asked := map[string]int{}, map[string]bool{}
+				for _, term := range e.driver.terms {
+					if asked[term] {
+						continue
+					}
+					asked[term] = true
+					hits, _, err := e.driver.Query(t.Context(), "default", memory.Query{Term: term, Limit: 1000})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, h := range hits {
+						if what, _, _ := strings.Cut(memory.KeyText(h.Key), "/"); erased[h.Key[2:]] || what == "decision" {
+							found[what+" "+term[:1]]++
+						}
+					}
+				}
+				return found
+			}
+			before := carried()
+			if before["body w"] < 10 || before["body R"] != len(e.eve) || before["decision X"] != 3 {
+				t.Fatalf("%v", before)
+			}
+			if _, err := handle(e).Erase(t.Context(), memory.Erasure{Subject: "eve canary", Request: "R", Actor: "dpo"}); err != nil {
+				t.Fatal(err)
+			}
+			after := carried()
+			for what, n := range after {
+				if what != "head L" && !(strings.HasPrefix(what, "decision") && n == 1) && what != "decision L" { // the order of changes; the decision that stays
+					t.Errorf("%d of %q are left", n, what)
+				}
+			}
+			t.Logf("%d kinds of terms, then %d", len(before), len(after))
+		})
+	}
+}
+
 // lingering keys open and seal for a moment after they were destroyed, as those of
 // another process do.
 type lingering struct{ memory.Keys }

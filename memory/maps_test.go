@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
@@ -132,14 +133,24 @@ type bench struct {
 	testing.TB
 	*memory.Store
 	driver *mapDriver
+	keys   memory.Keys
 	mu     sync.Mutex
 	now    time.Time
 }
 
 func newBench(t testing.TB) *bench {
-	b := &bench{TB: t, driver: newMapDriver(), now: day0}
-	b.Store = storetest.On(b.driver, &memory.Options{Clock: b.clock})
+	b := &bench{TB: t, driver: newMapDriver(), keys: keyring.Ephemeral(), now: day0}
+	b.Store = b.another()
 	return b
+}
+
+// another is another handle on the same store, which knows nothing yet.
+func (b *bench) another() *memory.Store {
+	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
 }
 
 func (b *bench) clock() time.Time {
