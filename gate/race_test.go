@@ -24,18 +24,34 @@ type racing struct {
 	between   func()
 	guardOff  bool
 	conflicts int
+	seen      *client // keeps when it read and when it consumed, if set
+}
+
+func (r *racing) Fitness(ctx context.Context, ids []memory.ID) (f memory.Fitness, err error) {
+	call := r.seen.now()
+	f, err = r.Store.Fitness(ctx, ids)
+	if err == nil && len(f.Heads) == 1 {
+		r.seen.add(call, looked, f.Heads[0].Revision, reply{fit: f.Heads[0].Retrieval == memory.RetrievalNormal})
+	}
+	return f, err
 }
 
 func (r *racing) Record(ctx context.Context, d memory.DecisionRecord) error {
 	if r.between != nil {
 		r.between()
 	}
+	fires, rows := d.Fired, d.Rows
 	if r.guardOff {
 		d.Fired, d.Rows = false, nil
 	}
+	call := r.seen.now()
 	err := r.Store.Record(ctx, d)
-	if errors.Is(err, memory.ErrConflict) {
+	conflict := errors.Is(err, memory.ErrConflict)
+	if conflict {
 		r.conflicts++
+	}
+	if fires && len(rows) == 1 && (err == nil || conflict) {
+		r.seen.add(call, consumed, rows[0].Revision, reply{refused: conflict})
 	}
 	return err
 }
@@ -232,6 +248,17 @@ func TestADemotionAfterTheFireIsADependentDecision(t *testing.T) {
 	cited, err := w.DecisionsCiting(t.Context(), row)
 	if err != nil || len(cited) != 2 || cited[1].ID != d.ID || !cited[1].Dependent || cited[0].Dependent {
 		t.Errorf("cited %+v, %v", cited, err)
+	}
+}
+
+// TestWhatIsNoIDFiresNothing: a lineage of such names is of rows that are missing,
+// on a real store too.
+func TestWhatIsNoIDFiresNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []memory.ID{"", "x", "mem_", "mem_!"} {
+		if d := newGate(t, w, declared(), nil).Decide(t.Context(), mail(id)); !errors.Is(d.Err(), gate.ErrRowMissing) || d.Fault {
+			t.Errorf("%q: %v", id, d.Err())
+		}
 	}
 }
 

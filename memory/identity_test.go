@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,6 +112,30 @@ func TestIDsSortByTheTimeOfWriting(t *testing.T) {
 			t.Fatalf("%s after %s", id, last)
 		}
 		last = id
+	}
+}
+
+// TestAnIDIsItsBytes: the key of a row ends in the bytes that its id spells.
+func TestAnIDIsItsBytes(t *testing.T) {
+	letters := base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bytes")
+		id := memory.ID("mem_" + letters.EncodeToString(b))
+		if key := memory.HeadKey(id); !id.Valid() || !strings.HasSuffix(key, string(b)) || len(key) != 18 {
+			t.Fatalf("%s gives the key %x", id, key)
+		}
+	})
+}
+
+// TestWhatIsNoIDIsNoRow: asking for it is no fault, and finds nothing.
+func TestWhatIsNoIDIsNoRow(t *testing.T) {
+	b := newBench(t)
+	real := b.put(modelDraft(berlin)).ID
+	for _, id := range []memory.ID{"", "x", "mem_", "mem_!", real + "0", real[:29], memory.ID(strings.ToUpper(string(real))), "blk_" + real[4:], real[:29] + "\xff"} {
+		f, err := b.Fitness(t.Context(), []memory.ID{id, real})
+		if err != nil || len(f.Heads) != 2 || f.Heads[0].ID != id || f.Heads[0].Revision != 0 || f.Heads[1].Revision == 0 {
+			t.Errorf("%q: %+v, %v", id, f.Heads, err)
+		}
 	}
 }
 

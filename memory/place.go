@@ -38,8 +38,12 @@ var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "ev
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
 	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint", systemKey: "system"}
 
-// of is the key of an object of a row.
-func (p place) of(id ID) string { return string(p) + string(packIDs([]ID{id})) }
+// of is the key of an object of a row. What is no id gives a key that nothing is ever
+// written at: there is no such row.
+func (p place) of(id ID) string {
+	var b [2 + packedID]byte
+	return string(appendID(append(b[:0], p...), id))
+}
 
 // at is the key of an object named by a token.
 func (p place) at(t Token) string { return string(p) + string(t[:]) }

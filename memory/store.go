@@ -142,8 +142,8 @@ func newNonce() string {
 }
 
 func termState(v State) string { return "s" + string(byte(v)) }
-func termChild(id ID) string   { return "p" + string(packIDs([]ID{id})) }
-func termCites(id ID) string   { return "x" + string(packIDs([]ID{id})) }
+func termChild(id ID) string   { return place("p").of(id) }
+func termCites(id ID) string   { return place("x").of(id) }
 
 // blindTerm is a term made of words that say something of persons: who wrote a
 // row, in which run, a word of it. Half a token is kept: two values that share it

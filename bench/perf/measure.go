@@ -12,6 +12,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -52,25 +53,10 @@ func open(ctx context.Context, dir string, durable bool) (*sqlitestore.Driver, *
 	return d, s, err
 }
 
-// verified is the draft of a fit row: what an authoritative tool field returned.
-// Rows of one lineage come from different sources, or they would not be
-// independent of each other.
-func verified(i int, source string, parents ...memory.ID) memory.Draft {
-	a := memory.Asserter{Principal: "perf", Tool: source}
-	return memory.Draft{
-		Content: memory.Content{Subject: fmt.Sprintf("customer-%07d", i), Predicate: "email",
-			Object: fmt.Sprintf("c%07d@customer.example", i), Cardinality: memory.CardinalityUnknown},
-		Origin: memory.OriginFirstHand, State: memory.StateVerified, Asserter: a, DerivedFrom: parents,
-		Sensitivity: memory.SensitivityInternal,
-		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: source, Verifier: "perf",
-			Group: a.Group(), At: time.Now()}},
-	}
-}
-
 func fill(ctx context.Context, s *memory.Store, from, to int) ([]memory.ID, error) {
 	var ids []memory.ID
 	for i := from; i < to; i++ {
-		r, err := s.Put(ctx, verified(i, "crm"))
+		r, err := s.Put(ctx, stores.Fit(i, i, "crm"))
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +207,7 @@ func depth(ctx context.Context, dir string, rounds int) ([]report.Figure, error)
 			var parents []memory.ID
 			for level := range min(deep, rowsPerCall-len(direct)-len(ancestors)) {
 				serial++
-				r, err := s.Put(ctx, verified(1_000_000+serial, fmt.Sprintf("source-%d", level), parents...))
+				r, err := s.Put(ctx, stores.Fit(1_000_000+serial, 1_000_000+serial, fmt.Sprintf("source-%d", level), parents...))
 				if err != nil {
 					return nil, err
 				}

@@ -47,6 +47,26 @@ func Over(name, unit string, value, floor, target float64, n int, seed uint64) F
 	return f
 }
 
+// AtLeast is a figure whose speed, as a share of the floor's, must reach the target:
+// its ratio is the floor's duration over its own.
+func AtLeast(name, unit string, value, floor, target float64, n int, seed uint64) Figure {
+	f := Figure{Name: name, Unit: unit, Value: value, Floor: floor, Target: target, N: n, Seed: seed}
+	if value > 0 {
+		f.Ratio = floor / value
+	}
+	f.OK = f.Ratio >= target
+	return f
+}
+
+// Beside is a figure that is shown with its floor and has no target.
+func Beside(name, unit string, value, floor float64, n int, seed uint64) Figure {
+	f := Figure{Name: name, Unit: unit, Value: value, Floor: floor, OK: value > 0, N: n, Seed: seed}
+	if floor > 0 {
+		f.Ratio = value / floor
+	}
+	return f
+}
+
 // Write prints the figures: a JSON array if asJSON, else a table.
 func Write(w io.Writer, figures []Figure, asJSON bool) error {
 	if len(figures) == 0 {
@@ -78,35 +98,79 @@ func Missed(figures []Figure) bool {
 	return slices.ContainsFunc(figures, func(f Figure) bool { return !f.OK })
 }
 
-// Pair times two operations in turn, A B A B, after a warm-up, and returns their
-// median durations in microseconds. Interleaving and medians keep a noisy
-// machine from favouring either. between, if any, runs untimed before each round.
+// Sample is the durations of one operation, shortest first.
+type Sample []time.Duration
+
+// Quantile is the duration in microseconds that a share q of the sample stays below:
+// 0.5 is the median.
+func (s Sample) Quantile(q float64) float64 {
+	return float64(s[min(int(q*float64(len(s))), len(s)-1)].Nanoseconds()) / 1e3
+}
+
+// Interleave times operations in turn, A B C A B C, n rounds after a warm-up.
+// Interleaving keeps a noisy machine from favouring one of them. between, if any,
+// runs untimed before each round.
+func Interleave(n int, between func(), ops ...func()) []Sample {
+	if between == nil {
+		between = func() {}
+	}
+	for range max(n/10, 3) {
+		between()
+		for _, op := range ops {
+			op()
+		}
+	}
+	samples := make([]Sample, len(ops))
+	for range n {
+		between()
+		start := time.Now()
+		for i, op := range ops {
+			op()
+			end := time.Now()
+			samples[i] = append(samples[i], end.Sub(start))
+			start = end
+		}
+	}
+	for _, s := range samples {
+		slices.Sort(s)
+	}
+	return samples
+}
+
+// Pair is [Interleave] of two operations; it returns their median durations in
+// microseconds.
 func Pair(n int, a, b func(), between ...func()) (medianA, medianB float64) {
-	prepare := func() {
+	s := Interleave(n, func() {
 		for _, f := range between {
 			f()
 		}
-	}
-	for range max(n/10, 3) {
-		prepare()
-		a()
-		b()
-	}
-	as, bs := make([]time.Duration, n), make([]time.Duration, n)
-	for i := range n {
-		prepare()
-		start := time.Now()
-		a()
-		mid := time.Now()
-		b()
-		as[i], bs[i] = mid.Sub(start), time.Since(mid)
-	}
-	return median(as), median(bs)
+	}, a, b)
+	return s[0].Quantile(0.5), s[1].Quantile(0.5)
 }
 
-func median(d []time.Duration) float64 {
-	slices.Sort(d)
-	return float64(d[len(d)/2].Nanoseconds()) / 1e3
+// Must unwraps what an operation that is timed gave. It panics with the error, which
+// [Caught] turns into the error of the measurement.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
+
+// Check is Must of what gives an error only.
+func Check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Caught, deferred, turns a panic of [Must] or [Check] into an error.
+func Caught(err *error) {
+	if r := recover(); r != nil {
+		e, ok := r.(error)
+		if !ok {
+			panic(r)
+		}
+		*err = e
+	}
 }
 
 // Spread is how far the largest of some ratios stands from the smallest, as the

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 
 	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/bench/stores"
 )
 
 func main() {
@@ -37,12 +38,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "store: -o %q: want table or json\n", *out)
 		os.Exit(2)
 	}
-	open, ok := backends[*name]
-	if !ok {
+	if !stores.Known(*name) {
 		fmt.Fprintf(os.Stderr, "store: -store %q: want sqlite, redis or postgres\n", *name)
 		os.Exit(2)
 	}
-	b := bench{name: *name, open: open, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, only: *only, progress: os.Stderr}
+	b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, only: *only, progress: os.Stderr}
 	switch {
 	case *short:
 		b.rounds, b.sizes, b.derived = 200, []int{1_000, 10_000}, 2_000
@@ -64,7 +64,6 @@ func main() {
 
 type bench struct {
 	name     string
-	open     opener
 	rounds   int
 	sizes    []int
 	derived  int

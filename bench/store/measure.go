@@ -10,83 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/transfer"
 )
-
-// recorder keeps what the store writes through it, so that the floor can write the
-// very same.
-type recorder struct {
-	backend
-	written []memory.Batch // and not mirrored yet
-}
-
-func (r *recorder) Apply(ctx context.Context, tenant string, b memory.Batch) error {
-	r.written = append(r.written, b)
-	return r.backend.Apply(ctx, tenant, b)
-}
-
-// last is what was written last.
-func (r *recorder) last() memory.Batch { return r.written[len(r.written)-1] }
-
-// floorTenant holds, in the same store, what the driver alone was given: the same
-// objects, entries and terms in the same order. So its index is as large as the one
-// of the tenant that is measured.
-const floorTenant = "floor"
-
-// mirror writes to the floor what was written since the last time, in large batches.
-func (r *recorder) mirror(ctx context.Context) {
-	var all memory.Batch
-	seen := map[string]bool{}
-	flush := func() {
-		check(r.backend.Apply(ctx, floorTenant, all))
-		all.Puts = all.Puts[:0]
-		clear(seen)
-	}
-	for _, b := range r.written {
-		if len(all.Puts) > 5000 || slices.ContainsFunc(b.Puts, func(p memory.Put) bool { return seen[p.Key] }) {
-			flush()
-		}
-		for _, p := range b.Puts {
-			seen[p.Key] = true
-		}
-		all.Puts = append(all.Puts, b.Puts...)
-	}
-	flush()
-	r.written = r.written[:0]
-}
-
-// bytesOf is what a batch holds: data, entries, and its keys and terms.
-func bytesOf(b memory.Batch) int {
-	n := 0
-	for _, p := range b.Puts {
-		n += len(p.Key) + len(p.Data) + len(p.Entry)
-		for _, t := range p.Add {
-			n += len(t.Name) + 8
-		}
-	}
-	return n
-}
-
-func open(ctx context.Context, o opener, dir string, durable bool) (*recorder, *memory.Store, error) {
-	d, err := o(ctx, dir, durable)
-	if err != nil {
-		return nil, nil, err
-	}
-	keys, err := keyring.OpenOrCreate(filepath.Join(dir, "keys"), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &recorder{backend: d}
-	s, err := memory.New(r, keys, nil)
-	return r, s, err
-}
 
 // draft is a row of a claim of about 200 bytes, as a tool returned it.
 func draft(i int, parents ...memory.ID) memory.Draft {
@@ -104,7 +35,7 @@ const customers = 500
 // data key: that costs once a subject, and is a figure of its own.
 func subjects(ctx context.Context, s *memory.Store) {
 	for i := range customers {
-		must(s.Put(ctx, draft(-1-i)))
+		report.Must(s.Put(ctx, draft(-1-i)))
 	}
 }
 
@@ -124,31 +55,11 @@ func claim(i int) string {
 	return strings.TrimSpace(b.String())
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// caught turns a panic of must into an error.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		e, ok := r.(error)
-		if !ok {
-			panic(r)
-		}
-		*err = e
-	}
-}
-
-func check(err error) { must(0, err) }
-
 const rowsPerCall = 20
 
 func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	defer caught(&err)
-	d, s, err := open(ctx, b.open, dir, true)
+	defer report.Caught(&err)
+	d, s, err := stores.Open(ctx, b.name, dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +71,10 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 	next := 0
 	for _, size := range b.sizes {
 		for len(ids) < size {
-			ids = append(ids, must(s.Put(ctx, draft(next))).ID)
+			ids = append(ids, report.Must(s.Put(ctx, draft(next))).ID)
 			next++
-			if len(d.written) == 1000 {
-				d.mirror(ctx)
+			if len(d.Written) == 1000 {
+				report.Check(d.Mirror(ctx))
 			}
 			if len(ids)%20_000 == 0 {
 				fmt.Fprintf(b.progress, "  %d rows\n", len(ids))
@@ -181,11 +92,11 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 		var keys []string
 		value, floor := report.Pair(b.rounds, func() {
 			f, err := s.Fitness(ctx, rows)
-			check(err)
+			report.Check(err)
 			for i := range f.Heads {
 				f.Heads[i].Ancestors()
 			}
-		}, func() { must(d.fetch(ctx, s.Tenant(), keys)) }, func() {
+		}, func() { report.Must(d.Fetch(ctx, s.Tenant(), keys)) }, func() {
 			rows, _ = pick()
 			_, keys = pick()
 		})
@@ -210,45 +121,35 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 
 // puts times writing a row beside a bare insert of as many bytes, and beside the
 // driver writing the same objects, entries and terms.
-func (b *bench) puts(ctx context.Context, d *recorder, s *memory.Store, next *int, name string, target float64) (figures []report.Figure, written []memory.ID, err error) {
-	defer caught(&err)
+func (b *bench) puts(ctx context.Context, d *stores.Recorder, s *memory.Store, next *int, name string, target float64) (figures []report.Figure, written []memory.ID, err error) {
+	defer report.Caught(&err)
 	n := max(b.rounds/4, 50)
 	size := 0
 	put := func() {
-		written = append(written, must(s.Put(ctx, draft(*next))).ID)
+		written = append(written, report.Must(s.Put(ctx, draft(*next))).ID)
 		*next++
-		size = bytesOf(d.last())
+		size = stores.BytesOf(d.Last())
 	}
 	put()
-	d.mirror(ctx)
+	report.Check(d.Mirror(ctx))
 	floors := 0
 	value, floor := report.Pair(n, put, func() {
 		floors++
-		check(d.insert(ctx, fmt.Sprintf("%s/%d", name, floors), bytes.Repeat([]byte{byte(floors)}, size)))
+		report.Check(d.Insert(ctx, fmt.Sprintf("%s/%d", name, floors), bytes.Repeat([]byte{byte(floors)}, size)))
 	})
 	// Throughput of the store over that of the floor.
-	figures = append(figures, atLeast("put/bare_insert/"+name, value, floor, target, n, b.seed))
-	d.mirror(ctx)
+	figures = append(figures, report.AtLeast("put/bare_insert/"+name, "us", value, floor, target, n, b.seed))
+	report.Check(d.Mirror(ctx))
 	value, floor = report.Pair(n, put, func() {
-		check(d.backend.Apply(ctx, floorTenant, d.last()))
-		d.written = d.written[:0]
+		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, d.Last()))
+		d.Written = d.Written[:0]
 	})
-	figures = append(figures, atLeast("put/same_objects/"+name, value, floor, 0.8, n, b.seed))
+	figures = append(figures, report.AtLeast("put/same_objects/"+name, "us", value, floor, 0.8, n, b.seed))
 	return figures, written, nil
 }
 
-// atLeast is a figure whose ratio, of throughputs, must reach a target.
-func atLeast(name string, value, floor, target float64, n int, seed uint64) report.Figure {
-	f := report.Figure{Name: name, Unit: "us", Value: value, Floor: floor, Target: target, N: n, Seed: seed}
-	if value > 0 {
-		f.Ratio = floor / value
-	}
-	f.OK = f.Ratio >= target
-	return f
-}
-
 func (b *bench) fast(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	d, s, err := open(ctx, b.open, dir, false)
+	d, s, err := stores.Open(ctx, b.name, dir, false)
 	if err != nil {
 		return nil, err
 	}
@@ -262,43 +163,43 @@ func (b *bench) fast(ctx context.Context, dir string) (figures []report.Figure, 
 // imports times an import of rows beside the driver writing the very batches that
 // the import made, and beside the library's own bulk path for as many bytes.
 func (b *bench) imports(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	defer caught(&err)
+	defer report.Caught(&err)
 	n := max(b.rounds*5, 2000)
 	var dump bytes.Buffer
 	func() {
 		at := filepath.Join(dir, "from")
-		check(os.MkdirAll(at, 0o755))
-		_, s, err := open(ctx, b.open, at, false)
-		check(err)
+		report.Check(os.MkdirAll(at, 0o755))
+		_, s, err := stores.Open(ctx, b.name, at, false)
+		report.Check(err)
 		defer s.Close()
 		for i := range n {
-			must(s.Put(ctx, draft(i)))
+			report.Must(s.Put(ctx, draft(i)))
 		}
-		must(transfer.Export(ctx, s, &dump, nil))
+		report.Must(transfer.Export(ctx, s, &dump, nil))
 	}()
 	at := filepath.Join(dir, "to")
-	check(os.MkdirAll(at, 0o755))
-	d, s, err := open(ctx, b.open, at, true)
-	check(err)
+	report.Check(os.MkdirAll(at, 0o755))
+	d, s, err := stores.Open(ctx, b.name, at, true)
+	report.Check(err)
 	defer s.Close()
 	subjects(ctx, s)
-	d.mirror(ctx)
+	report.Check(d.Mirror(ctx))
 	start := time.Now()
-	must(transfer.Import(ctx, s, bytes.NewReader(dump.Bytes()), transfer.Options{Actor: "bench"}))
+	report.Must(transfer.Import(ctx, s, bytes.NewReader(dump.Bytes()), transfer.Options{Actor: "bench"}))
 	value := float64(time.Since(start).Microseconds()) / float64(n)
 	var keys []string
 	var values [][]byte
 	start = time.Now()
-	for _, batch := range d.written {
-		check(d.backend.Apply(ctx, floorTenant, batch))
-		keys, values = append(keys, fmt.Sprint("bulk", len(keys))), append(values, bytes.Repeat([]byte{1}, bytesOf(batch)))
+	for _, batch := range d.Written {
+		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, batch))
+		keys, values = append(keys, fmt.Sprint("bulk", len(keys))), append(values, bytes.Repeat([]byte{1}, stores.BytesOf(batch)))
 	}
 	same := float64(time.Since(start).Microseconds()) / float64(n)
 	start = time.Now()
-	check(d.bulk(ctx, keys, values))
+	report.Check(d.Bulk(ctx, keys, values))
 	bulk := float64(time.Since(start).Microseconds()) / float64(n)
 	return []report.Figure{
-		atLeast("import/same_batches", value, same, 0.5, n, b.seed),
+		report.AtLeast("import/same_batches", "us", value, same, 0.5, n, b.seed),
 		{Name: "import/bulk_of_as_many_bytes", Unit: "us", Value: value, Floor: bulk, Ratio: bulk / value, OK: true, N: n, Seed: b.seed},
 	}, nil
 }
@@ -307,24 +208,24 @@ func (b *bench) imports(ctx context.Context, dir string) (figures []report.Figur
 // full text is apart: rows of one word are measured beside, and the difference of
 // the terms is taken off.
 func (b *bench) bytes(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	defer caught(&err)
+	defer report.Caught(&err)
 	n := max(b.rounds, 500)
 	measure := func(name, text string) float64 {
 		at := filepath.Join(dir, name)
-		check(os.MkdirAll(at, 0o755))
-		d, s, err := open(ctx, b.open, at, false)
-		check(err)
+		report.Check(os.MkdirAll(at, 0o755))
+		d, s, err := stores.Open(ctx, b.name, at, false)
+		report.Check(err)
 		defer s.Close()
 		var before int64
 		for i := range n + 1 {
 			if i == 1 { // what is made once is there: tables, and what the server keeps of each command
-				before = must(d.size(ctx))
+				before = report.Must(d.Size(ctx))
 			}
 			content := memory.Content{Text: claim(i) + " " + claim(-i)[:44], Cardinality: memory.CardinalityUnknown}
 			if text == "one word" {
 				content.Text = strings.ReplaceAll(content.Text, " ", "")
 			}
-			r := must(s.Put(ctx, memory.Draft{Content: content, Origin: memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+			r := report.Must(s.Put(ctx, memory.Draft{Content: content, Origin: memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
 				Asserter: memory.Asserter{Principal: "bench", Model: "sonnet", Family: "claude"}}))
 			revision := r.Revision
 			for k, to := range []memory.AxisValue{memory.TruthSupported, memory.TruthUnverified, memory.TruthSupported} {
@@ -333,10 +234,10 @@ func (b *bench) bytes(ctx context.Context, dir string) (figures []report.Figure,
 					t.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "crm", Group: "tool:crm",
 						Anchor: memory.Anchor{URI: fmt.Sprint("crm:customer/", i), Version: fmt.Sprint(k)}, At: time.Now()}}
 				}
-				revision = must(s.Apply(ctx, t)).Revision
+				revision = report.Must(s.Apply(ctx, t)).Revision
 			}
 		}
-		return float64(must(d.size(ctx))-before) / float64(n)
+		return float64(report.Must(d.Size(ctx))-before) / float64(n)
 	}
 	apart, whole := measure("apart", "one word"), measure("whole", "")
 	target := 2500.0
@@ -352,8 +253,8 @@ func (b *bench) bytes(ctx context.Context, dir string) (figures []report.Figure,
 // audit times a verification on one core, beside the same reads of the driver without
 // anything done with them, and beside the bare HMAC of the same entries.
 func (b *bench) audit(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	defer caught(&err)
-	d, s, err := open(ctx, b.open, dir, false)
+	defer report.Caught(&err)
+	d, s, err := stores.Open(ctx, b.name, dir, false)
 	if err != nil {
 		return nil, err
 	}
@@ -361,34 +262,34 @@ func (b *bench) audit(ctx context.Context, dir string) (figures []report.Figure,
 	// Rows of four entries, and one claim that came back a thousand times.
 	n := max(2*b.rounds, 2000)
 	for i := range n {
-		r := must(s.Put(ctx, draft(i)))
+		r := report.Must(s.Put(ctx, draft(i)))
 		revision := r.Revision
 		for _, to := range []memory.AxisValue{memory.TruthUnverified, memory.SecuritySuspicious, memory.SecurityQuarantined} {
 			who := memory.AuthoritySentinel
 			if to == memory.AxisValue(memory.TruthUnverified) {
 				who = memory.AuthorityProbe
 			}
-			revision = must(s.Apply(ctx, memory.Transition{Row: r.ID, Revision: revision, To: to, Authority: who, Actor: "bench", Source: "bench", Reason: "bench"})).Revision
+			revision = report.Must(s.Apply(ctx, memory.Transition{Row: r.ID, Revision: revision, To: to, Authority: who, Actor: "bench", Source: "bench", Reason: "bench"})).Revision
 		}
 	}
 	for range 1000 {
 		d := draft(0)
 		d.Origin, d.State, d.Evidence, d.Anchor = memory.OriginModelDerived, memory.StateUnverified, nil, ""
 		d.Asserter = memory.Asserter{Principal: "bench", Model: "sonnet", Family: "claude"}
-		must(s.Put(ctx, d))
+		report.Must(s.Put(ctx, d))
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var entries [][]byte
-	check(s.Walk(ctx, memory.Walker{Entry: func(_ string, l memory.LogEntry) error {
+	report.Check(s.Walk(ctx, memory.Walker{Entry: func(_ string, l memory.LogEntry) error {
 		entries = append(entries, l.Data)
 		return nil
 	}}))
-	v := must(s.Verify(ctx, nil, nil))
+	v := report.Must(s.Verify(ctx, nil, nil))
 	if v.Entries != len(entries) {
 		return nil, fmt.Errorf("%d entries verified of %d", v.Entries, len(entries))
 	}
 	rounds := max(b.rounds/50, 5)
-	verify := func() { must(s.Verify(ctx, nil, nil)) }
+	verify := func() { report.Must(s.Verify(ctx, nil, nil)) }
 	mac := hmac.New(sha256.New, make([]byte, sha256.Size))
 	var sum []byte
 	value, hashed := report.Pair(rounds, verify, func() {
@@ -398,13 +299,13 @@ func (b *bench) audit(ctx context.Context, dir string) (figures []report.Figure,
 			sum = mac.Sum(sum[:0])
 		}
 	})
-	again, read := report.Pair(rounds, verify, func() { check(s.Walk(ctx, memory.Walker{})) })
+	again, read := report.Pair(rounds, verify, func() { report.Check(s.Walk(ctx, memory.Walker{})) })
 	_, scanned := report.Pair(rounds, func() {}, func() {
 		for after, more := (memory.LogPlace{}), true; more; {
 			var page []memory.Logged
 			var err error
 			page, more, err = d.Scan(ctx, s.Tenant(), "", after, 2000)
-			check(err)
+			report.Check(err)
 			after = page[len(page)-1].Place()
 		}
 	})
@@ -424,8 +325,8 @@ func (b *bench) audit(ctx context.Context, dir string) (figures []report.Figure,
 // erasure times the erasure of a subject with many rows that were made of hers, and
 // looks for a canary in the raw files afterwards.
 func (b *bench) erasure(ctx context.Context, dir string) (figures []report.Figure, err error) {
-	defer caught(&err)
-	d, s, err := open(ctx, b.open, dir, false)
+	defer report.Caught(&err)
+	d, s, err := stores.Open(ctx, b.name, dir, false)
 	if err != nil {
 		return nil, err
 	}
@@ -433,25 +334,25 @@ func (b *bench) erasure(ctx context.Context, dir string) (figures []report.Figur
 	const canary = "canaryhumberside"
 	own := draft(0)
 	own.Content = memory.Content{Subject: canary, Predicate: "lives in", Object: canary + " street 7", Cardinality: memory.CardinalityUnknown}
-	up := must(s.Put(ctx, own)).ID
+	up := report.Must(s.Put(ctx, own)).ID
 	ids := []memory.ID{up}
 	for i := range b.derived {
 		r := draft(i+1, ids[max(0, len(ids)-1-i%50)])
 		r.Origin, r.State, r.Evidence = memory.OriginModelDerived, memory.StateUnverified, nil
 		r.Asserter = memory.Asserter{Principal: "bench", Model: "sonnet", Family: "claude"}
 		r.Content.Text += " " + canary
-		ids = append(ids, must(s.Put(ctx, r)).ID)
-		d.written = nil
+		ids = append(ids, report.Must(s.Put(ctx, r)).ID)
+		d.Written = nil
 	}
 	start := time.Now()
-	done := must(s.Erase(ctx, memory.Erasure{Subject: canary, Request: "bench", Actor: "bench"}))
+	done := report.Must(s.Erase(ctx, memory.Erasure{Subject: canary, Request: "bench", Actor: "bench"}))
 	took := time.Since(start).Seconds()
 	if done.Rows != len(ids) {
 		return nil, fmt.Errorf("%d rows erased of %d", done.Rows, len(ids))
 	}
 	found, read := 0, 0
-	for _, path := range d.files() {
-		raw := must(os.ReadFile(path))
+	for _, path := range d.Files() {
+		raw := report.Must(os.ReadFile(path))
 		read += len(raw)
 		found += strings.Count(strings.ToLower(string(raw)), canary) * len(canary)
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"testing"
+
+	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/bench/stores"
 )
 
 func BenchmarkPut(b *testing.B) {
-	_, s, err := open(b.Context(), openSQLite, b.TempDir(), false)
+	_, s, err := stores.Open(b.Context(), "sqlite", b.TempDir(), false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -13,7 +16,7 @@ func BenchmarkPut(b *testing.B) {
 	subjects(b.Context(), s)
 	i := 0
 	for b.Loop() {
-		must(s.Put(b.Context(), draft(i)))
+		report.Must(s.Put(b.Context(), draft(i)))
 		i++
 	}
 }

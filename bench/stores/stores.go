@@ -1,4 +1,6 @@
-package main
+// Package stores opens the stores that the bench programs measure, each with the bare
+// driver or server below it, so that every figure has its floor from the same run.
+package stores
 
 import (
 	"context"
@@ -15,25 +17,25 @@ import (
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
 
-// backend is a store that is measured, and what is below it.
-type backend interface {
+// Backend is a store that is measured, and what is below it.
+type Backend interface {
 	memory.Driver
-	// fetch reads the data of objects that the driver wrote, with nothing but the
+	// Fetch reads the data of objects that the driver wrote, with nothing but the
 	// client library: one statement, or one multi-key read.
-	fetch(ctx context.Context, tenant string, keys []string) (bytes int, err error)
-	// insert writes one value of so many bytes durably, as the store's mode is.
-	insert(ctx context.Context, key string, value []byte) error
-	// bulk writes many values in one go, the fastest way the library has.
-	bulk(ctx context.Context, keys []string, values [][]byte) error
-	// size is what the store takes on disk or in memory, in bytes.
-	size(ctx context.Context) (int64, error)
-	// files are the raw files of the store.
-	files() []string
+	Fetch(ctx context.Context, tenant string, keys []string) (bytes int, err error)
+	// Insert writes one value of so many bytes durably, as the store's mode is.
+	Insert(ctx context.Context, key string, value []byte) error
+	// Bulk writes many values in one go, the fastest way the library has.
+	Bulk(ctx context.Context, keys []string, values [][]byte) error
+	// Size is what the store takes on disk or in memory, in bytes.
+	Size(ctx context.Context) (int64, error)
+	// Files are the raw files of the store.
+	Files() []string
 }
 
 // opener opens a fresh store in a folder. durable asks that what is acknowledged
 // is on disk.
-type opener func(ctx context.Context, dir string, durable bool) (backend, error)
+type opener func(ctx context.Context, dir string, durable bool) (Backend, error)
 
 var backends = map[string]opener{"sqlite": openSQLite}
 
@@ -45,7 +47,7 @@ type sqlite struct {
 	put  *sql.Stmt
 }
 
-func openSQLite(ctx context.Context, dir string, durable bool) (backend, error) {
+func openSQLite(ctx context.Context, dir string, durable bool) (Backend, error) {
 	o, level := &sqlitestore.Options{}, "FULL"
 	if !durable {
 		o.Synchronous, level = sqlitestore.Normal, "NORMAL"
@@ -76,8 +78,8 @@ func (s *sqlite) Close() error {
 	return s.Driver.Close()
 }
 
-// fetch reads through a connection of its own to the store's file.
-func (s *sqlite) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+// Fetch reads through a connection of its own to the store's file.
+func (s *sqlite) Fetch(ctx context.Context, tenant string, keys []string) (int, error) {
 	stmt := s.get[len(keys)]
 	if stmt == nil {
 		db, err := sql.Open("sqlite", "file:"+s.path+"?mode=ro&_pragma=query_only(ON)&_pragma=cache_size(-8192)")
@@ -113,12 +115,12 @@ func (s *sqlite) fetch(ctx context.Context, tenant string, keys []string) (int, 
 	return n, rows.Err()
 }
 
-func (s *sqlite) insert(ctx context.Context, key string, value []byte) error {
+func (s *sqlite) Insert(ctx context.Context, key string, value []byte) error {
 	_, err := s.put.ExecContext(ctx, []byte(key), value)
 	return err
 }
 
-func (s *sqlite) bulk(ctx context.Context, keys []string, values [][]byte) error {
+func (s *sqlite) Bulk(ctx context.Context, keys []string, values [][]byte) error {
 	tx, err := s.raw.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (s *sqlite) bulk(ctx context.Context, keys []string, values [][]byte) error
 	return tx.Commit()
 }
 
-func (s *sqlite) size(ctx context.Context) (int64, error) {
+func (s *sqlite) Size(ctx context.Context) (int64, error) {
 	if err := s.Compact(ctx); err != nil {
 		return 0, err
 	}
@@ -143,7 +145,7 @@ func (s *sqlite) size(ctx context.Context) (int64, error) {
 	return info.Size(), nil
 }
 
-func (s *sqlite) files() (list []string) {
+func (s *sqlite) Files() (list []string) {
 	_ = filepath.WalkDir(filepath.Dir(s.path), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(filepath.Base(path), "store.db") && e.Type().IsRegular() {
 			list = append(list, path)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package stores
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type redisBackend struct {
 	raw    *redis.Client
 }
 
-func openRedis(ctx context.Context, _ string, durable bool) (backend, error) {
+func openRedis(ctx context.Context, _ string, durable bool) (Backend, error) {
 	o := server.RedisOptions{}
 	if !durable {
 		o.Settings = []string{"appendfsync everysec"}
@@ -60,9 +60,9 @@ func (r *redisBackend) Close() error {
 	return errors.Join(r.raw.Close(), r.Driver.Close(), r.server.Stop())
 }
 
-// fetch reads the fields that the driver wrote, those of one hash in one command,
+// Fetch reads the fields that the driver wrote, those of one hash in one command,
 // all commands at once. The layout is that of memory/redisstore.
-func (r *redisBackend) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+func (r *redisBackend) Fetch(ctx context.Context, tenant string, keys []string) (int, error) {
 	const hashes = 32
 	var fields [hashes][]string
 	for _, k := range keys {
@@ -95,11 +95,11 @@ func (r *redisBackend) fetch(ctx context.Context, tenant string, keys []string) 
 	return n, nil
 }
 
-func (r *redisBackend) insert(ctx context.Context, key string, value []byte) error {
+func (r *redisBackend) Insert(ctx context.Context, key string, value []byte) error {
 	return r.raw.Set(ctx, "floor:"+key, value, 0).Err()
 }
 
-func (r *redisBackend) bulk(ctx context.Context, keys []string, values [][]byte) error {
+func (r *redisBackend) Bulk(ctx context.Context, keys []string, values [][]byte) error {
 	pairs := make([]any, 0, 2*len(keys))
 	for i := range keys {
 		pairs = append(pairs, "floor:"+keys[i], values[i])
@@ -107,11 +107,11 @@ func (r *redisBackend) bulk(ctx context.Context, keys []string, values [][]byte)
 	return r.raw.MSet(ctx, pairs...).Err()
 }
 
-// size is what the data set takes in memory. The server counts the table of keys and
+// Size is what the data set takes in memory. The server counts the table of keys and
 // the header of each as overhead; here they are part of it, for they grow with it. It
 // is asked twice, for it keeps some 24 KB of statistics of each command that it was
 // ever sent, and counts them as data.
-func (r *redisBackend) size(ctx context.Context) (int64, error) {
+func (r *redisBackend) Size(ctx context.Context) (int64, error) {
 	var stats any
 	for range 2 {
 		var err error
@@ -153,7 +153,7 @@ func pairs(reply any) map[string]any {
 	return out
 }
 
-func (r *redisBackend) files() []string { return filesBelow(r.server.Dir) }
+func (r *redisBackend) Files() []string { return filesBelow(r.server.Dir) }
 
 func filesBelow(dir string) (list []string) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -173,7 +173,7 @@ type postgres struct {
 	marks  map[string][]byte
 }
 
-func openPostgres(ctx context.Context, _ string, durable bool) (backend, error) {
+func openPostgres(ctx context.Context, _ string, durable bool) (Backend, error) {
 	var settings []string
 	if !durable {
 		settings = []string{"synchronous_commit=off"}
@@ -183,7 +183,7 @@ func openPostgres(ctx context.Context, _ string, durable bool) (backend, error) 
 		return nil, err
 	}
 	b := &postgres{server: s, marks: map[string][]byte{}}
-	fail := func(err error) (backend, error) { return nil, errors.Join(err, b.Close()) }
+	fail := func(err error) (Backend, error) { return nil, errors.Join(err, b.Close()) }
 	if b.raw, err = pgx.Connect(ctx, s.URL()); err != nil {
 		return fail(err)
 	}
@@ -216,7 +216,7 @@ func (p *postgres) Close() error {
 	return errors.Join(append(errs, p.server.Stop(ctx))...)
 }
 
-func (p *postgres) fetch(ctx context.Context, tenant string, keys []string) (int, error) {
+func (p *postgres) Fetch(ctx context.Context, tenant string, keys []string) (int, error) {
 	if p.marks[tenant] == nil { // what the keys of a tenant begin with
 		var mark []byte
 		if err := p.raw.QueryRow(ctx, `SELECT int4send(id) FROM hearsay.tenant WHERE name = $1`, []byte(tenant)).Scan(&mark); err != nil {
@@ -248,19 +248,19 @@ func (p *postgres) fetch(ctx context.Context, tenant string, keys []string) (int
 	return n, rows.Err()
 }
 
-func (p *postgres) insert(ctx context.Context, key string, value []byte) error {
+func (p *postgres) Insert(ctx context.Context, key string, value []byte) error {
 	_, err := p.raw.Exec(ctx, `INSERT INTO value VALUES ($1, $2)`, []byte(key), value)
 	return err
 }
 
-func (p *postgres) bulk(ctx context.Context, keys []string, values [][]byte) error {
+func (p *postgres) Bulk(ctx context.Context, keys []string, values [][]byte) error {
 	_, err := p.raw.CopyFrom(ctx, pgx.Identifier{"value"}, []string{"key", "data"}, pgx.CopyFromSlice(len(keys), func(i int) ([]any, error) {
 		return []any{[]byte(keys[i]), values[i]}, nil
 	}))
 	return err
 }
 
-func (p *postgres) size(ctx context.Context) (n int64, err error) {
+func (p *postgres) Size(ctx context.Context) (n int64, err error) {
 	if err := p.Compact(ctx); err != nil {
 		return 0, err
 	}
@@ -268,9 +268,9 @@ func (p *postgres) size(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// files are those of the tables, without the log, which keeps ciphertext and tokens
+// Files are those of the tables, without the log, which keeps ciphertext and tokens
 // until the server recycles it.
-func (p *postgres) files() (list []string) {
+func (p *postgres) Files() (list []string) {
 	for _, path := range filesBelow(p.server.Dir()) {
 		if strings.Contains(path, string(os.PathSeparator)+"base"+string(os.PathSeparator)) {
 			list = append(list, path)
