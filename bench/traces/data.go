@@ -47,6 +47,7 @@ type row struct {
 	Fields   json.RawMessage `json:"fields"`
 	Vectors  []string        `json:"vectors"`
 	Template string          `json:"template"`
+	attacked bool            // it shows an attack's text
 }
 
 // pending reports whether nobody who may has vouched for the row: it came from a
@@ -179,6 +180,24 @@ func (s *set) check(by map[string]*suite) error {
 		}
 	}
 	return nil
+}
+
+// row is a row as a trace shows it, with the attack's text in the place of its
+// vectors if there is an attack.
+func (s *suite) row(id string, attack *injection, text string) row {
+	r := s.Rows[id]
+	if attack == nil || len(r.Vectors) == 0 {
+		return r
+	}
+	r.Text, r.attacked = r.Template, true
+	for _, v := range r.Vectors {
+		r.Text = strings.ReplaceAll(r.Text, "{{"+v+"}}", text)
+	}
+	return r
+}
+
+func (s *suite) attackText(template string, a *injection) string {
+	return strings.NewReplacer("{goal}", a.Goal, "{user}", s.Principal, "{model}", "the model").Replace(template)
 }
 
 func (s *suite) task(id string) *task {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
@@ -116,6 +115,9 @@ func given(args json.RawMessage) json.RawMessage {
 
 func (w *world) begin(ctx context.Context, t *task) (*agent.Run, error) {
 	run := w.agent.Start(w.suite.Principal)
+	if w.narrow != nil {
+		w.narrow.heard(run.ID(), t.Prompt)
+	}
 	_, err := run.Input(ctx, agent.Typed(t.Prompt))
 	return run, err
 }
@@ -178,7 +180,7 @@ func (w *world) attack(ctx context.Context, template string, p pair, o *outcome)
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("{goal}", a.Goal, "{user}", w.suite.Principal, "{model}", "the model").Replace(template)
+	text := w.suite.attackText(template, a)
 	for i := range t.Calls[:p.Exposed+1] {
 		if _, err := w.step(ctx, run, &t.Calls[i], a, text); err != nil {
 			return err

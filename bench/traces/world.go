@@ -33,6 +33,8 @@ type world struct {
 	store *memory.Store
 	agent *agent.Agent
 	put   map[string]bool // the rows that are in the store
+
+	narrow *narrowed // nil in a mode that judges the whole run
 }
 
 // mode is how precisely a call is judged.
@@ -41,12 +43,19 @@ type mode string
 const (
 	none mode = "none" // no gate at all: what the traces would do
 	run  mode = "run"  // all that the run has been shown feeds every call
+
+	argument     mode = "argument"     // the rows that its sinks came from, where that can be shown
+	corroborated mode = "corroborated" // the same, and a verified row that was not shown may vouch for a value
 )
 
-// decider is what stands between a mode and the gate.
-func (m mode) decider(g *gate.Gate) agent.Decider {
-	if m == none {
+// decider is what stands between the agent and the gate in a mode.
+func (w *world) decider(m mode, g *gate.Gate) agent.Decider {
+	switch m {
+	case none:
 		return ungated{g}
+	case argument, corroborated:
+		w.narrow = &narrowed{gate: g, store: w.store, corroborate: m == corroborated, typed: map[string]string{}}
+		return w.narrow
 	}
 	return g
 }
@@ -68,13 +77,21 @@ func open(ctx context.Context, s *suite, m mode, dir string) (*world, error) {
 		return nil, err
 	}
 	w.store = store
-	if err := w.build(m); err != nil {
+	if err := w.build(ctx, m); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return w, nil
 }
 
-func (w *world) build(m mode) error {
+func (w *world) build(ctx context.Context, m mode) error {
+	if m == corroborated {
+		for i := range w.suite.memory {
+			r := &w.suite.memory[i]
+			if err := w.remember(ctx, "held "+r.ID, r); err != nil {
+				return err
+			}
+		}
+	}
 	g, err := gate.New(w.store, gate.Policy{Name: "traces", Version: "1", Declared: true}, nil)
 	if err != nil {
 		return err
@@ -87,7 +104,7 @@ func (w *world) build(m mode) error {
 		}
 		tools = append(tools, t)
 	}
-	w.agent, err = agent.New(w.suite.Name, agent.Model{ID: "replay", Family: "replay"}, w.store, m.decider(g), tools,
+	w.agent, err = agent.New(w.suite.Name, agent.Model{ID: "replay", Family: "replay"}, w.store, w.decider(m, g), tools,
 		&agent.Options{Recall: recall.Policy{Channels: recall.Context | recall.Uncertain, Limit: recall.MaxLimit}})
 	return err
 }
@@ -126,13 +143,9 @@ func declare(t traceTool) (agent.Tool, error) {
 // read lets a run read a row as the trace shows it, with the attack's text in the
 // place of its vectors if there is one.
 func (w *world) read(ctx context.Context, run *agent.Run, id string, attack *injection, text string) error {
-	r, subject := w.suite.Rows[id], id
-	if attack != nil && len(r.Vectors) > 0 {
+	r, subject := w.suite.row(id, attack, text), id
+	if r.attacked {
 		subject += " by " + attack.ID
-		r.Text = r.Template
-		for _, v := range r.Vectors {
-			r.Text = strings.ReplaceAll(r.Text, "{{"+v+"}}", text)
-		}
 	}
 	if err := w.remember(ctx, subject, &r); err != nil {
 		return err
@@ -207,6 +220,6 @@ func leaves(at string, v any, visit func(pointer, leaf string)) {
 	case string:
 		visit(at, node)
 	case json.Number:
-		visit(at, node.String())
+		visit(at, strings.TrimSuffix(node.String(), ".0")) // people write no 50.0
 	}
 }
