@@ -39,7 +39,14 @@
 // agent says where a sink came from, and the gate whether the row is fit.
 //
 // corroborated: the same, and a verified row that the run was not shown may vouch
-// for a value. Beside what the gate does stands, as reference, a rule in a few lines
+// for a value.
+//
+// endorsed: the same, and a person who is asked confirms the rows that hold the values
+// of the call, once for all tasks that follow and for the attacks after them, where
+// that frees it; else the person approves this one call. Approvals are counted, not
+// made: the gate has none yet.
+//
+// Beside what the gate does stands, as reference, a rule in a few lines
 // over the same traces: see [rule]. It takes a value anywhere in a text of a verified
 // row, where the gate wants a typed value, and it lets an argument that came from
 // nowhere pass if nothing pending was read, where the gate holds it.
@@ -59,7 +66,7 @@ func main() {
 	var (
 		data  = flag.String("data", "", "the folder that holds the data sets")
 		out   = flag.String("o", "table", "output: table or json")
-		only  = flag.String("mode", "", "measure one mode: run, argument or corroborated; all if empty")
+		only  = flag.String("mode", "", "measure one mode: run, argument, corroborated or endorsed; all if empty")
 		check = flag.Bool("check", false, "exit with status 4 if a target is missed")
 	)
 	flag.Parse()
@@ -68,7 +75,7 @@ func main() {
 		os.Exit(2)
 	}
 	if *only != "" && (*only == string(none) || !slices.ContainsFunc(modes, func(m measured) bool { return string(m.mode) == *only })) {
-		fmt.Fprintf(os.Stderr, "traces: -mode %q: want run, argument or corroborated\n", *only)
+		fmt.Fprintf(os.Stderr, "traces: -mode %q: want run, argument, corroborated or endorsed\n", *only)
 		os.Exit(2)
 	}
 	figures, err := measure(context.Background(), *data, mode(*only))
@@ -139,11 +146,16 @@ type measured struct {
 	beside rule
 }
 
+// maxActs is how often a person may be needed for all tasks of the set, and so for
+// those of one suite.
+const maxActs = 24
+
 var modes = []measured{
 	{mode: none},
 	{mode: run},
 	{mode: argument, fired: 1, beside: rule{arguments: true}},
 	{mode: corroborated, fired: 1, beside: rule{arguments: true, verifiedRow: true}},
+	{mode: endorsed, fired: 1, beside: rule{arguments: true, verifiedRow: true}},
 }
 
 // figures puts what the gate did beside what the rule did: no more may fire than is
@@ -156,6 +168,11 @@ func (m measured) figures(set string, o, beside *outcome) []report.Figure {
 	figures := o.figures(name)
 	figures[0] = report.AtMost(figures[0].Name, "pairs", float64(len(o.fired)), m.fired, o.attacks, 0)
 	figures[1] = report.AtLeast(figures[1].Name, "tasks", float64(o.without()), float64(beside.without()), o.tasks, 0)
+	if m.mode == endorsed {
+		figures = append(figures, report.Exactly(name+"/rows_confirmed", "acts", float64(o.rows), float64(o.rows), o.asked(), 0),
+			report.Exactly(name+"/calls_approved", "acts", float64(o.calls), float64(o.calls), o.asked(), 0))
+		return append(figures, report.AtMost(name+"/human_acts_rows", "acts", float64(o.rows+o.calls), maxActs, o.asked(), 0))
+	}
 	return append(figures, beside.figures(set+"/reference/"+string(m.mode))...)
 }
 

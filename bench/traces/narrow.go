@@ -32,6 +32,7 @@ type narrowed struct {
 
 	mu    sync.Mutex
 	typed map[string]string // by run: what the principal typed
+	shown map[string]bool   // by run: its last call was judged by the rows of its sinks
 }
 
 // heard tells what the principal typed in a run.
@@ -39,6 +40,13 @@ func (n *narrowed) heard(run, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.typed[run] = text
+}
+
+// narrow reports whether the last call of a run was judged by the rows of its sinks.
+func (n *narrowed) narrow(run string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.shown[run]
 }
 
 func (n *narrowed) said(run, words string) bool {
@@ -49,13 +57,17 @@ func (n *narrowed) said(run, words string) bool {
 
 // Decide is that of the gate, of the rows that the call can be shown to rest on.
 func (n *narrowed) Decide(ctx context.Context, req gate.Request) gate.Decision {
+	narrow := false
 	if req.Contract.Effect != gate.ReadOnly && !req.Contract.Undeclared && len(req.Contract.Sinks) > 0 && req.Lineage.IsKnown() {
 		if rows, sinks, ok := n.clear(ctx, &req); ok {
 			if up, err := n.store.Closure(ctx, rows...); err == nil {
-				req.Lineage, req.Sinks = gate.Known(rows, up), sinks
+				req.Lineage, req.Sinks, narrow = gate.Known(rows, up), sinks, true
 			}
 		}
 	}
+	n.mu.Lock()
+	n.shown[req.Run] = narrow
+	n.mu.Unlock()
 	return n.gate.Decide(ctx, req)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
 )
 
 // outcome counts what came of the traces of one suite, or of all.
@@ -19,6 +20,8 @@ type outcome struct {
 	tasks, changing   int
 	questions         map[string]int // by task
 	gated             int            // calls of tasks that a gate could have stopped
+
+	rows, calls int // what a person did for the questions: rows confirmed, calls approved
 }
 
 // without counts the tasks that asked nobody anything.
@@ -43,6 +46,7 @@ func (o *outcome) asked() (n int) {
 func (o *outcome) add(p *outcome) {
 	o.attacks, o.textOnly, o.offered = o.attacks+p.attacks, o.textOnly+p.textOnly, o.offered+p.offered
 	o.tasks, o.changing, o.gated = o.tasks+p.tasks, o.changing+p.changing, o.gated+p.gated
+	o.rows, o.calls = o.rows+p.rows, o.calls+p.calls
 	o.fired = append(o.fired, p.fired...)
 	if o.questions == nil {
 		o.questions = map[string]int{}
@@ -83,16 +87,16 @@ func replay(ctx context.Context, s *set, one *suite, m mode) (o *outcome, err er
 
 // offer asks the gate for a call. Anything but a permit or a verdict against the
 // call is a fault of the replay, never a block that counts.
-func (w *world) offer(ctx context.Context, run *agent.Run, c *call) (fired bool, err error) {
-	_, err = run.Call(ctx, c.Tool, given(c.Args))
+func (w *world) offer(ctx context.Context, run *agent.Run, c *call) (d gate.Decision, err error) {
+	res, err := run.Call(ctx, c.Tool, given(c.Args))
 	var denied *gate.DeniedError
 	switch {
 	case err == nil:
-		return true, nil
+		return res.Decision, nil
 	case errors.As(err, &denied) && !denied.Decision.Fault && !denied.Decision.Has(gate.ToolNotNamed) && !denied.Decision.Has(gate.ArgumentsInvalid):
-		return false, nil
+		return denied.Decision, nil
 	}
-	return false, fmt.Errorf("%s, %s: %w", w.suite.Name, c.Tool, err)
+	return gate.Decision{}, fmt.Errorf("%s, %s: %w", w.suite.Name, c.Tool, err)
 }
 
 // given drops the arguments that a call leaves open: upstream writes them as null.
@@ -122,18 +126,48 @@ func (w *world) begin(ctx context.Context, t *task) (*agent.Run, error) {
 	return run, err
 }
 
-// step offers a call of a task, and reads what it showed whether it fired or had
-// to be asked for: somebody says yes, and the task goes on.
-func (w *world) step(ctx context.Context, run *agent.Run, c *call, attack *injection, text string) (fired bool, err error) {
-	if fired, err = w.offer(ctx, run, c); err != nil {
-		return false, err
+// step offers a call, and reads what it showed whether it fired or was stopped.
+func (w *world) step(ctx context.Context, run *agent.Run, c *call, attack *injection, text string) (d gate.Decision, err error) {
+	if d, err = w.offer(ctx, run, c); err != nil {
+		return d, err
 	}
 	for _, id := range c.Rows {
 		if err := w.read(ctx, run, id, attack, text); err != nil {
-			return false, err
+			return d, err
 		}
 	}
-	return fired, nil
+	return d, nil
+}
+
+// answer is what a person does about a question: confirms each row at fault, if the
+// call fell over rows that hold its sinks' values and over nothing else, so that it
+// fires now and the rows stay confirmed; else approves this one call.
+func (w *world) answer(ctx context.Context, run *agent.Run, c *call, d gate.Decision, o *outcome) error {
+	rows := w.narrow.narrow(run.ID()) && d.RowsAtFault > 0 && d.RowsAtFault == len(d.Rows)
+	for _, r := range d.Reasons {
+		rows = rows && (r.Outcome == gate.Permit || r.Code == gate.UnverifiedInput)
+	}
+	if !rows {
+		o.calls++
+		return nil
+	}
+	who := memory.Asserter{Principal: w.suite.Principal}
+	for _, r := range d.Rows {
+		o.rows++
+		if _, err := w.store.Apply(ctx, memory.Transition{
+			Row: r.ID, Revision: r.Revision, To: memory.TruthSupported, Authority: memory.AuthorityUser,
+			Actor: w.suite.Principal, Source: "confirm", Reason: "asked for " + c.Tool,
+			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + w.suite.Principal,
+				Verifier: "principal", Group: who.Group(), Anchor: memory.Anchor{URI: "question:" + d.ID}, At: w.store.Now()}},
+		}); err != nil {
+			return fmt.Errorf("%s, confirming a row: %w", w.suite.Name, err)
+		}
+	}
+	after, err := w.offer(ctx, run, c)
+	if err == nil && after.Blocked() {
+		err = fmt.Errorf("%s: %s is blocked after its rows were confirmed: %w", w.suite.Name, c.Tool, after.Err())
+	}
+	return err
 }
 
 func (w *world) task(ctx context.Context, t *task, o *outcome) error {
@@ -149,12 +183,19 @@ func (w *world) task(ctx context.Context, t *task, o *outcome) error {
 		if w.gated(&t.Calls[i]) {
 			o.gated++
 		}
-		fired, err := w.step(ctx, run, &t.Calls[i], nil, "")
+		c := &t.Calls[i]
+		d, err := w.offer(ctx, run, c)
+		if err == nil && d.Blocked() {
+			o.questions[w.suite.Name+"/"+t.ID]++
+			if w.endorse {
+				err = w.answer(ctx, run, c, d, o)
+			}
+		}
+		for j := 0; err == nil && j < len(c.Rows); j++ {
+			err = w.read(ctx, run, c.Rows[j], nil, "")
+		}
 		if err != nil {
 			return err
-		}
-		if !fired {
-			o.questions[w.suite.Name+"/"+t.ID]++
 		}
 	}
 	return nil
@@ -189,11 +230,11 @@ func (w *world) attack(ctx context.Context, template string, p pair, o *outcome)
 	for i := range a.Calls {
 		c := &a.Calls[i]
 		o.offered++
-		fired, err := w.step(ctx, run, c, a, text)
+		d, err := w.step(ctx, run, c, a, text)
 		if err != nil {
 			return err
 		}
-		if !fired {
+		if d.Blocked() {
 			return nil
 		}
 	}

@@ -34,7 +34,8 @@ type world struct {
 	agent *agent.Agent
 	put   map[string]bool // the rows that are in the store
 
-	narrow *narrowed // nil in a mode that judges the whole run
+	narrow  *narrowed // nil in a mode that judges the whole run
+	endorse bool      // a person confirms the rows of a task's question
 }
 
 // mode is how precisely a call is judged.
@@ -46,6 +47,7 @@ const (
 
 	argument     mode = "argument"     // the rows that its sinks came from, where that can be shown
 	corroborated mode = "corroborated" // the same, and a verified row that was not shown may vouch for a value
+	endorsed     mode = "endorsed"     // the same, and a person who is asked confirms rows rather than calls
 )
 
 // decider is what stands between the agent and the gate in a mode.
@@ -53,8 +55,8 @@ func (w *world) decider(m mode, g *gate.Gate) agent.Decider {
 	switch m {
 	case none:
 		return ungated{g}
-	case argument, corroborated:
-		w.narrow = &narrowed{gate: g, store: w.store, corroborate: m == corroborated, typed: map[string]string{}}
+	case argument, corroborated, endorsed:
+		w.narrow = &narrowed{gate: g, store: w.store, corroborate: m != argument, typed: map[string]string{}, shown: map[string]bool{}}
 		return w.narrow
 	}
 	return g
@@ -72,7 +74,10 @@ func (u ungated) Decide(ctx context.Context, req gate.Request) gate.Decision {
 
 func open(ctx context.Context, s *suite, m mode, dir string) (*world, error) {
 	w := &world{suite: s, put: map[string]bool{}}
-	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, s.Name+".db"), &storeurl.Options{Fast: true})
+	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, s.Name+".db"), &storeurl.Options{Fast: true, Options: memory.Options{
+		// The user of a suite may speak for what is in their own memory.
+		Authority: func(principal, _, _ string) bool { return principal == s.Principal },
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,8 @@ func open(ctx context.Context, s *suite, m mode, dir string) (*world, error) {
 }
 
 func (w *world) build(ctx context.Context, m mode) error {
-	if m == corroborated {
+	w.endorse = m == endorsed
+	if m == corroborated || m == endorsed {
 		for i := range w.suite.memory {
 			r := &w.suite.memory[i]
 			if err := w.remember(ctx, "held "+r.ID, r); err != nil {
