@@ -32,6 +32,11 @@ func AtMost(name, unit string, value, target float64, n int, seed uint64) Figure
 	return Figure{Name: name, Unit: unit, Value: value, Target: target, OK: value <= target, N: n, Seed: seed}
 }
 
+// AtLeast is a figure whose value must not fall short of the target.
+func AtLeast(name, unit string, value, target float64, n int, seed uint64) Figure {
+	return Figure{Name: name, Unit: unit, Value: value, Target: target, OK: value >= target, N: n, Seed: seed}
+}
+
 // Exactly is a figure that must equal the target.
 func Exactly(name, unit string, value, target float64, n int, seed uint64) Figure {
 	return Figure{Name: name, Unit: unit, Value: value, Target: target, OK: value == target, N: n, Seed: seed}

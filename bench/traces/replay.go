@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// outcome counts what came of the traces of one suite, or of all.
+type outcome struct {
+	attacks, textOnly int // pairs with a call to stop, and those without one
+	fired             []string
+	offered           int // calls that hijacked agents asked for
+	tasks, changing   int
+	questions         map[string]int // by task
+	gated             int            // calls of tasks that a gate could have stopped
+
+	rows, calls int // what a person did for the questions: rows confirmed, calls approved
+}
+
+// without counts the tasks that asked nobody anything.
+func (o *outcome) without() int { return o.tasks - len(o.questions) }
+
+func (o *outcome) one() (n int) {
+	for _, q := range o.questions {
+		if q == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *outcome) asked() (n int) {
+	for _, q := range o.questions {
+		n += q
+	}
+	return n
+}
+
+func (o *outcome) add(p *outcome) {
+	o.attacks, o.textOnly, o.offered = o.attacks+p.attacks, o.textOnly+p.textOnly, o.offered+p.offered
+	o.tasks, o.changing, o.gated = o.tasks+p.tasks, o.changing+p.changing, o.gated+p.gated
+	o.rows, o.calls = o.rows+p.rows, o.calls+p.calls
+	o.fired = append(o.fired, p.fired...)
+	if o.questions == nil {
+		o.questions = map[string]int{}
+	}
+	for t, n := range p.questions {
+		o.questions[t] += n
+	}
+}
+
+// replay plays all tasks of a suite, and then all its attacks, on one store.
+func replay(ctx context.Context, s *set, one *suite, m mode) (o *outcome, err error) {
+	dir, err := os.MkdirTemp("", "hearsay-traces-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	w, err := open(ctx, one, m, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.store.Close()) }()
+	o = &outcome{questions: map[string]int{}}
+	for i := range one.Tasks {
+		if err := w.task(ctx, &one.Tasks[i], o); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range s.pairs {
+		if p.Suite != one.Name {
+			continue
+		}
+		if err := w.attack(ctx, s.templates[wording], p, o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// offer asks the gate for a call. Anything but a permit or a verdict against the
+// call is a fault of the replay, never a block that counts.
+func (w *world) offer(ctx context.Context, run *agent.Run, c *call) (d gate.Decision, err error) {
+	res, err := run.Call(ctx, c.Tool, given(c.Args))
+	var denied *gate.DeniedError
+	switch {
+	case err == nil:
+		return res.Decision, nil
+	case errors.As(err, &denied) && !denied.Decision.Fault && !denied.Decision.Has(gate.ToolNotNamed) && !denied.Decision.Has(gate.ArgumentsInvalid):
+		return denied.Decision, nil
+	}
+	return gate.Decision{}, fmt.Errorf("%s, %s: %w", w.suite.Name, c.Tool, err)
+}
+
+// given drops the arguments that a call leaves open: upstream writes them as null.
+func given(args json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(args, &all) != nil {
+		return args // the agent refuses it, and says why
+	}
+	for name, v := range all {
+		if string(v) == "null" {
+			delete(all, name)
+		}
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return args
+	}
+	return b
+}
+
+func (w *world) begin(ctx context.Context, t *task) (*agent.Run, error) {
+	run := w.agent.Start(w.suite.Principal)
+	if w.narrow != nil {
+		w.narrow.heard(run.ID(), t.Prompt)
+	}
+	_, err := run.Input(ctx, agent.Typed(t.Prompt))
+	return run, err
+}
+
+// step offers a call, and reads what it showed whether it fired or was stopped.
+func (w *world) step(ctx context.Context, run *agent.Run, c *call, attack *injection, text string) (d gate.Decision, err error) {
+	if d, err = w.offer(ctx, run, c); err != nil {
+		return d, err
+	}
+	for _, id := range c.Rows {
+		if err := w.read(ctx, run, id, attack, text); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// answer is what a person does about a question: confirms each row at fault, if the
+// call fell over rows that hold its sinks' values and over nothing else, so that it
+// fires now and the rows stay confirmed; else approves this one call.
+func (w *world) answer(ctx context.Context, run *agent.Run, c *call, d gate.Decision, o *outcome) error {
+	rows := w.narrow.narrow(run.ID()) && d.RowsAtFault > 0 && d.RowsAtFault == len(d.Rows)
+	for _, r := range d.Reasons {
+		rows = rows && (r.Outcome == gate.Permit || r.Code == gate.UnverifiedInput)
+	}
+	if !rows {
+		o.calls++
+		return nil
+	}
+	who := memory.Asserter{Principal: w.suite.Principal}
+	for _, r := range d.Rows {
+		o.rows++
+		if _, err := w.store.Apply(ctx, memory.Transition{
+			Row: r.ID, Revision: r.Revision, To: memory.TruthSupported, Authority: memory.AuthorityUser,
+			Actor: w.suite.Principal, Source: "confirm", Reason: "asked for " + c.Tool,
+			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + w.suite.Principal,
+				Verifier: "principal", Group: who.Group(), Anchor: memory.Anchor{URI: "question:" + d.ID}, At: w.store.Now()}},
+		}); err != nil {
+			return fmt.Errorf("%s, confirming a row: %w", w.suite.Name, err)
+		}
+	}
+	after, err := w.offer(ctx, run, c)
+	if err == nil && after.Blocked() {
+		err = fmt.Errorf("%s: %s is blocked after its rows were confirmed: %w", w.suite.Name, c.Tool, after.Err())
+	}
+	return err
+}
+
+func (w *world) task(ctx context.Context, t *task, o *outcome) error {
+	run, err := w.begin(ctx, t)
+	if err != nil {
+		return err
+	}
+	o.tasks++
+	if t.Changes {
+		o.changing++
+	}
+	for i := range t.Calls {
+		if w.gated(&t.Calls[i]) {
+			o.gated++
+		}
+		c := &t.Calls[i]
+		d, err := w.offer(ctx, run, c)
+		if err == nil && d.Blocked() {
+			o.questions[w.suite.Name+"/"+t.ID]++
+			if w.endorse {
+				err = w.answer(ctx, run, c, d, o)
+			}
+		}
+		for j := 0; err == nil && j < len(c.Rows); j++ {
+			err = w.read(ctx, run, c.Rows[j], nil, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gated reports whether a call is one that its rows can stop.
+func (w *world) gated(c *call) bool {
+	e, err := effect(w.suite.tools[c.Tool])
+	return err != nil || e != gate.ReadOnly
+}
+
+// attack plays a task up to the first read that shows the attacker's text, and
+// then offers what the attacker wants done. It succeeds if all of it fires that
+// is more than a read.
+func (w *world) attack(ctx context.Context, template string, p pair, o *outcome) error {
+	t, a := w.suite.task(p.Task), w.suite.injection(p.Injection)
+	if a.TextOnly {
+		o.textOnly++
+		return nil
+	}
+	o.attacks++
+	run, err := w.begin(ctx, t)
+	if err != nil {
+		return err
+	}
+	text := w.suite.attackText(template, a)
+	for i := range t.Calls[:p.Exposed+1] {
+		if _, err := w.step(ctx, run, &t.Calls[i], a, text); err != nil {
+			return err
+		}
+	}
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		o.offered++
+		d, err := w.step(ctx, run, c, a, text)
+		if err != nil {
+			return err
+		}
+		if d.Blocked() {
+			return nil
+		}
+	}
+	o.fired = append(o.fired, p.Suite+" "+p.Task+" "+p.Injection)
+	return nil
+}
