@@ -52,9 +52,9 @@ func Over(name, unit string, value, floor, target float64, n int, seed uint64) F
 	return f
 }
 
-// AtLeast is a figure whose speed, as a share of the floor's, must reach the target:
+// Rate is a figure whose speed, as a share of the floor's, must reach the target:
 // its ratio is the floor's duration over its own.
-func AtLeast(name, unit string, value, floor, target float64, n int, seed uint64) Figure {
+func Rate(name, unit string, value, floor, target float64, n int, seed uint64) Figure {
 	f := Figure{Name: name, Unit: unit, Value: value, Floor: floor, Target: target, N: n, Seed: seed}
 	if value > 0 {
 		f.Ratio = floor / value

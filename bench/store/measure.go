@@ -138,13 +138,13 @@ func (b *bench) puts(ctx context.Context, d *stores.Recorder, s *memory.Store, n
 		report.Check(d.Insert(ctx, fmt.Sprintf("%s/%d", name, floors), bytes.Repeat([]byte{byte(floors)}, size)))
 	})
 	// Throughput of the store over that of the floor.
-	figures = append(figures, report.AtLeast("put/bare_insert/"+name, "us", value, floor, target, n, b.seed))
+	figures = append(figures, report.Rate("put/bare_insert/"+name, "us", value, floor, target, n, b.seed))
 	report.Check(d.Mirror(ctx))
 	value, floor = report.Pair(n, put, func() {
 		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, d.Last()))
 		d.Written = d.Written[:0]
 	})
-	figures = append(figures, report.AtLeast("put/same_objects/"+name, "us", value, floor, 0.8, n, b.seed))
+	figures = append(figures, report.Rate("put/same_objects/"+name, "us", value, floor, 0.8, n, b.seed))
 	return figures, written, nil
 }
 
@@ -199,7 +199,7 @@ func (b *bench) imports(ctx context.Context, dir string) (figures []report.Figur
 	report.Check(d.Bulk(ctx, keys, values))
 	bulk := float64(time.Since(start).Microseconds()) / float64(n)
 	return []report.Figure{
-		report.AtLeast("import/same_batches", "us", value, same, 0.5, n, b.seed),
+		report.Rate("import/same_batches", "us", value, same, 0.5, n, b.seed),
 		{Name: "import/bulk_of_as_many_bytes", Unit: "us", Value: value, Floor: bulk, Ratio: bulk / value, OK: true, N: n, Seed: b.seed},
 	}, nil
 }
