@@ -97,9 +97,6 @@ func callTool(t *testing.T, session *api.ClientSession, tool string, in mcpArgum
 var officeFlags = []string{"--read-only", "crm", "-read-only=environment", "--irreversible", "mail", "--sink", "mail:/to", "--authoritative", "crm:/email=billing.email@/name"}
 
 func TestMCPProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	for name, c := range map[string]struct {
 		flags []string
 		runs  bool // the mail to the address of record

@@ -166,9 +166,7 @@ func TestARoleWithoutRightsIsToldSo(t *testing.T) {
 func TestTheScriptForPsqlMakesTheSameSchema(t *testing.T) {
 	t.Parallel()
 	psql, err := exec.LookPath("psql")
-	if err != nil {
-		t.Skip(err)
-	}
+	server.Need(t, err)
 	o := fresh(t)
 	script, err := pgstore.SQL(0, o)
 	if err != nil {
