@@ -546,8 +546,10 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	}
 	for i := range heads {
 		if cited[i] {
-			if err := x.eraseDecisions(ctx, termCites(heads[i].ID)); err != nil {
-				return nil, err
+			for _, term := range [...]string{termCites(heads[i].ID), termWaits(heads[i].ID)} {
+				if err := x.eraseDecisions(ctx, term); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -759,7 +761,7 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 			return err
 		}
 		for _, hit := range hits {
-			if decisionKey.holds(hit.Key) && !seen[hit.Key] {
+			if (decisionKey.holds(hit.Key) || holdKey.holds(hit.Key)) && !seen[hit.Key] {
 				seen[hit.Key] = true
 				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
 					return err
@@ -778,15 +780,31 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
-	if err != nil {
+	p := Put{Key: key, From: objs[0].Revision}
+	var (
+		prev  link
+		class Class
+		terms []Term
+	)
+	if holdKey.holds(key) {
+		var h Hold
+		if h, prev, class, err = s.holdOf(ctx, objs[0]); err == nil {
+			terms = s.holdTerms(&h, class)
+		}
+	} else {
+		var (
+			r  DecisionRecord
+			ok bool
+		)
+		if r, prev, class, ok, err = s.decisionOf(ctx, objs[0]); ok {
+			terms = s.decisionTerms(&r, class)
+		}
+	}
+	if err != nil && !isErased(err) {
 		return err
 	}
-	p := Put{Key: key, From: objs[0].Revision}
-	if ok {
-		for _, t := range s.decisionTerms(&r, class) {
-			p.Remove = append(p.Remove, t.Name)
-		}
+	for _, t := range terms {
+		p.Remove = append(p.Remove, t.Name)
 	}
 	tx := s.begin(ctx, s.Now())
 	tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",

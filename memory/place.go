@@ -22,6 +22,8 @@ const (
 	echoKey     place = "o/" // how often a claim came back
 	lineKey     place = "l/" // taken by who verifies on a functional line
 	decisionKey place = "x/" // what the gate decided
+	holdKey     place = "v/" // a held call, sealed
+	callKey     place = "a/" // which hold, or which call without an outcome, stands in the way of a call
 	erasureKey  place = "r/" // how far an erasure is, and its certificate
 	// Which row a name of another store stands for. It stays when the row is erased, so
 	// that an old dump does not bring the row back; if it is lost, the claim still
@@ -35,7 +37,7 @@ const (
 )
 
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
-	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
+	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", holdKey: "hold", callKey: "call", erasureKey: "erasure",
 	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint", systemKey: "system"}
 
 // of is the key of an object of a row. What is no id gives a key that nothing is ever

@@ -647,6 +647,9 @@ type DecisionRecord struct {
 	NotAfter time.Time       `json:"not_after,omitzero"`
 	Data     json.RawMessage `json:"data"` // the decision itself, as the gate writes it
 	At       time.Time       `json:"at"`
+	// Call is what the decision does to the standing of its call; nil = nothing.
+	Call *CallStep `json:"-"`
+	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
 }
 
 // Record writes a decision. If it fires a call, the same atom checks that every
@@ -669,7 +672,7 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 			return invalid("rows", "not_found", "no call fires on a row that does not exist: %s", c.Row)
 		}
 	}
-	r.At = s.Now()
+	r.At, r.Slot = s.Now(), r.tracked()
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
 	}
@@ -687,6 +690,11 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 		tx.check(epochKey, r.Epoch)
 		for _, c := range r.Rows {
 			tx.check(headKey.of(c.Row), c.Revision)
+		}
+	}
+	if r.Call != nil {
+		if err := tx.call(&r, class); err != nil {
+			return err
 		}
 	}
 	nonce := newNonce() // not the id: recording one decision twice must not look like having won
@@ -757,22 +765,25 @@ func (t *atom) decision(r *DecisionRecord, old Object, prev link, class Class, t
 
 // decisionOf opens a decision. ok is false if it was erased.
 func (s *Store) decisionOf(ctx context.Context, o Object) (r DecisionRecord, prev link, class Class, ok bool, err error) {
-	rest, err := prev.decode(o.Data)
-	if err != nil {
-		return r, prev, 0, false, faulty(err, "decision record")
+	b, prev, class, ok, err := s.opened(ctx, o)
+	if ok && json.Unmarshal(b, &r) != nil {
+		ok, err = false, errWire
 	}
-	if len(rest) < 8 {
-		return r, prev, 0, false, nil
+	return r, prev, class, ok, faulty(err, "decision record")
+}
+
+// opened opens an object that has a log and is sealed. ok is false if it was erased.
+func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, class Class, ok bool, err error) {
+	rest, err := prev.decode(o.Data)
+	if err != nil || len(rest) < 8 {
+		return nil, prev, 0, false, err
 	}
 	class = Class(binary.BigEndian.Uint64(rest))
-	b, err := s.unseal(ctx, o.Key, o.Revision, rest)
+	b, err = s.unseal(ctx, o.Key, o.Revision, rest)
 	if isErased(err) {
-		return r, prev, class, false, nil
+		return nil, prev, class, false, nil
 	}
-	if err == nil && json.Unmarshal(b, &r) != nil {
-		err = errWire
-	}
-	return r, prev, class, err == nil, faulty(err, "decision record")
+	return b, prev, class, err == nil, err
 }
 
 // RecordOutcome notes how a fired call ended.
@@ -796,6 +807,9 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
 		tx := s.begin(ctx, now)
 		if err := tx.decision(&r, objs[0], prev, class, nil, entry); err != nil {
+			return struct{}{}, err
+		}
+		if err := tx.ended(&r, outcome); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, tx.commit(objs[0].Key, objs[0].Revision+1, nonce)

@@ -27,7 +27,7 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 	if _, err := s.admit(ctx); err != nil {
 		return Rebuilt{}, err
 	}
-	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, classes: map[Class]bool{}}
+	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, classes: map[Class]bool{}, calls: map[Digest]standing{}}
 	for key, err := range s.Logs(ctx) {
 		if err != nil {
 			return b.Rebuilt, err
@@ -42,6 +42,8 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 			err = b.echo(ctx, key)
 		case decisionKey:
 			err = b.decision(ctx, key)
+		case holdKey:
+			err = b.hold(ctx, key)
 		case systemKey, erasureKey:
 			err = b.plain(ctx, key)
 		}
@@ -50,6 +52,9 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 		}
 	}
 	if err := b.claimRecords(ctx); err != nil {
+		return b.Rebuilt, err
+	}
+	if err := b.marks(ctx); err != nil {
 		return b.Rebuilt, err
 	}
 	if err := b.flush(ctx); err != nil {
@@ -65,6 +70,7 @@ type rebuilding struct {
 	auditor *Auditor
 	claims  map[Token]*claimed
 	classes map[Class]bool
+	calls   map[Digest]standing
 	batch   []Restored
 	size    int
 }
@@ -355,7 +361,71 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		return err
 	}
 	b.Decisions++
+	if objs[0].Revision == 1 && !r.Slot.IsZero() {
+		if at, have := b.calls[r.Slot]; !have || at.ended {
+			b.calls[r.Slot] = standing{mark: mark(markFired, r.ID)}
+		}
+	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
+}
+
+// standing is what the mark of a call is made again of.
+type standing struct {
+	mark  []byte
+	ended bool // nothing stands in the way of the call
+}
+
+// marks makes the marks of calls again that are gone.
+func (b *rebuilding) marks(ctx context.Context) error {
+	for slot, at := range b.calls {
+		objs, err := b.s.get(ctx, b.s.markOf(slot))
+		if err != nil {
+			return err
+		}
+		if objs[0].Revision == 0 {
+			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: 1, Data: at.mark}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hold restores what a hold is found by. Holds come before decisions do, and later
+// ones after earlier ones.
+func (b *rebuilding) hold(ctx context.Context, key string) error {
+	log, err := b.read(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	objs, err := b.s.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if objs[0].Data == nil {
+		b.Lost++
+		return nil
+	}
+	if log.erased {
+		return b.logged(ctx, log, nil)
+	}
+	if err := b.auditor.End(log, objs[0]); err != nil {
+		return err
+	}
+	h, _, class, err := b.s.holdOf(ctx, objs[0])
+	if isErased(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.class(ctx, class); err != nil {
+		return err
+	}
+	if h.State != HoldStale {
+		b.calls[h.Slot] = standing{mark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired}
+	}
+	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }
 
 // String is a line for people.
