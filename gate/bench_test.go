@@ -82,7 +82,7 @@ func BenchmarkDecide(b *testing.B) {
 			req := mail(ids...)
 			b.ReportAllocs()
 			for b.Loop() {
-				if d := g.Decide(b.Context(), req); d.Err() != nil {
+				if d := g.Decide(b.Context(), apart(req)); d.Err() != nil {
 					b.Fatal(d.Err())
 				}
 			}

@@ -160,7 +160,7 @@ func (w *scene) run(t *testing.T, name string, c *testCase) gate.Decision {
 		trouble(b, &o)
 	}
 	g := newGate(t, b, c.policy, &o)
-	d := g.Decide(t.Context(), c.req)
+	d := g.Decide(t.Context(), apart(c.req))
 
 	said := d
 	said.Reasons = slices.Clone(d.Reasons)

@@ -28,6 +28,7 @@ const (
 	RemedyCallTool     RemedyKind = "call_tool"     // call the tool that reads the system of record
 	RemedyAskUser      RemedyKind = "ask_user"      // ask the person the agent acts for
 	RemedyConfirmRow   RemedyKind = "confirm_row"   // a person confirms the row, by a signed statement
+	RemedyApproveOnce  RemedyKind = "approve_once"  // a person approves this one call; its rows stay as they are
 	RemedyGoOnWithout  RemedyKind = "go_on_without" // do the rest of the task, and say what waits
 	maxRemediesPerKind            = 3
 )
@@ -39,6 +40,7 @@ type Remedy struct {
 	Subject  string     `json:"subject,omitempty"`  // of call_tool: what to ask it about; content of a row
 	Row      memory.ID  `json:"row,omitempty"`      // the row it would help
 	Question string     `json:"question,omitempty"` // of ask_user; may quote content of a row
+	Hold     string     `json:"hold,omitempty"`     // of approve_once
 	By       string     `json:"by,omitempty"`       // "person" if the agent cannot do it
 }
 
@@ -94,6 +96,14 @@ type Decision struct {
 	ExpiresAt                     time.Time // of a hold: when it ends in a denial; else zero
 	Retry                         Retry     // "" if it fires
 
+	// HoldID is the hold that the call waits in, or fired out of; of a first attempt
+	// it is ID, an identical later one has that of the first.
+	HoldID   string
+	Parked   bool      // it fires by itself once its rows are fit, until ExpiresAt
+	Approval *Approval // the grant it fired on; nil if it needed none
+	Words    string    // of approval_rejected: the person's reason, word for word
+	By       string    // and who she is
+
 	// Consumed are the rows at the fitness versions the permit was consumed on, in
 	// the atom that recorded it, and Epoch the store's epoch (I-7). Both are empty
 	// unless it fires.
@@ -139,8 +149,19 @@ func (d *Decision) primary() Reason {
 	return Reason{Code: Undecided}
 }
 
-// Final reports whether nothing but another policy would change a block.
-func (d *Decision) Final() bool { return d.Blocked() && d.primary().Code == PolicyNever }
+// Final reports whether no step of the agent's or its user's would release a
+// block: the policy never allows the call, or a person refused it.
+func (d *Decision) Final() bool {
+	return d.Blocked() && (d.primary().Code == PolicyNever || d.primary().Code == ApprovalRejected)
+}
+
+// block is the id that readers know the block by.
+func (d *Decision) block() string {
+	if d.HoldID != "" {
+		return d.HoldID
+	}
+	return d.ID
+}
 
 // DeniedError says that a call did not fire, and why. errors.Is finds [ErrDenied],
 // the sentinel of every reason that blocked, [ErrHeld] for a hold, and of a fault
@@ -163,8 +184,8 @@ func (e *DeniedError) Error() string {
 		b.WriteString(" could not be decided, so it was")
 	}
 	b.WriteString(" " + d.status())
-	if d.ID != "" {
-		b.WriteString(" (" + d.ID + ")")
+	if id := d.block(); id != "" {
+		b.WriteString(" (" + id + ")")
 	}
 	b.WriteString(": ")
 	if r.Argument != "" {
@@ -240,7 +261,13 @@ func (d Decision) LogValue() slog.Value {
 		slog.String("tool", toolName(d.Tool)),
 		slog.String("effect", d.Effect.String()),
 		slog.String("status", d.status()),
-		slog.String("block", d.ID),
+		slog.String("block", d.block()),
+	}
+	if d.HoldID != "" && d.HoldID != d.ID {
+		attrs = append(attrs, slog.String("decision", d.ID))
+	}
+	if d.Approval != nil {
+		attrs = append(attrs, slog.String("approved_by", neutral(d.Approval.By, 80)))
 	}
 	if len(d.Reasons) > 0 || d.Blocked() {
 		attrs = append(attrs, slog.String("reason", string(d.primary().Code)), slog.Int("reasons", len(d.Reasons)))
@@ -275,6 +302,9 @@ func (d *Decision) level() slog.Level {
 		return slog.LevelDebug
 	case d.Fault:
 		return slog.LevelError
+	}
+	if d.Has(ApprovalForged) {
+		return slog.LevelWarn
 	}
 	switch d.primary().Code {
 	case Undecided:
@@ -327,6 +357,11 @@ type pathJSON struct {
 	Hops     int       `json:"hops"`
 }
 
+type rejectionJSON struct {
+	By    string `json:"by"`
+	Words string `json:"words"` // as the person wrote them
+}
+
 type decisionJSON struct {
 	Schema      string         `json:"schema"`
 	Status      string         `json:"status"`
@@ -334,6 +369,7 @@ type decisionJSON struct {
 	Executed    bool           `json:"executed"`
 	Fault       bool           `json:"fault,omitempty"`
 	BlockID     string         `json:"block_id"`
+	DecisionID  string         `json:"decision_id,omitempty"` // if it is another
 	Tool        string         `json:"tool"`
 	ToolCallID  string         `json:"tool_call_id,omitempty"`
 	Effect      Effect         `json:"effect"`
@@ -348,6 +384,9 @@ type decisionJSON struct {
 	ArgsSHA256  string         `json:"args_sha256"`
 	At          time.Time      `json:"at,omitzero"`
 	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
+	Parked      bool           `json:"parked,omitempty"`
+	Approval    *Approval      `json:"approval,omitempty"`
+	Rejection   *rejectionJSON `json:"rejection,omitempty"`
 	Consumed    []memory.Cited `json:"consumed,omitempty"`
 	Agent       string         `json:"agent,omitempty"`
 	Session     string         `json:"session,omitempty"`
@@ -360,9 +399,15 @@ type decisionJSON struct {
 func (d Decision) MarshalJSON() ([]byte, error) {
 	j := decisionJSON{
 		Schema: "decision/1", Status: d.status(), Final: d.Final(), Executed: !d.Blocked(), Fault: d.Fault,
-		BlockID: d.ID, Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
-		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt,
+		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
+		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
 		Consumed: d.Consumed, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
+	}
+	if d.ID != j.BlockID {
+		j.DecisionID = d.ID
+	}
+	if d.By != "" {
+		j.Rejection = &rejectionJSON{d.By, d.Words}
 	}
 	for _, r := range d.Reasons {
 		j.Reasons = append(j.Reasons, reasonJSON{r.Code, r.Text(), r.Outcome, r.Row, r.Ancestor, r.Argument})

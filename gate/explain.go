@@ -216,6 +216,9 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 	for _, kind := range [][]Remedy{call, ask, confirm} {
 		out = append(out, kind[:min(len(kind), maxRemediesPerKind)]...)
 	}
+	if g.opts.Approvals != nil && d.Outcome == Hold && d.HoldID != "" {
+		out = append(out, Remedy{Kind: RemedyApproveOnce, Hold: d.HoldID, By: "person"})
+	}
 	return append(out, Remedy{Kind: RemedyGoOnWithout})
 }
 

@@ -23,6 +23,7 @@ type Store interface {
 	Record(ctx context.Context, r memory.DecisionRecord) error
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	NewDecisionID() string
+	Calls
 }
 
 // Defaults of [Options].
@@ -39,6 +40,11 @@ type Options struct {
 	OnBlock func(ids []memory.ID)
 	// HoldFor is how long a hold may be released; 0 = one hour.
 	HoldFor time.Duration
+	// ParkFor is how long a parked call may fire by itself; 0 = 15 minutes.
+	ParkFor time.Duration
+	// Approvals verifies what a person signed to let one held call through; nil: no
+	// approval counts.
+	Approvals Approvals
 	// Timeout bounds one decision; past it the call is denied. 0 = 5 s.
 	Timeout time.Duration
 	// Logger gets one line a decision, without content of rows or arguments: a
@@ -53,6 +59,7 @@ type Gate struct {
 	store  Store
 	policy Policy
 	label  string
+	rules  memory.Digest // of the policy
 	opts   Options
 }
 
@@ -65,18 +72,21 @@ func New(store Store, policy Policy, o *Options) (*Gate, error) {
 	if err := policy.check(); err != nil {
 		return nil, err
 	}
-	g := &Gate{store: store, policy: policy.clone(), label: policy.String()}
+	g := &Gate{store: store, policy: policy.clone(), label: policy.String(), rules: rulesOf(&policy)}
 	if o != nil {
 		g.opts = *o
 	}
 	if g.opts.Mode > Observe {
 		return nil, fmt.Errorf("gate: New: mode %d is none", uint8(g.opts.Mode))
 	}
-	if g.opts.HoldFor < 0 || g.opts.Timeout < 0 {
+	if g.opts.HoldFor < 0 || g.opts.ParkFor < 0 || g.opts.Timeout < 0 {
 		return nil, errors.New("gate: New: a negative duration")
 	}
 	if g.opts.HoldFor == 0 {
 		g.opts.HoldFor = DefaultHoldFor
+	}
+	if g.opts.ParkFor == 0 {
+		g.opts.ParkFor = DefaultParkFor
 	}
 	if g.opts.Timeout == 0 {
 		g.opts.Timeout = DefaultTimeout
@@ -143,14 +153,19 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 	invalid := prepare(req)
 	id := g.store.NewDecisionID()
 	cause := errMoving
-	for range attempts {
+	for attempt := range attempts {
 		var err error
 		if f, err = g.fitness(ctx, req); err != nil {
 			cause = err
 			break
 		}
 		d = g.judge(req, f, id, invalid)
-		if err = g.record(ctx, &d, req, f); err == nil {
+		step, err := g.stand(ctx, &d, req, f, attempt > 0)
+		if err != nil {
+			cause = err
+			break
+		}
+		if err = g.record(ctx, &d, req, f, step); err == nil {
 			return d, f
 		}
 		if !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) {
@@ -164,7 +179,7 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 	f = memory.Fitness{}
 	d = g.judge(req, f, g.store.NewDecisionID(), invalid)
 	d.fail(cause)
-	if err := g.record(ctx, &d, req, f); err != nil && !errors.Is(cause, err) {
+	if err := g.record(ctx, &d, req, f, nil); err != nil && !errors.Is(cause, err) {
 		d.cause = errors.Join(cause, err)
 	}
 	return d, f
@@ -222,9 +237,6 @@ func (g *Gate) judge(req *Request, f memory.Fitness, id string, invalid error) D
 	default:
 		d.Retry = RetryNeverAsIs
 	}
-	if d.Outcome == Hold && !d.Fault {
-		d.ExpiresAt = d.At.Add(g.opts.HoldFor)
-	}
 	return d
 }
 
@@ -258,8 +270,8 @@ func cited(l Lineage, f memory.Fitness) []memory.Cited {
 
 // record writes the decision with the rows it cites (LS-22), and consumes it if
 // it fires.
-func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.Fitness) error {
-	r := memory.DecisionRecord{ID: d.ID, Tool: clip(d.Tool), Run: clip(d.Run), Fired: !d.Blocked(), Epoch: f.Epoch}
+func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.Fitness, step *memory.CallStep) error {
+	r := memory.DecisionRecord{ID: d.ID, Tool: clip(d.Tool), Run: clip(d.Run), Fired: !d.Blocked(), Epoch: f.Epoch, Call: step}
 	for _, c := range cited(req.Lineage, f) {
 		if c.Row.Valid() && len(r.Rows) < MaxLineage { // what is no id names no row
 			r.Rows = append(r.Rows, c)
@@ -307,6 +319,7 @@ func clip(s string) string {
 func (d *Decision) fail(cause error) {
 	d.Outcome, d.Fault, d.Observed, d.cause = Deny, true, false, cause
 	d.Consumed, d.Epoch, d.ExpiresAt, d.Retry = nil, 0, time.Time{}, RetryLater
+	d.HoldID, d.Approval, d.Parked = "", nil, false
 	d.Reasons = slices.DeleteFunc(d.Reasons, func(r Reason) bool { return r.Code == Undecided })
 	d.Reasons = append(d.Reasons, Reason{Code: Undecided, Detail: fault(cause)})
 	order(d.Reasons)

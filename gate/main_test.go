@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,13 @@ func (f *fake) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) 
 	return out, nil
 }
 
+// Standing and Granted: a fake keeps no held calls.
+func (f *fake) Standing(context.Context, memory.Digest) (memory.Standing, error) {
+	return memory.Standing{}, nil
+}
+
+func (f *fake) Granted(context.Context, string, int) ([]memory.Hold, error) { return nil, nil }
+
 func (f *fake) NewDecisionID() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,6 +152,15 @@ func mail(direct ...memory.ID) gate.Request {
 		Args:     []byte(`{"body":"private words","to":"ops@acme.example"}`), CallID: "call_Qm3", Agent: "support-1", Run: "ses_91", Principal: "ana",
 		Lineage: gate.Known(direct, nil), Sinks: []gate.Sink{{Pointer: "/to", Value: "ops@acme.example", Source: gate.SourcePrincipal}},
 	}
+}
+
+var runs atomic.Uint64
+
+// apart is the request in a run of its own: of two equal calls in one run that cannot
+// be undone, the second waits for the outcome of the first.
+func apart(req gate.Request) gate.Request {
+	req.Run = fmt.Sprintf("ses_%d", runs.Add(1))
+	return req
 }
 
 // world is a real store with a clock that moves a microsecond a look.

@@ -194,7 +194,7 @@ func TestI7UnderConcurrency(t *testing.T) {
 				for i := range deciders {
 					group.Go(func() {
 						for j := range 3 {
-							results[3*i+j] = g.Decide(t.Context(), mail(row))
+							results[3*i+j] = g.Decide(t.Context(), apart(mail(row)))
 						}
 					})
 				}
@@ -235,14 +235,14 @@ func TestI7UnderConcurrency(t *testing.T) {
 func TestADemotionAfterTheFireIsADependentDecision(t *testing.T) {
 	w := newWorld(t)
 	row := w.put(t, w.fromTool(triple("acme", "billing.email", "ops@acme.example")))
-	d := newGate(t, w, declared(), nil).Decide(t.Context(), mail(row))
+	d := newGate(t, w, declared(), nil).Decide(t.Context(), apart(mail(row)))
 	if d.Err() != nil {
 		t.Fatal(d.Err())
 	}
 	if _, err := w.Apply(t.Context(), memory.Transition{Row: row, Revision: 1, To: memory.TruthContradicted, Authority: memory.AuthorityUser, Actor: "ana", Source: "test", Reason: "wrong"}); err != nil {
 		t.Fatal(err)
 	}
-	if after := newGate(t, w, declared(), nil).Decide(t.Context(), mail(row)); !errors.Is(after.Err(), gate.ErrContradicted) {
+	if after := newGate(t, w, declared(), nil).Decide(t.Context(), apart(mail(row))); !errors.Is(after.Err(), gate.ErrContradicted) {
 		t.Errorf("%v", after.Err())
 	}
 	cited, err := w.DecisionsCiting(t.Context(), row)
@@ -256,7 +256,7 @@ func TestADemotionAfterTheFireIsADependentDecision(t *testing.T) {
 func TestWhatIsNoIDFiresNothing(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []memory.ID{"", "x", "mem_", "mem_!"} {
-		if d := newGate(t, w, declared(), nil).Decide(t.Context(), mail(id)); !errors.Is(d.Err(), gate.ErrRowMissing) || d.Fault {
+		if d := newGate(t, w, declared(), nil).Decide(t.Context(), apart(mail(id))); !errors.Is(d.Err(), gate.ErrRowMissing) || d.Fault {
 			t.Errorf("%q: %v", id, d.Err())
 		}
 	}

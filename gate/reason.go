@@ -31,6 +31,15 @@ const (
 	PolicyNever         Code = "policy_never"         // a rule never allows the tool
 	ArgumentsInvalid    Code = "arguments_invalid"    // the arguments are not in canonical form
 	Undecided           Code = "undecided"            // a fault: no verdict, so no call
+	OutcomeUnknown      Code = "outcome_unknown"      // the same irreversible call was let through before, and how it ended is not known
+	ApprovalRejected    Code = "approval_rejected"    // a person refused the call
+	ApprovalStale       Code = "approval_stale"       // it was approved, and something it was bound to has moved since
+	ApprovalExpired     Code = "approval_expired"     // it was approved, and the approval ended
+	ApprovalWithdrawn   Code = "approval_withdrawn"   // it was approved, and the person took that back
+	ApprovalUsed        Code = "approval_used"        // the approval was used: it was for one call
+	ApprovalForeign     Code = "approval_foreign"     // an approval exists, for another call
+	ApprovalForged      Code = "approval_forged"      // what is kept as an approval was signed by nobody who may
+	HoldEnded           Code = "hold_ended"           // a parked call may not go on
 )
 
 // Errors of a block, for errors.Is on what [Decision.Err] returns. All of them
@@ -57,6 +66,15 @@ var (
 	ErrNever             = denial("gate: never allowed")
 	ErrArgumentsInvalid  = denial("gate: arguments not canonical")
 	ErrUndecided         = denial("gate: undecided")
+	ErrOutcomeUnknown    = denial("gate: the outcome of an earlier call is unknown")
+	ErrApprovalRejected  = denial("gate: a person refused the call")
+	ErrApprovalStale     = denial("gate: the approval is stale")
+	ErrApprovalExpired   = denial("gate: the approval has ended")
+	ErrApprovalWithdrawn = denial("gate: the approval was withdrawn")
+	ErrApprovalUsed      = denial("gate: the approval was used")
+	ErrApprovalForeign   = denial("gate: the approval is for another call")
+	ErrApprovalForged    = denial("gate: the approval is forged")
+	ErrHoldEnded         = denial("gate: the parked call may not go on")
 )
 
 // denied is a sentinel that is ErrDenied too.
@@ -80,6 +98,8 @@ var codes = []struct {
 	{PolicyNever, ErrNever, Deny, "the policy never allows it"},
 	{ToolNotNamed, ErrToolNotNamed, Deny, "no rule and no declaration names this tool"},
 	{ArgumentsInvalid, ErrArgumentsInvalid, Deny, "the arguments are not in canonical form"},
+	{ApprovalRejected, ErrApprovalRejected, Deny, "a person refused this call"},
+	{HoldEnded, ErrHoldEnded, Deny, "it was waiting, and may not go on by itself"},
 	{LineageUnknown, ErrLineageUnknown, Deny, "where part of its inputs came from is not known"},
 	{ClosureTooLarge, ErrClosureTooLarge, Deny, "rests on more rows than can be judged"},
 	{RowMissing, ErrRowMissing, Deny, "rests on a row that is not in the store"},
@@ -87,12 +107,19 @@ var codes = []struct {
 	{ContradictedInput, ErrContradicted, Deny, "rests on a row that was contradicted"},
 	{NotRetrievable, ErrNotRetrievable, Deny, "rests on a row that may not be used"},
 	{SensitivityExceeded, ErrSensitivity, Deny, "rests on a row more secret than the tool may be given"},
+	{OutcomeUnknown, ErrOutcomeUnknown, Hold, "cannot be undone, and how the same call ended before is not known"},
 	{UnverifiedInput, ErrUnverified, Hold, "rests on a row that nobody has verified"},
 	{VerifierWasDown, ErrVerifierDown, Hold, "rests on a row stored while the verifier was down"},
 	{StaleInput, ErrStale, Hold, "rests on a row that was verified too long ago"},
 	{RankTooLow, ErrRankTooLow, Hold, "cannot be undone, and rests on a row with too weak evidence"},
 	{ContestedInput, ErrContested, Hold, "rests on a row that a good source contradicts"},
 	{FromNowhere, ErrFromNowhere, Hold, "comes from no typed word and from no row"},
+	{ApprovalForged, ErrApprovalForged, Hold, "what is kept as its approval was signed by nobody who may"},
+	{ApprovalForeign, ErrApprovalForeign, Hold, "an approval exists, but for another call"},
+	{ApprovalStale, ErrApprovalStale, Hold, "it was approved, but what it rests on has moved since"},
+	{ApprovalExpired, ErrApprovalExpired, Hold, "it was approved, but the approval has ended"},
+	{ApprovalWithdrawn, ErrApprovalWithdrawn, Hold, "its approval was withdrawn"},
+	{ApprovalUsed, ErrApprovalUsed, Hold, "its approval was for one call, which was made"},
 	{EffectNotDeclared, ErrEffectNotDeclared, Permit, "its effect is not declared, so it counts as irreversible"},
 }
 

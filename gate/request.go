@@ -137,4 +137,10 @@ type Request struct {
 	// Sinks says where each sink argument came from. A sink argument that it does
 	// not speak of came from nowhere.
 	Sinks []Sink
+	// Park asks that the call, if it is held, wait a shorter time to be made by the
+	// caller itself once its rows are fit. An irreversible one is never parked.
+	Park bool
+	// Resumes is the hold of a parked call that is made now: it is decided afresh,
+	// and denied unless that hold is still open and still its own.
+	Resumes string
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/1"
+const ToolTextVersion = "tooltext/2"
 
 // Limits of the text for a model, in characters.
 const (
@@ -43,6 +43,7 @@ type form struct {
 func (d *Decision) text(f form) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "NOT EXECUTED: %s was not run. Nothing was changed.\n\nWhy: %s\n", toolName(d.Tool), d.why())
+	b.WriteString(d.approvalText())
 	if d.primary().Row != "" && len(d.Rows) > 0 {
 		d.Rows[0].describe(&b, f)
 		if more := d.RowsAtFault - 1; more > 0 {
@@ -50,6 +51,10 @@ func (d *Decision) text(f form) string {
 		}
 	}
 	b.WriteByte('\n')
+	if d.Retry == RetryNever && d.By != "" {
+		fmt.Fprintf(&b, "Do not repeat it. Go on with the rest of the task, or ask.\n")
+		return b.String()
+	}
 	if d.Retry == RetryNever {
 		b.WriteString("Do not look for a way around it. Tell the user.\n")
 		return b.String()
@@ -74,8 +79,8 @@ func (d *Decision) text(f form) string {
 			}
 		case r.Kind == RemedyGoOnWithout:
 			line = "Do the parts of the task that do not need it, and say plainly that it is waiting"
-			if d.ID != "" {
-				line += " (" + neutral(d.ID, 40) + ")"
+			if id := d.block(); id != "" {
+				line += " (" + neutral(id, 40) + ")"
 			}
 			line += "."
 		default:
@@ -90,11 +95,36 @@ func (d *Decision) text(f form) string {
 	return b.String()
 }
 
+// approvalText says what became of an approval; "" if there was none.
+func (d *Decision) approvalText() string {
+	for _, r := range d.Reasons {
+		switch r.Code {
+		case ApprovalForeign:
+			return "  An approval exists, but for another call: " + neutral(r.Detail, 60) + ".\n"
+		case ApprovalStale:
+			return "  A person had approved it; what it rests on has moved since.\n"
+		case ApprovalExpired:
+			return "  A person had approved it; the approval has ended.\n"
+		case ApprovalWithdrawn:
+			return "  A person had approved it, and took that back.\n"
+		case ApprovalUsed:
+			return "  A person had approved it once, and that one call was made.\n"
+		}
+	}
+	return ""
+}
+
 // again says what trying again would do.
 func (d *Decision) again() string {
 	switch {
 	case d.Retry == RetryLater:
 		return "This is a fault of the system and no verdict on the call. Calling it again at once will not help."
+	case d.Parked:
+		return "Do not call it again: it is made by itself once the statement is verified, and you are given the result."
+	case d.primary().Code == HoldEnded:
+		return "It is not made by itself any more. If it is still wanted, call it anew."
+	case d.primary().Code == OutcomeUnknown:
+		return "Do not call it again, in these words or in others: it may have been done. A person has to look."
 	case d.primary().Code == ToolNotNamed:
 		return "Do not call it again. Use only the tools that you were offered."
 	case d.primary().Code == ArgumentsInvalid:
@@ -134,6 +164,12 @@ func (d *Decision) why() string {
 		return "a stored statement it rests on is gone."
 	case FromNowhere:
 		return "the argument " + quoted(r.Argument, 60) + " comes from no word of the user and from no stored statement."
+	case OutcomeUnknown:
+		return "the same call was made before, cannot be undone, and nobody knows whether it went through."
+	case ApprovalRejected:
+		return "a person (" + neutral(d.By, 40) + ") refused this call: " + quoted(d.Words, MaxClaim) + "."
+	case HoldEnded:
+		return "the call was waiting, and may not go on by itself any more."
 	case ToolNotNamed:
 		return "there is no tool of this name that you may call."
 	case PolicyNever:

@@ -27,8 +27,14 @@ func request(run string, direct, ancestors []memory.ID) gate.Request {
 	}
 }
 
+// calls numbers the calls: of two that are equal and cannot be undone, the second
+// waits for the outcome of the first.
+var calls int
+
 // decide is a decision that must be a permit.
 func decide(ctx context.Context, g *gate.Gate, req gate.Request) {
+	calls++
+	req.Args = fmt.Appendf(nil, `{"n":%d,"to":"ops@acme.example"}`, calls)
 	report.Check(g.Decide(ctx, req).Err())
 }
 

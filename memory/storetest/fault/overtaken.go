@@ -161,7 +161,7 @@ func (s *overtaken) harm(ctx context.Context) error {
 // the last one that it did not was not.
 func (s *overtaken) fired(ctx context.Context, rows []memory.ID) (n int, last error) {
 	for _, id := range rows {
-		d := s.gate.Decide(ctx, gate.Request{Contract: gate.Contract{Tool: "send_email", Effect: gate.Irreversible, Sinks: []string{"/to"}}, Principal: "ana",
+		d := s.gate.Decide(ctx, gate.Request{Contract: gate.Contract{Tool: "send_email", Effect: gate.Irreversible, Sinks: []string{"/to"}}, Principal: "ana", Run: s.NewDecisionID(),
 			Args: []byte(`{"to":"a@b.example"}`), Lineage: gate.Known([]memory.ID{id}, nil), Sinks: []gate.Sink{{Pointer: "/to", Source: gate.SourceRow, Row: id}}})
 		if d.Outcome == gate.Permit && !d.Blocked() {
 			n++

@@ -1,0 +1,466 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Calls is what a gate needs of a store to keep held calls; [*memory.Store] is one.
+type Calls interface {
+	// Standing must read what became of a call before.
+	Standing(ctx context.Context, slot memory.Digest) (memory.Standing, error)
+	// Granted must list the approved calls of a tool that were not made yet.
+	Granted(ctx context.Context, tool string, limit int) ([]memory.Hold, error)
+}
+
+// Holds is what waiting for a held call needs of a store; [*memory.Store] is one.
+type Holds interface {
+	// Hold must return the hold with an id, or [memory.ErrNotFound].
+	Hold(ctx context.Context, id string) (memory.Hold, error)
+	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
+}
+
+// Approvals tells a grant that a person signed from one that nobody did. The
+// keyring of package gate/confirm is one; it holds public keys only, from the
+// configuration that the program was started with.
+type Approvals interface {
+	// OpenGrant must verify the signature, and that the signer may approve calls of
+	// the tool, and return what she signed. It must not look at anything else: the
+	// gate itself asks whether the grant is for this call, now.
+	OpenGrant(signed []byte) (memory.Grant, error)
+}
+
+// DefaultParkFor is how long a parked call waits to fire by itself.
+const DefaultParkFor = 15 * time.Minute
+
+// Approval is the grant that a call fired on.
+type Approval struct {
+	Hold string    `json:"hold"`
+	By   string    `json:"by"`
+	Ends time.Time `json:"ends"`
+}
+
+// hash collects parts, each with its length before it, so that no two lists of
+// parts run together.
+type hash struct{ b []byte }
+
+func (h *hash) add(part string) {
+	h.b = binary.BigEndian.AppendUint64(h.b, uint64(len(part)))
+	h.b = append(h.b, part...)
+}
+
+func (h *hash) sum() memory.Digest { return sha256.Sum256(h.b) }
+
+// slotOf stands for the call: what is asked for, by whom and for whom.
+func slotOf(req *Request) memory.Digest {
+	h := hash{make([]byte, 0, 512)}
+	for _, part := range [...]string{"hearsay/call/1", req.Contract.Tool, string(req.Args), req.Agent, req.Run, req.Principal} {
+		h.add(part)
+	}
+	return h.sum()
+}
+
+// binding stands for all that a permit of the call is bound to.
+func (g *Gate) binding(slot memory.Digest, req *Request, f memory.Fitness) memory.Digest {
+	h := hash{make([]byte, 0, 256+96*len(f.Heads))}
+	h.add("hearsay/binding/1")
+	h.add(string(slot[:]))
+	h.add(g.label)
+	h.add(string(g.rules[:]))
+	h.add(string(req.Contract.Schema[:]))
+	h.add(strconv.FormatUint(f.Epoch, 10))
+	for i := range f.Heads {
+		r := &f.Heads[i]
+		h.add(string(r.ID))
+		h.add(strconv.FormatUint(r.Revision, 10))
+		h.add(string(r.Commitment[:]))
+	}
+	return h.sum()
+}
+
+// rulesOf is a digest of a policy, so that an edited policy of the same version is
+// another one.
+func rulesOf(p *Policy) memory.Digest {
+	b, err := json.Marshal(p)
+	if err != nil { // what cannot be written down is known by its version
+		b = []byte(p.String())
+	}
+	return sha256.Sum256(b)
+}
+
+// stand settles a judged call with what became of it before: it opens a hold or
+// attaches the call to an open one, lets it through on a grant, or refuses it. The
+// step it returns belongs into the atom that records the decision; nil = none.
+//
+// A call that is permitted is presumed to have no standing, which its atom checks;
+// look says that it has one.
+func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fitness, look bool) (*memory.CallStep, error) {
+	if d.Fault || d.Has(ArgumentsInvalid) || req.Contract.Unknown {
+		return nil, nil
+	}
+	if d.Effect == ReadOnly && d.Outcome == Permit && req.Resumes == "" {
+		return nil, nil // it may be repeated at will
+	}
+	s := &standing{g: g, d: d, req: req, f: f, step: &memory.CallStep{Slot: slotOf(req)}}
+	s.step.Track = d.Effect == Irreversible
+	if req.Resumes == "" {
+		switch {
+		case d.Outcome == Permit && !look:
+			return s.step, nil
+		case d.Outcome == Deny:
+			return nil, nil
+		}
+	}
+	at, err := g.store.Standing(ctx, s.step.Slot)
+	if err != nil {
+		return nil, fmt.Errorf("gate: the held calls could not be read: %w", err)
+	}
+	s.step.Seen, s.before, s.prior = at.Revision, at.Hold, at.Fired
+	return s.step, s.settle(ctx)
+}
+
+// standing is one call beside what became of it before.
+type standing struct {
+	g      *Gate
+	d      *Decision
+	req    *Request
+	f      memory.Fitness
+	step   *memory.CallStep
+	before *memory.Hold
+	prior  string // let the same call through, and its outcome is not known
+}
+
+func (s *standing) settle(ctx context.Context) error {
+	d, h, now := s.d, s.before, s.f.Now
+	state := memory.HoldState(0)
+	if h != nil {
+		state = h.StateAt(now)
+	}
+	if s.req.Resumes != "" && !s.resumable(h, state) {
+		return nil
+	}
+	if h != nil && h.Rejected(now) {
+		d.HoldID, d.Words, d.By = h.ID, h.Why, h.By
+		s.block(Reason{Code: ApprovalRejected})
+		return nil
+	}
+	if d.Outcome == Deny {
+		return nil
+	}
+	if h != nil && h.State == memory.HoldFired {
+		s.prior = h.Fired
+	} else if h != nil && h.Open(now) && h.Prior != "" {
+		s.prior = h.Prior
+	}
+	if d.Effect == Irreversible && s.prior != "" {
+		s.block(Reason{Code: OutcomeUnknown, Detail: s.prior})
+	} else {
+		s.prior = ""
+	}
+	open := state == memory.HoldWaiting || state == memory.HoldGranted
+	if d.Outcome == Permit { // its rows are fit now, or never were in question
+		if open {
+			s.through("its rows are fit", "gate")
+		}
+		return nil
+	}
+	binding := s.g.binding(s.step.Slot, s.req, s.f)
+	switch {
+	case open && h.Binding != binding:
+		if state == memory.HoldGranted {
+			s.note(ApprovalStale, s.moved(h))
+		}
+		stale := *h
+		stale.State, stale.By, stale.Why, stale.Grant = memory.HoldStale, "gate", s.moved(h), nil
+		s.step.Stale = &stale
+	case state == memory.HoldWaiting:
+		if h.Withdrawn {
+			s.note(ApprovalWithdrawn, "")
+		}
+		s.attach(memory.HoldWaiting, "asked for again")
+		return nil
+	case state == memory.HoldGranted:
+		s.grant(binding)
+		return nil
+	case state == memory.HoldExpired && h.State == memory.HoldGranted:
+		s.note(ApprovalExpired, "")
+	case h != nil && len(h.Grant) > 0 && h.Binding == binding: // it was made once on a person's word
+		s.note(ApprovalUsed, "")
+	case h == nil:
+		if err := s.elsewhere(ctx); err != nil {
+			return err
+		}
+	}
+	return s.open(binding)
+}
+
+// resumable reports whether a call that goes on by itself may: the hold that it was
+// parked in is still its own and open, and the tool is the one that it was parked for.
+func (s *standing) resumable(h *memory.Hold, state memory.HoldState) bool {
+	why := ""
+	switch {
+	case h == nil || h.ID != s.req.Resumes:
+		why = "another call took its place"
+	case state != memory.HoldWaiting && state != memory.HoldGranted:
+		why = "it is " + state.String()
+	case h.Schema != memory.Digest(s.req.Contract.Schema):
+		why = "the tool is not what it was"
+	case s.d.Effect == Irreversible:
+		why = "what cannot be undone never fires by itself"
+	default:
+		return true
+	}
+	s.d.HoldID = s.req.Resumes
+	s.block(Reason{Code: HoldEnded, Detail: why})
+	return false
+}
+
+// block adds a reason that blocks, also to a call that would have fired.
+func (s *standing) block(r Reason) {
+	s.d.Observed = false
+	s.d.add(r)
+	order(s.d.Reasons)
+	s.d.Consumed, s.d.Epoch, s.d.until = nil, 0, time.Time{}
+	s.d.Retry = RetryNeverAsIs
+	if s.d.Final() {
+		s.d.Retry = RetryNever
+	}
+}
+
+// note says what became of an approval, beside what holds the call.
+func (s *standing) note(c Code, detail string) {
+	s.d.add(Reason{Code: c, Detail: detail})
+	order(s.d.Reasons)
+}
+
+// moved says what is not as it was when the hold was opened.
+func (s *standing) moved(h *memory.Hold) string {
+	switch {
+	case h.Policy != s.g.label:
+		return "the policy is another one"
+	case h.Schema != memory.Digest(s.req.Contract.Schema):
+		return "the tool is another one"
+	case h.Epoch != s.f.Epoch:
+		return "the store was restored"
+	case len(h.Rows) != len(s.f.Heads):
+		return "the call rests on other rows"
+	}
+	for i, c := range h.Rows {
+		if r := &s.f.Heads[i]; r.ID != c.Row {
+			return "the call rests on other rows"
+		} else if r.Revision != c.Revision {
+			return "row " + string(c.Row) + " has moved"
+		}
+	}
+	return "the policy is another one"
+}
+
+// hold is the open hold, as it will be.
+func (s *standing) hold(to memory.HoldState, by, why string) *memory.Hold {
+	next := *s.before
+	next.State, next.By, next.Why = to, by, why
+	s.step.Hold, s.step.Track = &next, false
+	s.d.HoldID = next.ID
+	return &next
+}
+
+// attach joins the call to the open hold.
+func (s *standing) attach(to memory.HoldState, why string) *memory.Hold {
+	next := s.hold(to, "gate", why)
+	next.Tries++
+	s.d.ExpiresAt, s.d.Parked = next.ExpiresAt, next.Parked
+	return next
+}
+
+// through lets the call through, and ends the hold.
+func (s *standing) through(why, by string) {
+	next := s.hold(memory.HoldFired, by, why)
+	next.Fired, next.Prior = s.d.ID, ""
+}
+
+// grant lets the call through if a person's signature says so for exactly this call,
+// now. One that does not is taken away, with what is wrong with it.
+func (s *standing) grant(binding memory.Digest) {
+	h := s.before
+	refuse := func(c Code, detail string) {
+		s.note(c, detail)
+		next := s.attach(memory.HoldWaiting, "the approval does not hold: "+string(c))
+		next.Grant, next.GrantEnds = nil, time.Time{}
+		next.Round++
+	}
+	if s.g.opts.Approvals == nil {
+		refuse(ApprovalForged, "no key is configured here")
+		return
+	}
+	g, err := s.g.opts.Approvals.OpenGrant(h.Grant)
+	switch {
+	case err != nil:
+		refuse(ApprovalForged, "no key that is known here signed it")
+	case g.Hold != h.ID || g.Tool != s.req.Contract.Tool || g.Binding != binding:
+		refuse(ApprovalForeign, "it was signed for another call")
+	case g.Round+1 != h.Round:
+		refuse(ApprovalUsed, "it was signed for an earlier round of this call")
+	case !s.f.Now.Before(g.Expires):
+		refuse(ApprovalExpired, "")
+	default:
+		for i := range s.d.Reasons {
+			s.d.Reasons[i].Outcome = Permit
+		}
+		s.d.Outcome, s.d.Retry, s.d.ExpiresAt = Permit, "", time.Time{}
+		s.d.Consumed, s.d.Epoch = cited(s.req.Lineage, s.f), s.f.Epoch
+		s.d.until = g.Expires
+		s.d.before(h.GrantEnds)
+		s.d.Approval = &Approval{Hold: h.ID, By: g.Principal, Ends: s.d.until}
+		s.through("approved by "+g.Principal, g.Principal)
+	}
+}
+
+// maxElsewhere bounds how many approvals are looked through for a word to the model.
+const maxElsewhere = 20
+
+// elsewhere notes that an approval exists for a call that is nearly this one.
+func (s *standing) elsewhere(ctx context.Context) error {
+	granted, err := s.g.store.Granted(ctx, s.req.Contract.Tool, maxElsewhere)
+	if err != nil {
+		return fmt.Errorf("gate: the held calls could not be read: %w", err)
+	}
+	for i := range granted {
+		h := &granted[i]
+		if h.Principal != s.req.Principal {
+			continue // whose it is is nobody else's business
+		}
+		detail := "it was given for other arguments"
+		if h.Run != s.req.Run || h.Agent != s.req.Agent {
+			detail = "it was given to another run"
+		}
+		s.note(ApprovalForeign, detail)
+		return nil
+	}
+	return nil
+}
+
+// open opens a hold under the id of the decision.
+func (s *standing) open(binding memory.Digest) error {
+	d, req := s.d, s.req
+	var args memory.Digest
+	if err := args.UnmarshalText([]byte(d.ArgsSHA256)); err != nil {
+		return err
+	}
+	h := &memory.Hold{
+		ID: d.ID, Slot: s.step.Slot, Binding: binding, State: memory.HoldWaiting,
+		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
+		Args: json.RawMessage(req.Args), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
+		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
+		Tries: 1, Prior: s.prior, By: "gate", Why: "held",
+	}
+	for _, r := range d.Reasons {
+		if r.Outcome != Permit {
+			h.Codes = append(h.Codes, string(r.Code))
+		}
+	}
+	if req.Park && d.Effect != Irreversible {
+		h.Parked, h.ExpiresAt = true, s.f.Now.Add(s.g.opts.ParkFor)
+	}
+	d.HoldID, d.ExpiresAt, d.Parked = h.ID, h.ExpiresAt, h.Parked
+	s.step.Hold, s.step.Track = h, false
+	return nil
+}
+
+// How says how a hold ended, or that a new attempt is worth while.
+type How string
+
+// The ways that [Wait] ends.
+const (
+	HowApproved How = "approved" // a person approved this one call
+	HowPromoted How = "promoted" // the rows at fault are verified now
+	HowRejected How = "rejected" // a person refused it
+	HowExpired  How = "expired"  // nobody decided in time: it is denied
+	HowStale    How = "stale"    // another hold took its place
+	HowFired    How = "fired"    // the call was made, by whoever else waited
+)
+
+// Released says why a wait ended.
+type Released struct {
+	Hold memory.Hold
+	How  How
+}
+
+// May reports whether the call is worth another attempt, which is decided afresh.
+func (r Released) May() bool { return r.How == HowApproved || r.How == HowPromoted }
+
+// Pauses between two looks at a hold that is waited for.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Wait returns when the hold with an id is decided, ends, or when the rows at fault
+// are verified, whichever is first; the hold may have been opened by another
+// process. It makes no call. An error is that of ctx, of the store, or
+// [memory.ErrNotFound].
+func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		r, done, err := lookAt(ctx, s, hold)
+		if done || err != nil {
+			return r, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return r, ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func lookAt(ctx context.Context, s Holds, hold string) (r Released, done bool, err error) {
+	if r.Hold, err = s.Hold(ctx, hold); err != nil {
+		return r, false, fmt.Errorf("gate: wait: %w", err)
+	}
+	h := &r.Hold
+	f, err := s.Fitness(ctx, h.AtFault)
+	if err != nil {
+		return r, false, fmt.Errorf("gate: wait: %w", err)
+	}
+	switch h.StateAt(f.Now) {
+	case memory.HoldGranted:
+		r.How = HowApproved
+	case memory.HoldRejected:
+		r.How = HowRejected
+	case memory.HoldExpired:
+		r.How = HowExpired
+	case memory.HoldStale:
+		r.How = HowStale
+	case memory.HoldWaiting:
+		if len(f.Heads) == 0 || h.Prior != "" { // only a person can release it
+			return r, false, nil
+		}
+		for i := range f.Heads {
+			if f.Heads[i].State() != memory.StateVerified || f.Heads[i].Revision == revisionOf(h, f.Heads[i].ID) {
+				return r, false, nil
+			}
+		}
+		r.How = HowPromoted
+	default:
+		r.How = HowFired
+	}
+	return r, true, nil
+}
+
+// revisionOf is the fitness version that a row was held at.
+func revisionOf(h *memory.Hold, id memory.ID) uint64 {
+	for _, c := range h.Rows {
+		if c.Row == id {
+			return c.Revision
+		}
+	}
+	return 0
+}
