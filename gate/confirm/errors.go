@@ -24,6 +24,12 @@ var (
 	ErrStale = errors.New("confirm: stale")
 	// ErrScope: the key does not reach this subject and predicate.
 	ErrScope = errors.New("confirm: out of the key's scope")
+	// ErrUsed: the call was made; what approved it is spent.
+	ErrUsed = errors.New("confirm: used")
+	// ErrDecided: somebody else decided about the call.
+	ErrDecided = errors.New("confirm: decided already")
+	// ErrReplayed: the statement was applied before, and what it did was taken back.
+	ErrReplayed = errors.New("confirm: replayed")
 	// ErrHalf: the contradiction stands, and the correction was not written.
 	ErrHalf = errors.New("confirm: contradicted, but not corrected")
 )

@@ -22,11 +22,12 @@ type HandlerOptions struct {
 }
 
 // NewHandler returns the handler behind a web app's own yes-button: POST the JSON
-// of a [Signed] as application/json, and get the JSON of a [Result], or of
+// of a [Signed] or a [SignedCall] as application/json, and get the JSON of a
+// [Result] or a [CallResult], or of
 // {"error": {"code": "stale", "text": "…"}} with the status that fits. A browser
 // page of another origin is refused; so is a body of more than [MaxSigned] bytes.
 // It holds no key: who may confirm is decided by the signature alone.
-func NewHandler(store Store, k *Keyring, o *HandlerOptions) (http.Handler, error) {
+func NewHandler(store HandlerStore, k *Keyring, o *HandlerOptions) (http.Handler, error) {
 	if store == nil {
 		return nil, errors.New("confirm: NewHandler: no store")
 	}
@@ -48,8 +49,14 @@ func NewHandler(store Store, k *Keyring, o *HandlerOptions) (http.Handler, error
 	return origins.Handler(h), nil
 }
 
+// HandlerStore is what a handler needs of a store; [*memory.Store] is one.
+type HandlerStore interface {
+	Store
+	CallStore
+}
+
 type handler struct {
-	store Store
+	store HandlerStore
 	keys  *Keyring
 	log   *slog.Logger
 }
@@ -76,15 +83,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
-	s, err := Parse(body)
+	done, attrs, err := h.apply(r.Context(), body)
 	if err == nil {
-		var res Result
-		if res, err = Apply(r.Context(), h.store, h.keys, s); err == nil {
-			h.log.LogAttrs(r.Context(), slog.LevelInfo, "statement applied", slog.String("verb", s.Verb.String()), slog.String("row", string(s.Row)),
-				slog.String("by", s.Principal), slog.String("state", res.State.String()))
-			write(w, http.StatusOK, res)
-			return
-		}
+		h.log.LogAttrs(r.Context(), slog.LevelInfo, "statement applied", attrs...)
+		write(w, http.StatusOK, done)
+		return
 	}
 	status, code, text := classify(err)
 	if status >= http.StatusInternalServerError {
@@ -93,6 +96,27 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.log.LogAttrs(r.Context(), slog.LevelInfo, "statement refused", slog.String("code", code))
 	}
 	fail(w, status, code, text)
+}
+
+// apply applies a statement about a row or about a call, which names a call.
+func (h *handler) apply(ctx context.Context, body []byte) (done any, attrs []slog.Attr, err error) {
+	var about struct {
+		Call json.RawMessage `json:"call"`
+	}
+	if json.Unmarshal(body, &about) == nil && about.Call != nil {
+		s, err := ParseCall(body)
+		if err != nil {
+			return nil, nil, err
+		}
+		res, err := ApplyCall(ctx, h.store, h.keys, s)
+		return res, []slog.Attr{slog.String("verb", s.Verb.String()), slog.String("call", s.Call), slog.String("by", s.Principal), slog.String("state", res.State.String())}, err
+	}
+	s, err := Parse(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := Apply(ctx, h.store, h.keys, s)
+	return res, []slog.Attr{slog.String("verb", s.Verb.String()), slog.String("row", string(s.Row)), slog.String("by", s.Principal), slog.String("state", res.State.String())}, err
 }
 
 // refusals are the errors that a caller may be told of, in words that hold
@@ -110,11 +134,14 @@ var refusals = []struct {
 	{ErrForged, http.StatusForbidden, "not_signed", "not signed by a key that is known here"},
 	{ErrExpired, http.StatusGone, "expired", "the statement has ended; sign a new one"},
 	{ErrTenant, http.StatusForbidden, "tenant", "signed for another tenant"},
-	{ErrScope, http.StatusForbidden, "scope", "the key does not reach this subject"},
+	{ErrScope, http.StatusForbidden, "scope", "the key does not reach this subject, or calls of this tool"},
+	{ErrUsed, http.StatusConflict, "used", "the call was made; what approved it is spent"},
+	{ErrDecided, http.StatusConflict, "decided", "somebody decided about the call already"},
+	{ErrReplayed, http.StatusConflict, "replayed", "the call was decided since this was signed; look again and sign anew"},
 	{ErrHalf, http.StatusConflict, "half", "the contradiction stands; the right object was not written"},
 	{ErrContent, http.StatusConflict, "content", "the row holds something else than what was signed"},
 	{ErrStale, http.StatusConflict, "stale", "the row has moved since; look again and sign anew"},
-	{memory.ErrNotFound, http.StatusNotFound, "not_found", "no such row"},
+	{memory.ErrNotFound, http.StatusNotFound, "not_found", "no such row or call"},
 	{memory.ErrIllegalMove, http.StatusConflict, "illegal_move", "the row may not move there"},
 	{memory.ErrContested, http.StatusConflict, "contested", "another user verified the contrary; both stand contested"},
 	{memory.ErrInsufficient, http.StatusConflict, "insufficient", "the evidence does not suffice"},

@@ -34,6 +34,10 @@ import (
 // stands for everything that begins so; "*" alone is everything. Parts are
 // compared byte by byte, and written percent-encoded if they hold a blank, a
 // slash, a star or a percent sign. A principal may have several keys.
+//
+// A scope that begins with call: is of a tool, whose held calls the key may decide
+// about: call:send_email, call:crm.*, call:*. Of the other scopes only "*" reaches
+// calls. A subject that begins so is written call%3A.
 type Keyring struct{ keys []key }
 
 type key struct {
@@ -42,7 +46,11 @@ type key struct {
 	scopes    []scope
 }
 
-type scope struct{ subject, predicate pattern }
+type scope struct {
+	subject, predicate pattern
+	call               bool    // it is of calls, not of rows
+	tool               pattern // of calls
+}
 
 type pattern struct {
 	text   string
@@ -58,11 +66,22 @@ func (p pattern) matches(s string) bool {
 
 func (k *key) covers(subject, predicate string) bool {
 	for _, s := range k.scopes {
-		if s.subject.matches(subject) && s.predicate.matches(predicate) {
+		if !s.call && s.subject.matches(subject) && s.predicate.matches(predicate) {
 			return true
 		}
 	}
 	return memory.OwnSubject(k.principal, subject, predicate)
+}
+
+// calls reports whether the key may decide about calls of a tool.
+func (k *key) calls(tool string) bool {
+	everything := pattern{prefix: true}
+	for _, s := range k.scopes {
+		if s.call && s.tool.matches(tool) || !s.call && s.subject == everything && s.predicate == everything {
+			return true
+		}
+	}
+	return false
 }
 
 // Authority reports whether a principal may speak for a subject and predicate: by
@@ -174,7 +193,7 @@ func parseKey(line string) (k key, field, text string) {
 	for _, s := range f[2:] {
 		parsed, ok := parseScope(s)
 		if !ok {
-			return k, "scope", "not subject or subject/predicate, percent-encoded"
+			return k, "scope", "not subject, subject/predicate or call:tool, percent-encoded"
 		}
 		k.scopes = append(k.scopes, parsed)
 	}
@@ -182,13 +201,17 @@ func parseKey(line string) (k key, field, text string) {
 }
 
 func parseScope(s string) (scope, bool) {
+	if tool, ok := strings.CutPrefix(s, "call:"); ok {
+		p, ok := parsePattern(tool)
+		return scope{call: true, tool: p}, ok
+	}
 	subject, predicate, both := strings.Cut(s, "/")
 	if !both {
 		predicate = "*"
 	}
 	sub, ok1 := parsePattern(subject)
 	pred, ok2 := parsePattern(predicate)
-	return scope{sub, pred}, ok1 && ok2
+	return scope{subject: sub, predicate: pred}, ok1 && ok2
 }
 
 func parsePattern(s string) (pattern, bool) {

@@ -1,15 +1,11 @@
 package confirm
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -126,14 +122,34 @@ func (s *Statement) check() error {
 	if s.Verb == 0 || int(s.Verb) >= len(verbNames) {
 		return refuse(ErrStatement, "verb", "it is none")
 	}
-	for _, f := range [...]struct {
-		name, value string
-		limit       int
-		optional    bool
-	}{
+	if err := checkWords([]words{
 		{"tenant", s.Tenant, memory.MaxField, false}, {"principal", s.Principal, maxName, false}, {"nonce", s.Nonce, maxName, false},
 		{"reason", s.Reason, memory.MaxField, false}, {"object", s.Object, memory.MaxField, true},
-	} {
+	}); err != nil {
+		return err
+	}
+	switch {
+	case !s.Row.Valid():
+		return refuse(ErrStatement, "row", "not a row id")
+	case s.Revision == 0:
+		return refuse(ErrStatement, "revision", "it is none")
+	case s.Expires.IsZero():
+		return refuse(ErrStatement, "expires", "it is none")
+	case s.Object != "" && s.Verb != Contradict:
+		return refuse(ErrStatement, "object", "only contradict says what is right")
+	}
+	return checkNonce(s.Nonce)
+}
+
+// words are a field of a statement that is text.
+type words struct {
+	name, value string
+	limit       int
+	optional    bool
+}
+
+func checkWords(fields []words) error {
+	for _, f := range fields {
 		switch {
 		case f.value == "" && f.optional:
 		case strings.TrimSpace(f.value) == "":
@@ -144,19 +160,15 @@ func (s *Statement) check() error {
 			return refuse(ErrStatement, f.name, "not text")
 		}
 	}
+	return nil
+}
+
+func checkNonce(nonce string) error {
 	switch {
-	case !s.Row.Valid():
-		return refuse(ErrStatement, "row", "not a row id")
-	case s.Revision == 0:
-		return refuse(ErrStatement, "revision", "it is none")
-	case len(s.Nonce) < minNonce:
+	case len(nonce) < minNonce:
 		return refuse(ErrStatement, "nonce", fmt.Sprintf("fewer than %d bytes", minNonce))
-	case strings.ContainsFunc(s.Nonce, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' }):
+	case strings.ContainsFunc(nonce, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' }):
 		return refuse(ErrStatement, "nonce", "not printable ASCII")
-	case s.Expires.IsZero():
-		return refuse(ErrStatement, "expires", "it is none")
-	case s.Object != "" && s.Verb != Contradict:
-		return refuse(ErrStatement, "object", "only contradict says what is right")
 	}
 	return nil
 }
@@ -191,21 +203,9 @@ func Sign(key ed25519.PrivateKey, s Statement) (Signed, error) {
 // Parse reads a signed statement from JSON: one object, no unknown member, at most
 // [MaxSigned] bytes. It does not verify it.
 func Parse(b []byte) (Signed, error) {
-	if len(b) > MaxSigned {
-		return Signed{}, refuse(ErrStatement, "", fmt.Sprintf("more than %d bytes", MaxSigned))
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
 	var s Signed
-	if err := d.Decode(&s); err != nil {
-		var refused *RefusedError
-		if errors.As(err, &refused) {
-			return Signed{}, refused
-		}
-		return Signed{}, refuse(ErrStatement, "", "not the JSON of a signed statement")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Signed{}, refuse(ErrStatement, "", "more than one JSON value")
+	if err := parseOne(b, &s); err != nil {
+		return Signed{}, err
 	}
 	return s, nil
 }
@@ -222,30 +222,41 @@ func (k *Keyring) verify(s *Signed, now time.Time) (*key, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	signer, err := k.signer(s.Principal, s.Statement.bytes(), s.Signature)
+	if err != nil {
+		return nil, err
+	}
+	return signer, ends(s.Expires, now)
+}
+
+// signer is the key of a principal that made a signature.
+func (k *Keyring) signer(principal string, signed, signature []byte) (*key, error) {
 	if k == nil || len(k.keys) == 0 {
 		return nil, refuse(ErrKey, "", "no key is configured, so nothing can be confirmed")
 	}
-	var signer *key
 	known := false
 	for i := range k.keys {
-		if k.keys[i].principal != s.Principal {
+		if k.keys[i].principal != principal {
 			continue
 		}
 		known = true
-		if ed25519.Verify(k.keys[i].public, s.bytes(), s.Signature) {
-			signer = &k.keys[i]
-			break
+		if ed25519.Verify(k.keys[i].public, signed, signature) {
+			return &k.keys[i], nil
 		}
 	}
-	switch {
-	case !known:
+	if !known {
 		return nil, refuse(ErrUnknownKey, "principal", "no key is configured for it")
-	case signer == nil:
-		return nil, refuse(ErrForged, "signature", "no key of the principal made it for this statement")
-	case !now.Before(s.Expires):
-		return nil, refuse(ErrExpired, "expires", "it has ended")
-	case s.Expires.Sub(now) > MaxValidity:
-		return nil, refuse(ErrExpired, "expires", fmt.Sprintf("more than %s ahead", MaxValidity))
 	}
-	return signer, nil
+	return nil, refuse(ErrForged, "signature", "no key of the principal made it for this statement")
+}
+
+// ends asks that a statement has not ended, and does not end too far ahead.
+func ends(expires, now time.Time) error {
+	switch {
+	case !now.Before(expires):
+		return refuse(ErrExpired, "expires", "it has ended")
+	case expires.Sub(now) > MaxValidity:
+		return refuse(ErrExpired, "expires", fmt.Sprintf("more than %s ahead", MaxValidity))
+	}
+	return nil
 }
