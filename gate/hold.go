@@ -156,7 +156,7 @@ func (s *standing) settle(ctx context.Context) error {
 	}
 	if h != nil && h.State == memory.HoldFired {
 		s.prior = h.Fired
-	} else if h != nil && h.Open(now) && h.Prior != "" {
+	} else if h != nil && h.Prior != "" {
 		s.prior = h.Prior
 	}
 	if d.Effect == Irreversible && s.prior != "" {

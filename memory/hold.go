@@ -507,13 +507,15 @@ func (t *atom) ended(r *DecisionRecord, outcome string) error {
 			if strings.HasPrefix(outcome, "failed") {
 				next.State = HoldFailed
 			}
-		case h.Prior:
+			next.By, next.Why, next.At = "run", "outcome: "+outcome, t.now
+		case h.Prior: // whoever decided about the hold meanwhile has decided
 			next.Prior = ""
 		default:
 			return nil
 		}
-		next.By, next.Why, next.At = "run", "outcome: "+outcome, t.now
-		return t.hold(objs[0], &h, prev, next, class, t.holdEntry(h.State, &next, AuthoritySystem))
+		e := t.holdEntry(h.State, &next, AuthoritySystem)
+		e.Actor, e.Reason = "run", "outcome: "+outcome
+		return t.hold(objs[0], &h, prev, next, class, e)
 	}
 	return nil
 }

@@ -1,0 +1,494 @@
+package confirm_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hearsay-go/hearsay/bench/stores"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+)
+
+// office is a store with rows, a gate over it, and people who approve calls: cleo
+// has a key for all of them, tom one for the tool book, eve none that is known.
+type desk struct {
+	*memory.Store
+	t       testing.TB
+	keys    *confirm.Keyring
+	gate    *gate.Gate
+	version int
+	mu      sync.Mutex
+	now     time.Time
+	rows    []memory.ID
+	between func() // once, between the reading and the recording of a decision
+}
+
+func newDesk(t testing.TB, d memory.Driver, name string) *desk {
+	w := &desk{t: t, now: day0, keys: ring(t, line(t, "cleo", "*"), line(t, "tom", "call:book"), line(t, "ana", "acme/*"))}
+	w.Store = storetest.On(d, &memory.Options{Tenant: name, Authority: func(string, string, string) bool { return true }, Clock: func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.now = w.now.Add(time.Microsecond)
+		return w.now
+	}})
+	w.reopen()
+	return w
+}
+
+// reopen is a new process: another gate over the same store.
+func (w *desk) reopen() {
+	w.t.Helper()
+	g, err := gate.New(w, gate.Policy{Name: "desk", Version: fmt.Sprint(w.version), Declared: true}, &gate.Options{Approvals: w.keys})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.gate = g
+}
+
+func (w *desk) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *desk) Record(ctx context.Context, r memory.DecisionRecord) error {
+	if between := w.between; between != nil {
+		w.between = nil
+		between()
+	}
+	return w.Store.Record(ctx, r)
+}
+
+// say writes a row that a model made up.
+func (w *desk) say(predicate, object string) memory.ID {
+	w.t.Helper()
+	r, err := w.Put(context.Background(), memory.Draft{Content: memory.Content{Subject: "acme", Predicate: predicate, Object: object, Cardinality: memory.CardinalityUnknown},
+		Origin: memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal, Criticality: memory.CriticalityHigh,
+		Asserter: memory.Asserter{Principal: "assistant", Model: "sonnet-4.6", Family: "claude"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.ID
+}
+
+func (w *desk) fitness() memory.Fitness {
+	w.t.Helper()
+	f, err := w.Fitness(context.Background(), w.rows)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+// move moves the truth of a row on a user's word.
+func (w *desk) move(i int, to memory.Truth) {
+	w.t.Helper()
+	h := w.fitness().Heads[i]
+	tr := memory.Transition{Row: h.ID, Revision: h.Revision, To: to, Authority: memory.AuthorityUser, Actor: "boss", Source: "test", Reason: "test"}
+	if to == memory.TruthSupported {
+		tr.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:boss", Verifier: "test", Group: "user:boss",
+			Anchor: memory.Anchor{URI: fmt.Sprint("said:", h.Revision)}, At: w.Now()}}
+	}
+	if _, err := w.Apply(context.Background(), tr); err != nil && !errors.Is(err, memory.ErrIllegalMove) {
+		w.t.Fatalf("to %s: %v", to, err)
+	}
+}
+
+// ask is a call of tool i: send cannot be undone, book can.
+func (w *desk) ask(tool, run, arg string, rows ...memory.ID) gate.Request {
+	effect := gate.StateChanging
+	if tool == "send" {
+		effect = gate.Irreversible
+	}
+	return gate.Request{Contract: gate.Contract{Tool: tool, Effect: effect, Sinks: []string{"/to"}}, Args: json.RawMessage(`{"to":"` + arg + `"}`),
+		Agent: "clerk", Run: run, Principal: "ana", Lineage: gate.Known(rows, nil), Sinks: []gate.Sink{{Pointer: "/to", Value: arg, Source: gate.SourcePrincipal}}}
+}
+
+func (w *desk) decide(r gate.Request) gate.Decision { return w.gate.Decide(context.Background(), r) }
+
+// said is a statement about a held call as it is now, signed.
+func (w *desk) said(v confirm.CallVerb, hold, who string, change func(*confirm.CallStatement)) confirm.SignedCall {
+	w.t.Helper()
+	h, err := w.Hold(context.Background(), hold)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := confirm.NewCall(v, &h, w.Tenant(), who, "I asked them by phone", w.Now(), time.Hour)
+	if change != nil {
+		change(&s)
+	}
+	signed, err := confirm.SignCall(keyOf(who), s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+func (w *desk) put(s confirm.SignedCall) error {
+	_, err := confirm.ApplyCall(context.Background(), w.Store, w.keys, s)
+	return err
+}
+
+// machine is what a person keeps in her head of the desk: it knows which calls may
+// fire, and is told of each that did.
+type machine struct {
+	*desk
+	pick    func(n int) int
+	holds   []string             // all that were opened
+	signed  []confirm.SignedCall // all that was signed, to be said again
+	grants  map[string]*approved // by hold
+	blocked map[string]time.Time // refused calls, and when
+	silent  map[string]string    // calls that cannot be undone, let through without an outcome: the decision
+	flying  map[string]string    // decision: call
+	spent   map[string]bool      // decisions and grants that were used
+	calls   map[string]string    // hold: call
+	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced int }
+	open    map[string]confirm.CallVerb
+}
+
+// approved is an approval that stands, and what it is bound to.
+type approved struct {
+	call    string
+	bound   string
+	ends    time.Time
+	settles string // a call without an outcome that whoever approved knew of
+}
+
+func newMachine(w *desk, pick func(int) int) *machine {
+	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, flying: map[string]string{},
+		spent: map[string]bool{}, calls: map[string]string{}}
+}
+
+// bound is all that an approval of a call is bound to, as it is now.
+func (m *machine) bound(call string) string {
+	f := m.fitness()
+	var b strings.Builder
+	fmt.Fprint(&b, call, m.version, f.Epoch)
+	for i := range f.Heads {
+		fmt.Fprint(&b, " ", f.Heads[i].Revision)
+	}
+	return b.String()
+}
+
+func (m *machine) fit() bool {
+	f := m.fitness()
+	return !slices.ContainsFunc(f.Heads, func(h memory.Head) bool { return h.Truth != memory.TruthSupported })
+}
+
+func (m *machine) clock() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// call makes a call and holds what came of it against what is known.
+func (m *machine) call(fatal func(string, ...any), race bool) {
+	tools, runs := []string{"send", "book"}, []string{"r1", "r2"}
+	tool, run, arg := tools[m.pick(2)], runs[m.pick(2)], []string{"a@b.example", "c@d.example"}[m.pick(2)]
+	call := tool + "/" + run + "/" + arg
+	if race {
+		m.between = func() { m.n.raced++; m.disturb() }
+	}
+	d := m.decide(m.ask(tool, run, arg, m.rows...))
+	m.between = nil
+	if d.Fault {
+		fatal("%s: a fault: %v", call, d.Err())
+	}
+	fit, grant := m.fit(), m.grants[d.HoldID]
+	unknown := tool == "send" && m.silent[call] != ""
+	refused := false
+	if at, ok := m.blocked[call]; ok && m.clock().Sub(at) < memory.RejectedFor {
+		refused = true
+	}
+	good := grant != nil && grant.call == call && grant.bound == m.bound(call) && m.clock().Before(grant.ends) && (!unknown || grant.settles == m.silent[call])
+	if d.Blocked() {
+		if d.HoldID == d.ID {
+			m.holds, m.calls[d.ID] = append(m.holds, d.ID), call
+		}
+		if !race && !refused && (fit && !unknown || good) {
+			fatal("%s is blocked (%v), although it may fire: fit %v, unknown %v, approved %v; refused %v, now %v", call, d.Err(), fit, unknown, good, m.blocked[call], m.clock())
+		}
+		if grant != nil && !good {
+			m.n.refusedGrants++
+			delete(m.grants, d.HoldID)
+		}
+		for id, g := range m.grants { // another hold took its place
+			if g.call == call && id != d.HoldID && !d.Has(gate.ApprovalRejected) && !d.Has(gate.ContradictedInput) {
+				m.n.refusedGrants++
+				delete(m.grants, id)
+			}
+		}
+		if unknown {
+			m.n.unknown++
+		}
+		return
+	}
+	m.n.fired++
+	switch {
+	case refused:
+		fatal("%s fires, and a person refused it", call)
+	case unknown && (d.Approval == nil || !good):
+		fatal("%s fires again, and nobody knows how it ended before", call)
+	case !fit && d.Approval == nil:
+		fatal("%s fires on rows that are not fit", call)
+	case !fit && !good:
+		fatal("%s fires on an approval that does not stand: %+v", call, grant)
+	case m.spent[d.ID]:
+		fatal("%s fires twice on one decision", call)
+	}
+	if d.Approval != nil {
+		if m.spent[d.HoldID] {
+			fatal("%s fires twice on one approval", call)
+		}
+		m.spent[d.HoldID] = true
+		m.n.byGrant++
+	}
+	m.spent[d.ID] = true
+	for id, g := range m.grants {
+		if g.call == call {
+			delete(m.grants, id)
+		}
+	}
+	m.flying[d.ID] = call
+	if tool == "send" {
+		m.silent[call] = d.ID
+	}
+}
+
+// say has somebody say something about a held call, and holds what came of it
+// against what is known.
+func (m *machine) say(fatal func(string, ...any)) {
+	if len(m.holds) == 0 {
+		return
+	}
+	id := m.holds[max(len(m.holds)-1-m.pick(4), 0)]
+	call := m.calls[id]
+	h, err := m.Hold(context.Background(), id)
+	if err != nil {
+		fatal("%v", err)
+	}
+	who := []string{"cleo", "cleo", "cleo", "tom", "ana", "clerk", "eve"}[m.pick(7)]
+	verb := []confirm.CallVerb{confirm.Approve, confirm.Approve, confirm.Approve, confirm.Withdraw, confirm.Refuse}[m.pick(5)]
+	may := who == "cleo" || who == "tom" && h.Tool == "book"
+	s := m.said(verb, id, who, nil)
+	if m.pick(6) == 0 { // somebody changes what was signed
+		may = false
+		switch m.pick(4) {
+		case 0:
+			s.Reason = "else"
+		case 1:
+			s.Expires = s.Expires.Add(time.Hour)
+		case 2:
+			s.Signature = ed25519.Sign(keyOf("eve"), []byte("x"))
+		case 3:
+			s.Binding[0] ^= 1
+		}
+	}
+	bound := m.bound(call)
+	err = m.put(s)
+	if err == nil {
+		if !may {
+			fatal("%s by %s is accepted", verb, who)
+		}
+		m.signed = append(m.signed, s)
+		switch verb {
+		case confirm.Approve:
+			m.grants[id] = &approved{call: call, bound: bound, ends: s.Expires, settles: h.Prior}
+		case confirm.Withdraw:
+			delete(m.grants, id)
+		case confirm.Refuse:
+			delete(m.grants, id)
+			m.blocked[call] = m.clock()
+		}
+		return
+	}
+	var refused *confirm.RefusedError
+	if !errors.As(err, &refused) {
+		fatal("%s by %s: %v", verb, who, err)
+	}
+}
+
+// again says something again that was said before. Nothing may come of it.
+func (m *machine) again(fatal func(string, ...any)) {
+	if len(m.signed) == 0 {
+		return
+	}
+	s := m.signed[m.pick(len(m.signed))]
+	if err := m.put(s); err == nil {
+		fatal("%s of %s is accepted twice", s.Verb, s.Call)
+	}
+}
+
+// disturb moves something that a call may stand on.
+func (m *machine) disturb() {
+	switch m.pick(6) {
+	case 0:
+		m.move(m.pick(len(m.rows)), memory.TruthSupported)
+	case 1:
+		m.move(m.pick(len(m.rows)), memory.TruthUnverified)
+	case 2:
+		if err := m.BumpEpoch(context.Background(), "ops", "restored"); err != nil {
+			m.t.Fatal(err)
+		}
+	case 3:
+		m.say(m.t.Fatalf)
+	case 4:
+		if len(m.signed) > 0 {
+			m.again(m.t.Fatalf)
+		}
+	case 5: // harmless: it voids nothing
+		if err := m.AddHeat(context.Background(), map[memory.ID]float64{m.rows[0]: 1}); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+func (m *machine) step(fatal func(string, ...any)) {
+	m.n.steps++
+	switch k := m.pick(20); {
+	case k < 7:
+		m.call(fatal, false)
+	case k < 9:
+		m.call(fatal, true)
+	case k < 14:
+		m.say(fatal)
+	case k < 15:
+		m.again(fatal)
+	case k < 16:
+		m.disturb()
+	case k < 17: // a call ends
+		for id, call := range m.flying {
+			if err := m.RecordOutcome(context.Background(), id, []string{"fired", "failed"}[m.pick(2)]); err != nil {
+				fatal("%v", err)
+			}
+			if m.silent[call] == id {
+				delete(m.silent, call)
+			}
+			for _, g := range m.grants { // what is settled needs no settling
+				if g.settles == id {
+					g.settles = ""
+				}
+			}
+			delete(m.flying, id)
+			break
+		}
+	case k < 18: // the process dies: what was under way has no outcome
+		clear(m.flying)
+		m.reopen()
+	case k < 19:
+		m.pass([]time.Duration{time.Minute, 20 * time.Minute, 2 * time.Hour, 25 * time.Hour}[m.pick(4)])
+	default:
+		if m.pick(4) == 0 {
+			m.version++
+			m.reopen()
+		}
+	}
+}
+
+// prepare writes the rows of a play: two that calls rest on.
+func (m *machine) prepare() {
+	m.rows = []memory.ID{m.desk.say("a", "x"), m.desk.say("b", "y")}
+	for i := range m.rows {
+		if m.pick(2) == 0 {
+			m.move(i, memory.TruthSupported)
+		}
+	}
+}
+
+// TestHeldCallsFireOnceAndOnlyOnAGrantThatStands plays a desk at random, and asks of
+// each call that fires whether it may, and of each that is blocked whether it must.
+func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
+	start := time.Now()
+	var total machine
+	count := func(m *machine) {
+		total.n.steps += m.n.steps
+		total.n.fired += m.n.fired
+		total.n.byGrant += m.n.byGrant
+		total.n.refusedGrants += m.n.refusedGrants
+		total.n.unknown += m.n.unknown
+		total.n.raced += m.n.raced
+	}
+	const steps = 130
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newDesk(t, storetest.NewMap(), "")
+		defer w.Close()
+		m := newMachine(w, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "pick") })
+		defer func() { count(m) }()
+		m.prepare()
+		for range steps {
+			m.step(rt.Fatalf)
+		}
+	})
+	t.Logf("%d steps in %s: %d calls fired, %d of them on an approval; %d approvals did not stand; %d repeats of a call without an outcome were held; %d raced",
+		total.n.steps, time.Since(start).Round(time.Millisecond), total.n.fired, total.n.byGrant, total.n.refusedGrants, total.n.unknown, total.n.raced)
+	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 {
+		t.Error("too little was played")
+	}
+}
+
+// TestHeldCallsOnRealStores plays some of it on each store, and lets deciders race
+// for one grant.
+func TestHeldCallsOnRealStores(t *testing.T) {
+	for _, name := range []string{"sqlite", "redis", "postgres"} {
+		t.Run(name, func(t *testing.T) {
+			if !stores.Known(name) {
+				t.Skip("no such server on this system")
+			}
+			d, err := stores.OpenBackend(t.Context(), name, t.TempDir(), false)
+			server.Need(t, err)
+			defer d.Close()
+			var n int
+			for seed := range uint64(3) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				m := newMachine(newDesk(t, d, fmt.Sprint("play", seed)), r.IntN)
+				m.prepare()
+				for range 120 {
+					m.step(t.Fatalf)
+				}
+				n += m.n.fired
+			}
+			if n == 0 {
+				t.Error("nothing fired")
+			}
+			w := newDesk(t, d, "race")
+			w.rows = []memory.ID{w.say("a", "x")}
+			for round := range 10 {
+				ask := w.ask("send", fmt.Sprint("race", round), "a@b.example", w.rows...)
+				held := w.decide(ask)
+				if err := w.put(w.said(confirm.Approve, held.HoldID, "cleo", nil)); err != nil {
+					t.Fatal(err)
+				}
+				var fired atomic.Int32
+				var group sync.WaitGroup
+				for range 4 {
+					group.Go(func() {
+						if d := w.decide(ask); !d.Blocked() {
+							fired.Add(1)
+						} else if d.Fault {
+							t.Errorf("a fault: %v", d.Err())
+						}
+					})
+				}
+				group.Wait()
+				if fired.Load() != 1 {
+					t.Fatalf("%d calls fired on one approval", fired.Load())
+				}
+			}
+		})
+	}
+}
