@@ -36,6 +36,7 @@ type Store interface {
 	Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error)
 	Now() time.Time
 	RecordOutcome(ctx context.Context, decision, outcome string) error
+	gate.Holds
 }
 
 // Decider is the gate; [*gate.Gate] is one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
@@ -19,6 +20,10 @@ type Run struct {
 	id        string
 	principal string
 	ledger    *ledger
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[string]parked // by hold
 }
 
 // ID names the run in rows, decisions and logs.
@@ -224,6 +229,9 @@ func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.Raw
 	if err := r.ready(); err != nil {
 		return Result{}, err
 	}
+	if r.isClosed() {
+		return Result{}, ErrClosed
+	}
 	t := r.agent.tools[tool]
 	if t == nil {
 		// The gate says so, so that the refusal is recorded like any other.
@@ -233,16 +241,26 @@ func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.Raw
 	if err != nil {
 		return Result{}, err
 	}
+	return r.decide(ctx, callID, t, canonical, "")
+}
+
+// decide asks the gate about a call with canonical arguments, and makes it if it may.
+// resumes is the hold that the call was parked in, if it was.
+func (r *Run) decide(ctx context.Context, callID string, t *Tool, canonical json.RawMessage, resumes string) (Result, error) {
 	now := r.ledger.snapshot()
 	d := r.agent.gate.Decide(ctx, gate.Request{
 		Contract: t.contract, Args: slices.Clone(canonical), CallID: callID,
 		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: r.sinks(t, canonical),
+		Park: t.parks, Resumes: resumes,
 	})
 	if err := d.Err(); err != nil {
+		if d.Parked {
+			r.park(d.HoldID, parked{t, canonical, callID})
+		}
 		return Result{Decision: d}, err
 	}
 	if t.call == nil { // a gate that permits what does not exist changes nothing
-		return Result{Decision: d}, fmt.Errorf("%w: no tool %q", ErrTool, tool)
+		return Result{Decision: d}, fmt.Errorf("%w: no tool %q", ErrTool, t.name)
 	}
 	return r.fire(ctx, t, canonical, now, d)
 }
@@ -275,6 +293,9 @@ func (r *Run) fire(ctx context.Context, t *Tool, args json.RawMessage, now snaps
 	outcome := "fired"
 	if callErr != nil {
 		outcome = "failed"
+		if errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled) {
+			outcome = memory.OutcomeUnknown // it was cut off, and may have been done
+		}
 		res.Output = nil // only the message is recorded, so only the message gets out
 		output = mustString(clean(callErr.Error(), 2000))
 	}

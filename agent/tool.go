@@ -22,6 +22,7 @@ type Tool struct {
 	contract          gate.Contract
 	schema            *jsonschema.Schema
 	resolved          *jsonschema.Resolved
+	parks             bool // a held call may be made by itself later
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	err               error // of its declaration; New reports it
 }
@@ -140,6 +141,9 @@ func (t *Tool) seal() error {
 	}
 	if t.call == nil {
 		return fmt.Errorf("agent: tool %q is a zero Tool; make one with Func or Raw", t.name)
+	}
+	if t.parks && (t.contract.Undeclared || t.contract.Effect != gate.StateChanging && t.contract.Effect != gate.ReadOnly) {
+		return fmt.Errorf("agent: tool %q: what cannot be undone never fires by itself; drop FiresWhenFree", t.name)
 	}
 	if t.schema == nil {
 		return fmt.Errorf("agent: tool %q has no argument schema", t.name)

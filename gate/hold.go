@@ -154,7 +154,7 @@ func (s *standing) settle(ctx context.Context) error {
 	if d.Outcome == Deny {
 		return nil
 	}
-	if h != nil && h.State == memory.HoldFired {
+	if h != nil && (h.State == memory.HoldFired || h.State == memory.HoldUnknown) {
 		s.prior = h.Fired
 	} else if h != nil && h.Prior != "" {
 		s.prior = h.Prior
@@ -367,6 +367,9 @@ func (s *standing) open(binding memory.Digest) error {
 	}
 	if req.Park && d.Effect != Irreversible {
 		h.Parked, h.ExpiresAt = true, s.f.Now.Add(s.g.opts.ParkFor)
+		if old := s.step.Stale; old != nil && old.Parked && old.ExpiresAt.Before(h.ExpiresAt) {
+			h.ExpiresAt = old.ExpiresAt // it waits for more, not longer
+		}
 	}
 	d.HoldID, d.ExpiresAt, d.Parked = h.ID, h.ExpiresAt, h.Parked
 	s.step.Hold, s.step.Track = h, false
@@ -407,7 +410,7 @@ const (
 // [memory.ErrNotFound].
 func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
-		r, done, err := lookAt(ctx, s, hold)
+		r, done, err := Look(ctx, s, hold)
 		if done || err != nil {
 			return r, err
 		}
@@ -421,7 +424,9 @@ func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	}
 }
 
-func lookAt(ctx context.Context, s Holds, hold string) (r Released, done bool, err error) {
+// Look is one look of [Wait]: done says that the hold is decided, has ended, or that
+// its rows are verified.
+func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err error) {
 	if r.Hold, err = s.Hold(ctx, hold); err != nil {
 		return r, false, fmt.Errorf("gate: wait: %w", err)
 	}

@@ -40,8 +40,12 @@ func (d *Digest) UnmarshalText(b []byte) error {
 // HoldState says how far a held call is. The zero value is no state.
 type HoldState uint8
 
-// The states of a held call. Expired and unknown are never stored: time makes
-// them, see [Hold.StateAt].
+// OutcomeUnknown is the outcome of a call that was cut off after it was let through:
+// it may have been done. It is not made again until a person says so.
+const OutcomeUnknown = "unknown"
+
+// The states of a held call. Time alone makes a hold expired, and one that fired
+// unknown; see [Hold.StateAt].
 const (
 	_            HoldState = iota
 	HoldWaiting            // nobody has decided, and its rows are not fit
@@ -374,7 +378,7 @@ func (s *Store) holdTerms(h *Hold, class Class) []Term {
 			terms = append(terms, Term{termWaits(id), at})
 		}
 		fallthrough
-	case HoldFired:
+	case HoldFired, HoldUnknown:
 		terms = append(terms, Term{termOpenHold, at})
 	}
 	return terms
@@ -484,8 +488,10 @@ func (t *atom) ended(r *DecisionRecord, outcome string) error {
 		return err
 	}
 	m := objs[0]
+	unknown := strings.HasPrefix(outcome, OutcomeUnknown)
 	switch {
 	case len(m.Data) < 2:
+	case m.Data[0] == markFired && unknown: // it stands in the way of the same call as before
 	case m.Data[0] == markFired && string(m.Data[1:]) == r.ID:
 		t.put(Put{Key: m.Key, From: m.Revision}) // nothing stands in its way any more
 	case m.Data[0] == markHold:
@@ -503,12 +509,20 @@ func (t *atom) ended(r *DecisionRecord, outcome string) error {
 		next := h
 		switch r.ID {
 		case h.Fired:
-			next.State, next.Args = HoldDone, nil
-			if strings.HasPrefix(outcome, "failed") {
-				next.State = HoldFailed
+			switch {
+			case unknown:
+				next.State = HoldUnknown
+			case strings.HasPrefix(outcome, "failed"):
+				next.State, next.Args = HoldFailed, nil
+			default:
+				next.State, next.Args = HoldDone, nil
 			}
 			next.By, next.Why, next.At = "run", "outcome: "+outcome, t.now
-		case h.Prior: // whoever decided about the hold meanwhile has decided
+		case h.Prior:
+			if unknown {
+				return nil
+			}
+			// Whoever decided about the hold meanwhile has decided.
 			next.Prior = ""
 		default:
 			return nil

@@ -650,6 +650,9 @@ type DecisionRecord struct {
 	// Call is what the decision does to the standing of its call; nil = nothing.
 	Call *CallStep `json:"-"`
 	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
+	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; ""
+	// while that is not known.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // Record writes a decision. If it fires a call, the same atom checks that every
@@ -786,7 +789,9 @@ func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, clas
 	return b, prev, class, err == nil, err
 }
 
-// RecordOutcome notes how a fired call ended.
+// RecordOutcome notes how a fired call ended. An outcome that begins with
+// [OutcomeUnknown] leaves a call that cannot be undone in the way of its like; any
+// other clears it.
 func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 	_, err := retry(ctx, func() (struct{}, error) {
 		objs, err := s.get(ctx, decisionKey.named(id))
@@ -803,6 +808,7 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 		if !ok {
 			return struct{}{}, fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
 		}
+		r.Outcome = outcome
 		nonce, now := newNonce(), s.Now()
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
 		tx := s.begin(ctx, now)

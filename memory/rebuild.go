@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -361,7 +362,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		return err
 	}
 	b.Decisions++
-	if objs[0].Revision == 1 && !r.Slot.IsZero() {
+	if (objs[0].Revision == 1 || strings.HasPrefix(r.Outcome, OutcomeUnknown)) && !r.Slot.IsZero() {
 		if at, have := b.calls[r.Slot]; !have || at.ended {
 			b.calls[r.Slot] = standing{mark: mark(markFired, r.ID)}
 		}
@@ -423,7 +424,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	if h.State != HoldStale {
-		b.calls[h.Slot] = standing{mark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired}
+		b.calls[h.Slot] = standing{mark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Errors of parked calls.
+var (
+	// ErrClosed: the run was closed; nothing is called in it any more.
+	ErrClosed = errors.New("agent: the run is closed")
+	// ErrNothingParked: no call of the run waits to be made by itself.
+	ErrNothingParked = errors.New("agent: no call is parked")
+)
+
+// FiresWhenFree lets a call of the tool that is held be parked: it is made by
+// [Run.Resume] once its rows are verified or a person approved it, in the same run,
+// decided afresh, for at most the gate's ParkFor. New refuses it for a tool that is
+// irreversible or whose effect is not declared; a policy that makes the tool
+// irreversible keeps it from being parked.
+func FiresWhenFree() Option { return func(t *Tool) { t.parks = true } }
+
+// parked is a call that waits to be made by itself.
+type parked struct {
+	tool   *Tool
+	args   json.RawMessage
+	callID string
+}
+
+// Resumed is what became of a parked call.
+type Resumed struct {
+	Hold, Tool string
+	CallID     string // that the model gave the call
+	Result     Result
+	// Err is nil if the call was made and the tool gave no error; a
+	// [*gate.DeniedError] if it was not made after all.
+	Err error
+}
+
+// Text is the result of the call for the model, as [ToolText] gives it.
+func (r Resumed) Text() string { return ToolText(r.Result, r.Err) }
+
+// Wait returns when a held call of any run may be tried again, was refused, or
+// ended; see [gate.Wait]. It makes no call: the next attempt is decided afresh.
+func (r *Run) Wait(ctx context.Context, hold string) (gate.Released, error) {
+	if err := r.ready(); err != nil {
+		return gate.Released{}, err
+	}
+	return gate.Wait(ctx, r.agent.store, hold)
+}
+
+// Close ends the run: it makes no more calls, and what it has parked is not made by
+// itself any more. It may be called more than once.
+func (r *Run) Close() {
+	if r.ready() != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.waiting = true, nil
+}
+
+// park keeps a call that the gate parked, unless the run was closed meanwhile.
+func (r *Run) park(hold string, p parked) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if r.waiting == nil {
+		r.waiting = map[string]parked{}
+	}
+	r.waiting[hold] = p
+}
+
+// unpark takes a call out, for the one who makes it.
+func (r *Run) unpark(hold string) (parked, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.waiting[hold]
+	delete(r.waiting, hold)
+	return p, ok
+}
+
+// Parked lists the holds of the calls that wait to be made by themselves.
+func (r *Run) Parked() []string {
+	if r.ready() != nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]string, 0, len(r.waiting))
+	for hold := range r.waiting {
+		out = append(out, hold)
+	}
+	return out
+}
+
+func (r *Run) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+// Pauses between two looks at what is parked.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Resume waits until one of the parked calls of the run comes free or ends, makes it
+// if it may be made, and returns what became of it. Each parked call is returned
+// once, whoever asks. The error is that of ctx, of the store, [ErrClosed] or
+// [ErrNothingParked]; what the call gave is in the result.
+func (r *Run) Resume(ctx context.Context) (Resumed, error) {
+	if err := r.ready(); err != nil {
+		return Resumed{}, err
+	}
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		if r.isClosed() {
+			return Resumed{}, ErrClosed
+		}
+		holds := r.Parked()
+		if len(holds) == 0 {
+			return Resumed{}, ErrNothingParked
+		}
+		for _, hold := range holds {
+			_, done, err := gate.Look(ctx, r.agent.store, hold)
+			if err != nil && !errors.Is(err, memory.ErrErased) {
+				return Resumed{}, fmt.Errorf("agent: resume: %w", err)
+			}
+			if !done && err == nil {
+				continue
+			}
+			if p, mine := r.unpark(hold); mine {
+				res, again := r.resume(ctx, hold, p)
+				if again {
+					continue
+				}
+				return res, nil
+			}
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return Resumed{}, ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// resume makes a parked call. again says that it waits on, for something else.
+func (r *Run) resume(ctx context.Context, hold string, p parked) (res Resumed, again bool) {
+	res = Resumed{Hold: hold, Tool: p.tool.name, CallID: p.callID}
+	res.Result, res.Err = r.decide(ctx, p.callID, p.tool, p.args, hold)
+	return res, res.Result.Decision.Parked
+}
