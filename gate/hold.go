@@ -143,12 +143,12 @@ func (s *standing) settle(ctx context.Context) error {
 	if h != nil {
 		state = h.StateAt(now)
 	}
-	if s.req.Resumes != "" && !s.resumable(h, state) {
-		return nil
-	}
 	if h != nil && h.Rejected(now) {
 		d.HoldID, d.Words, d.By = h.ID, h.Why, h.By
 		s.block(Reason{Code: ApprovalRejected})
+		return nil
+	}
+	if s.req.Resumes != "" && !s.resumable(h, state) {
 		return nil
 	}
 	if d.Outcome == Deny {

@@ -1,0 +1,221 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
+)
+
+// booking is a tool that may be made by itself later.
+func (w *world) booking() agent.Tool {
+	return agent.Func("book", "books a room", func(_ context.Context, in searchIn) (string, error) {
+		w.fire("book")
+		return "booked " + in.Words, nil
+	}, agent.StateChanging(), agent.FiresWhenFree())
+}
+
+// promote moves a row to verified, as a worker does.
+func (w *world) promote(t testing.TB, id memory.ID) {
+	t.Helper()
+	if _, err := w.store.Apply(t.Context(), memory.Transition{Row: id, Revision: w.row(t, id).Revision, To: memory.TruthSupported, Authority: memory.AuthorityProbe, Actor: "worker",
+		Source: "crm", Reason: "it agrees", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "crm", Group: "tool:crm",
+			Anchor: memory.Anchor{URI: "crm://1"}, At: w.store.Now()}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting is a run that has read a pending row and parked a call that rests on it.
+func waiting(t testing.TB) (*world, *agent.Run, memory.ID, *gate.DeniedError) {
+	w := newWorld(t)
+	row := w.pending(t, fact("acme", "room", "Blue"))
+	run := w.agent(t, w.booking()).Start("ana")
+	typed(t, run, "book the room")
+	read(t, run, "acme", "room")
+	_, err := run.CallWithID(t.Context(), "call_7", "book", args(searchIn{"Blue"}))
+	var denied *gate.DeniedError
+	if !errors.As(err, &denied) || !denied.Decision.Parked || w.ran("book") != 0 {
+		t.Fatalf("%v", err)
+	}
+	return w, run, row, denied
+}
+
+func TestAParkedCallIsMadeOnceItsRowsAreVerified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run, row, denied := waiting(t)
+		if !strings.Contains(denied.ToolText(), "made by itself once the statement is verified") || !denied.Decision.ExpiresAt.Equal(denied.Decision.At.Add(gate.DefaultParkFor)) {
+			t.Errorf("%s\n%s", denied.Decision.ExpiresAt, denied.ToolText())
+		}
+		results := make(chan agent.Resumed, 3)
+		var group sync.WaitGroup
+		for range 3 { // whoever asks, it is made once
+			group.Go(func() {
+				r, err := run.Resume(t.Context())
+				if err == nil {
+					results <- r
+				} else if !errors.Is(err, agent.ErrNothingParked) {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Minute) // of the bubble: nobody decides in it
+		if w.ran("book") != 0 {
+			t.Fatal("it was made on a row that nobody verified")
+		}
+		w.promote(t, row)
+		group.Wait()
+		r := <-results
+		if w.ran("book") != 1 || len(results) != 0 || r.Err != nil || r.CallID != "call_7" || r.Hold != denied.Decision.HoldID || r.Text() != "booked Blue" || len(r.Result.Rows) == 0 {
+			t.Errorf("%d times: %+v", w.ran("book"), r)
+		}
+		if h, err := w.store.Hold(t.Context(), r.Hold); err != nil || h.State != memory.HoldDone {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+func TestAParkedCallIsNotMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(*testing.T, *world, *agent.Run, memory.ID, string)
+		want error
+	}{
+		"after its time, although its row is verified then": {func(t *testing.T, w *world, _ *agent.Run, row memory.ID, _ string) {
+			w.pass(gate.DefaultParkFor)
+			w.promote(t, row)
+		}, gate.ErrHoldEnded},
+		"after the run was closed": {func(t *testing.T, w *world, run *agent.Run, row memory.ID, _ string) {
+			run.Close()
+			run.Close()
+			w.promote(t, row)
+		}, agent.ErrClosed},
+		"after a person refused it": {func(t *testing.T, w *world, _ *agent.Run, row memory.ID, hold string) {
+			if _, err := w.store.MoveHold(t.Context(), memory.HoldMove{Hold: hold, To: memory.HoldRejected, Actor: "ana", Reason: "wrong room"}); err != nil {
+				t.Fatal(err)
+			}
+			w.promote(t, row)
+		}, gate.ErrApprovalRejected},
+		"after an identical call was made by hand": {func(t *testing.T, w *world, run *agent.Run, row memory.ID, _ string) {
+			w.promote(t, row)
+			mustFire(t, run, "book", searchIn{"Blue"})
+		}, gate.ErrHoldEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, run, row, denied := waiting(t)
+			c.then(t, w, run, row, denied.Decision.HoldID)
+			before := w.ran("book")
+			r, err := run.Resume(t.Context())
+			if err == nil {
+				err = r.Err
+			}
+			if !errors.Is(err, c.want) || w.ran("book") != before {
+				t.Errorf("%v; it was made %d times", err, w.ran("book")-before)
+			}
+			if len(run.Parked()) != 0 {
+				t.Error("it is parked yet")
+			}
+		})
+	}
+	t.Run("while another of its rows is pending, and it waits no longer for that", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, run, row, denied := waiting(t)
+			more := w.pending(t, fact("acme", "day", "Monday"))
+			read(t, run, "acme", "day")
+			w.pass(5 * time.Minute)
+			w.promote(t, row)
+			done := make(chan agent.Resumed)
+			go func() {
+				r, err := run.Resume(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				done <- r
+			}()
+			time.Sleep(time.Minute)
+			if w.ran("book") != 0 || len(run.Parked()) != 1 || run.Parked()[0] == denied.Decision.HoldID {
+				t.Fatalf("made %d times; parked %v", w.ran("book"), run.Parked())
+			}
+			h, err := w.store.Hold(t.Context(), run.Parked()[0])
+			if err != nil || !h.ExpiresAt.Equal(denied.Decision.ExpiresAt) {
+				t.Errorf("%+v, %v", h, err)
+			}
+			w.promote(t, more)
+			if r := <-done; r.Err != nil || w.ran("book") != 1 {
+				t.Errorf("%+v", r)
+			}
+		})
+	})
+	t.Run("by an agent that calls it irreversible, or does not say", func(t *testing.T) {
+		w := newWorld(t)
+		noop := func(context.Context, searchIn) (string, error) { return "", nil }
+		for _, o := range [][]agent.Option{{agent.Irreversible()}, nil, {agent.StateChanging(), agent.AtLeast(gate.Irreversible)}} {
+			_, err := agent.New("a", agent.Model{ID: "m", Family: "f"}, w.store, w.gate, []agent.Tool{agent.Func("t", "", noop, append(o, agent.FiresWhenFree())...)}, nil)
+			if err == nil || !strings.Contains(err.Error(), "never fires by itself") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	t.Run("under a policy that calls it irreversible", func(t *testing.T) {
+		w := newWorld(t)
+		grave := gate.Irreversible
+		g, err := gate.New(w.store, gate.Policy{Name: "p", Tools: map[string]gate.Rule{"book": {Effect: &grave}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pending(t, fact("acme", "room", "Blue"))
+		run := w.agentWith(t, "a", g, []agent.Tool{w.booking()}, &agent.Options{Recall: recall.Policy{Channels: recall.All}}).Start("ana")
+		typed(t, run, "Blue")
+		read(t, run, "acme", "room")
+		if denied := mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrUnverified); denied.Decision.Parked {
+			t.Error("it is parked")
+		}
+		if _, err := run.Resume(t.Context()); !errors.Is(err, agent.ErrNothingParked) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaitTellsWhenACallMayBeTriedAgain(t *testing.T) {
+	w, run, row, denied := waiting(t)
+	w.promote(t, row)
+	r, err := run.Wait(t.Context(), denied.Decision.HoldID)
+	if err != nil || r.How != gate.HowPromoted || !r.May() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	mustFire(t, run, "book", searchIn{"Blue"})
+}
+
+// TestACallThatWasCutOffIsNotMadeAgain: a tool that cannot be undone ran out of
+// time, so nobody knows what it did.
+func TestACallThatWasCutOffIsNotMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	called := make(chan struct{})
+	a := w.agent(t, agent.Func("pay", "pays", func(ctx context.Context, _ searchIn) (string, error) {
+		w.fire("pay")
+		close(called)
+		<-ctx.Done()
+		return "", ctx.Err()
+	}, agent.Irreversible()))
+	run := a.Start("ana")
+	typed(t, run, "pay Acme")
+	ctx, cancel := context.WithCancel(t.Context())
+	a2 := args(searchIn{"Acme"})
+	go func() {
+		<-called
+		cancel()
+	}()
+	if _, err := run.Call(ctx, "pay", a2); !errors.Is(err, agent.ErrTool) {
+		t.Fatal(err)
+	}
+	_, err := run.Call(t.Context(), "pay", a2)
+	if !errors.Is(err, gate.ErrOutcomeUnknown) || w.ran("pay") != 1 {
+		t.Errorf("made %d times, then %v", w.ran("pay"), err)
+	}
+}
