@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -361,7 +362,7 @@ func (s *standing) open(binding memory.Digest) error {
 		Tries: 1, Prior: s.prior, By: "gate", Why: "held",
 	}
 	for _, r := range d.Reasons {
-		if r.Outcome != Permit {
+		if r.Outcome != Permit && !slices.Contains(h.Codes, string(r.Code)) {
 			h.Codes = append(h.Codes, string(r.Code))
 		}
 	}

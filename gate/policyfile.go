@@ -380,3 +380,23 @@ func (r *policyReader) rule(n *node, field string) Rule {
 	})
 	return rule
 }
+
+// RuleLine is the line of a policy file on which the rule of a tool begins, from 1;
+// 0 if it has none. What is no JSON object gives a [*PolicyError].
+func RuleLine(b []byte, tool string) (int, error) {
+	root, err := readPolicy(b)
+	if err != nil {
+		return 0, err
+	}
+	for i, name := range root.names {
+		if name != "tools" {
+			continue
+		}
+		for j, rule := range root.members[i].names {
+			if rule == tool {
+				return root.members[i].members[j].line, nil
+			}
+		}
+	}
+	return 0, nil
+}

@@ -675,3 +675,20 @@ func (s *Store) OpenCalls(ctx context.Context, decisions ...string) ([]string, e
 	}
 	return open, nil
 }
+
+// Decision returns what the gate recorded under an id. [ErrNotFound] if there is
+// nothing, [ErrErased] if it was erased.
+func (s *Store) Decision(ctx context.Context, id string) (DecisionRecord, error) {
+	objs, err := s.get(ctx, decisionKey.named(id))
+	if err != nil {
+		return DecisionRecord{}, err
+	}
+	if objs[0].Revision == 0 {
+		return DecisionRecord{}, fmt.Errorf("%w: decision %s", ErrNotFound, clip(id, 40))
+	}
+	r, _, _, ok, err := s.decisionOf(ctx, objs[0])
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
+	}
+	return r, err
+}

@@ -141,8 +141,14 @@ type result struct {
 // run runs the real command in process, a day after the last write.
 func (w *world) run(args ...string) result {
 	w.t.Helper()
+	return w.after(24*time.Hour, args...)
+}
+
+// after runs the command some time after the last write.
+func (w *world) after(d time.Duration, args ...string) result {
+	w.t.Helper()
 	var out, talk bytes.Buffer
-	a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: func() time.Time { return w.now.Add(24 * time.Hour) }, color: w.color}
+	a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: func() time.Time { return w.now.Add(d) }, color: w.color}
 	code := a.run(w.t.Context(), args)
 	return result{code, out.String(), talk.String()}
 }

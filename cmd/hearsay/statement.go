@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 type statementFlags struct {
 	key, as, reason, trusted, object string
 	revision                         uint64
+	barrier                          time.Duration
 }
 
 // statementValidity is how long a statement lives: it is applied at once.
@@ -41,7 +44,9 @@ type statementJSON struct {
 	Blocked []decisionJSON `json:"blocked"`
 	// Dependent are calls that ran on the row before it lost trust.
 	Dependent []decisionJSON `json:"dependent"`
-	Undo      string         `json:"undo"` // the command that takes it back
+	// Open are those of them whose outcome was not known when the barrier ended.
+	Open []string `json:"open,omitempty"`
+	Undo string   `json:"undo"` // the command that takes it back
 }
 
 type standingJSON struct {
@@ -60,7 +65,13 @@ func (a *app) statementCommands(store *storeFlags) []*cobra.Command {
 	command := func(verb confirm.Verb, short, long string) *cobra.Command {
 		var f statementFlags
 		name := verb.String()
-		object := ""
+		object, wait := "", ""
+		if verb != confirm.Confirm {
+			wait = `
+
+With --barrier 30s it waits, after the row has lost its trust, until no call is open
+that was made on it before, and exits with 4 and names them if some are.`
+		}
 		if verb == confirm.Contradict {
 			object = " --object pay@acme.example"
 		}
@@ -71,7 +82,7 @@ func (a *app) statementCommands(store *storeFlags) []*cobra.Command {
 
 The statement is signed with your key, bound to the content and the version of the
 row as it is now, and checked against the trusted keys. With --revision, the version
-that row show printed, it is refused (exit 6) if the row has changed since you looked.
+that row show printed, it is refused (exit 6) if the row has changed since you looked.` + wait + `
 
 With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after",
 "blocked", "dependent", "undo", …}.`,
@@ -85,6 +96,9 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 		cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
 		cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
 		cmd.Flags().Uint64Var(&f.revision, "revision", 0, "the version of the row that you looked at; 0 = as it is now")
+		if verb != confirm.Confirm {
+			cmd.Flags().DurationVar(&f.barrier, "barrier", 0, "wait so long until no call is open that was made on the row before, as 30s")
+		}
 		if verb == confirm.Contradict {
 			cmd.Flags().StringVar(&f.object, "object", "", "what is right instead; becomes a verified row of yours")
 		}
@@ -94,9 +108,14 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 				return err
 			}
 			if *o == asJSON {
-				return a.emit(said)
+				err = a.emit(said)
+			} else {
+				err = a.stateText(said)
 			}
-			return a.stateText(said)
+			if err == nil && len(said.Open) > 0 {
+				return fail(exitNo, "the row lost its trust; the outcome of %s made on it before is not known yet", plural(len(said.Open), "call"))
+			}
+			return err
 		}
 		return cmd
 	}
@@ -112,30 +131,39 @@ is void, and only a user's confirmation brings it back.`),
 	}
 }
 
-// state signs a statement on a row as it is now, checks it against the trusted
-// keys, and applies it.
-func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f *statementFlags, arg string) (statementJSON, error) {
-	trusted := f.trusted
+// speaker reads who is trusted, and the key of who speaks. what is what she is about
+// to do.
+func (a *app) speaker(keyFile, as, trusted, reason, what string) (*confirm.Keyring, ed25519.PrivateKey, error) {
 	if trusted == "" {
 		trusted = a.getenv("HEARSAY_TRUSTED_KEYS")
 	}
 	for _, required := range [...]struct{ flag, value string }{
-		{"--key FILE", f.key}, {"--as PRINCIPAL", f.as}, {"-trusted-keys FILE (or HEARSAY_TRUSTED_KEYS)", trusted},
+		{"--key FILE", keyFile}, {"--as PRINCIPAL", as}, {"-trusted-keys FILE (or HEARSAY_TRUSTED_KEYS)", trusted},
 	} {
 		if required.value == "" {
-			return statementJSON{}, usage("%s is missing: only a person with a trusted key may %s a row", required.flag, verb).with(keyHint)
+			return nil, nil, usage("%s is missing: only a person with a trusted key may %s", required.flag, what).with(keyHint)
 		}
 	}
-	if f.reason == "" {
-		return statementJSON{}, usage("--reason TEXT is missing: it is kept with the move, for whoever asks later")
+	if reason == "" {
+		return nil, nil, usage("--reason TEXT is missing: it is kept with the move, for whoever asks later")
 	}
 	keyring, err := confirm.LoadKeyring(trusted)
 	if err != nil {
-		return statementJSON{}, fmt.Errorf("trusted keys: %w", err)
+		return nil, nil, fmt.Errorf("trusted keys: %w", err)
 	}
-	key, err := confirm.LoadKey(f.key)
+	key, err := confirm.LoadKey(keyFile)
 	if err != nil {
-		return statementJSON{}, fmt.Errorf("key %s: %w", f.key, err)
+		return nil, nil, fmt.Errorf("key %s: %w", keyFile, err)
+	}
+	return keyring, key, nil
+}
+
+// state signs a statement on a row as it is now, checks it against the trusted
+// keys, and applies it.
+func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f *statementFlags, arg string) (statementJSON, error) {
+	keyring, key, err := a.speaker(f.key, f.as, f.trusted, f.reason, verb.String()+" a row")
+	if err != nil {
+		return statementJSON{}, err
 	}
 	s, err := a.open(ctx, store, &memory.Options{Authority: keyring.Authority})
 	if err != nil {
@@ -173,6 +201,18 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	if said.Correction != "" { // or the two would contest each other
 		said.Undo = fmt.Sprintf("hearsay row reject %s --reason TEXT, then %s", said.Correction, said.Undo)
 	}
+	var open *confirm.BarrierError
+	if f.barrier > 0 {
+		limited, cancel := context.WithTimeout(ctx, f.barrier)
+		_, err := confirm.Barrier(limited, s, row.ID)
+		cancel()
+		if err != nil && !errors.As(err, &open) {
+			return statementJSON{}, err
+		}
+	}
+	if open != nil {
+		said.Open = open.Open
+	}
 	decisions, err := citing(ctx, s, row.ID)
 	if err != nil {
 		return statementJSON{}, err
@@ -204,6 +244,13 @@ func (a *app) stateText(said statementJSON) error {
 	if n := len(said.Dependent); n > 0 {
 		c.line("DEPENDENT", "%s ran on it before", plural(n, "call"))
 		c.some(said.Dependent)
+	}
+	for i, id := range said.Open {
+		label := ""
+		if i == 0 {
+			label = "OPEN"
+		}
+		c.line(label, "%s: its outcome is not known yet", oneLine(id, maxName))
 	}
 	c.line("undo", "%s", said.Undo)
 	return a.write(c.String())

@@ -1,0 +1,847 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func (a *app) callCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call",
+		Short: "Look at tool calls that were held, approve or reject them",
+		Long: `A call that rests on a row nobody verified is held. Three things release it: its rows
+are verified, a person confirms the fact (hearsay row confirm), which frees every call
+that waits for it, or a person approves this one call, which leaves the row as it is.
+
+  waiting    nobody has decided            granted  approved, and not made since
+  fired      made, outcome not recorded    unknown  made, and nobody knows how it ended
+  done       made                          failed   made, and the tool gave an error
+  rejected   a person refused it           stale    what it rests on moved; another hold took its place
+  expired    nobody decided in time`,
+		Example: "  hearsay call list -store sqlite:agent.db\n  hearsay call why -store sqlite:agent.db blk_…",
+		RunE:    subcommandWanted,
+		Args:    cobra.ArbitraryArgs,
+	}
+	store := addStoreFlags(cmd)
+	cmd.AddCommand(a.callListCommand(store), a.callShowCommand(store), a.callWhyCommand(store))
+	cmd.AddCommand(a.callStatementCommands(store)...)
+	return cmd
+}
+
+// More formats of data on stdout.
+const (
+	asNDJSON output = "ndjson"
+	asIDs    output = "id"
+)
+
+// listOutput is the format of a list.
+type listOutput struct{ output }
+
+func (o *listOutput) Type() string { return "table|json|ndjson|id" }
+
+func (o *listOutput) Set(s string) error {
+	if v := output(s); v == asNDJSON || v == asIDs {
+		o.output = v
+		return nil
+	}
+	if o.output.Set(s) != nil {
+		return errors.New("want table, json, ndjson or id")
+	}
+	return nil
+}
+
+// callJSON is a held call: what is stored of it, and what time makes of that.
+type callJSON struct {
+	memory.Hold
+	Standing memory.HoldState `json:"standing"` // its state now
+}
+
+func callOf(h *memory.Hold, now time.Time) callJSON { return callJSON{*h, h.StateAt(now)} }
+
+// callsJSON is the output of call list.
+type callsJSON struct {
+	Schema string     `json:"schema"` // hearsay.calls/1
+	Calls  []callJSON `json:"calls"`  // newest first
+	More   bool       `json:"more"`
+}
+
+// rowsWaitedForJSON is the output of call list --by-row.
+type rowsWaitedForJSON struct {
+	Schema string             `json:"schema"` // hearsay.waiting/1
+	Rows   []rowWaitedForJSON `json:"rows"`   // the one that most calls wait for first
+}
+
+type rowWaitedForJSON struct {
+	Row   memory.ID `json:"row"`
+	Mark  string    `json:"mark"`
+	Claim string    `json:"claim"`
+	Calls []string  `json:"calls"`
+}
+
+func (a *app) callListCommand(store *storeFlags) *cobra.Command {
+	var (
+		all, byRow bool
+		row, tool  string
+		limit      int
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List held calls, newest first",
+		Long: `list prints the calls that can still be released, and those that were made and have no
+outcome; with --all, those that have ended too.
+
+With --by-row it lists the rows instead, the one that most calls wait for first: to
+confirm one frees all of them.
+
+With -o json: {"schema": "hearsay.calls/1", "calls": […], "more": false}; with --by-row
+{"schema": "hearsay.waiting/1", "rows": [{"row", "mark", "claim", "calls"}]}. ndjson is
+one call a line, id one id.`,
+		Example: "  hearsay call list -store sqlite:agent.db\n  hearsay call list -store sqlite:agent.db --by-row",
+		Args:    args(),
+	}
+	o := listOutput{asTable}
+	cmd.Flags().VarP(&o, "output", "o", "what to print")
+	cmd.Flags().BoolVar(&all, "all", false, "also calls that have ended")
+	cmd.Flags().BoolVar(&byRow, "by-row", false, "the rows that calls wait for, with the calls")
+	cmd.Flags().StringVar(&row, "row", "", "only calls that wait for this row")
+	cmd.Flags().StringVar(&tool, "tool", "", "only calls of this tool")
+	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many calls; 0 = all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if limit < 0 {
+			return usage("--limit %d: want 0 or more", limit)
+		}
+		ctx := cmd.Context()
+		s, err := a.open(ctx, store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		filter := memory.HoldFilter{Open: !all}
+		if row != "" {
+			r, err := resolve(ctx, s, row)
+			if err != nil {
+				return err
+			}
+			filter.Row = r.ID
+		}
+		found, now := callsJSON{Schema: "hearsay.calls/1", Calls: []callJSON{}}, s.Now()
+		for h, err := range s.HeldCalls(ctx, filter) {
+			if err != nil {
+				return err
+			}
+			c := callOf(&h, now)
+			if tool != "" && h.Tool != tool || !all && c.Standing == memory.HoldExpired || byRow && !h.Open(now) {
+				continue
+			}
+			if limit > 0 && len(found.Calls) == limit {
+				found.More = true
+				break
+			}
+			found.Calls = append(found.Calls, c)
+		}
+		if byRow {
+			return a.waitedFor(ctx, s, o.output, found)
+		}
+		return a.listCalls(o.output, found, now)
+	}
+	return cmd
+}
+
+func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
+	switch o {
+	case asJSON:
+		return a.emit(found)
+	case asNDJSON, asIDs:
+		var b strings.Builder
+		for i := range found.Calls {
+			line := []byte(found.Calls[i].ID)
+			if o == asNDJSON {
+				j, err := json.Marshal(found.Calls[i])
+				if err != nil {
+					return err
+				}
+				line = visibleJSON(j)
+			}
+			b.Write(append(line, '\n'))
+		}
+		return a.write(b.String())
+	}
+	if len(found.Calls) == 0 {
+		fmt.Fprintln(a.talk, "no calls")
+		return nil
+	}
+	t := table{head: []string{"STATE", "ID", "TOOL", "AGENT", "FOR", "AGE", "TRIES", "EXPIRES", "WHY"}}
+	for i := range found.Calls {
+		c := &found.Calls[i]
+		m := callMark(c.Standing)
+		t.add(m.color, m.glyph+" "+m.word, c.ID, oneLine(c.Tool, maxName), oneLine(c.Agent, maxName), oneLine(c.Principal, maxName), age(now, c.OpenedAt), fmt.Sprint(c.Tries),
+			left(&c.Hold, now), oneLine(strings.Join(c.Codes, ", "), maxClaim))
+	}
+	if err := a.print(&t); err != nil {
+		return err
+	}
+	if found.More {
+		fmt.Fprintf(a.talk, "the newest %s; --limit shows more\n", plural(len(found.Calls), "call"))
+	}
+	return nil
+}
+
+// waitedFor lists the rows that calls wait for.
+func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found callsJSON) error {
+	calls := map[memory.ID][]string{}
+	for i := range found.Calls {
+		for _, id := range found.Calls[i].AtFault {
+			calls[id] = append(calls[id], found.Calls[i].ID)
+		}
+	}
+	list := rowsWaitedForJSON{Schema: "hearsay.waiting/1", Rows: []rowWaitedForJSON{}}
+	t := table{head: []string{"CALLS", "STATE", "ROW", "CLAIM"}}
+	for _, id := range slices.SortedFunc(maps.Keys(calls), func(x, y memory.ID) int {
+		return cmp.Or(cmp.Compare(len(calls[y]), len(calls[x])), cmp.Compare(x, y))
+	}) {
+		rows, err := s.Get(ctx, id)
+		if errors.Is(err, memory.ErrErased) || errors.Is(err, memory.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m := markOf(&rows[0])
+		list.Rows = append(list.Rows, rowWaitedForJSON{Row: id, Mark: m.word, Claim: rows[0].Content.String(), Calls: calls[id]})
+		t.add(m.color, fmt.Sprint(len(calls[id])), m.glyph+" "+m.word, string(id), claimOf(&rows[0]))
+	}
+	switch o {
+	case asJSON:
+		return a.emit(list)
+	case asNDJSON, asIDs:
+		var b strings.Builder
+		for _, r := range list.Rows {
+			line := []byte(r.Row)
+			if o == asNDJSON {
+				j, err := json.Marshal(r)
+				if err != nil {
+					return err
+				}
+				line = visibleJSON(j)
+			}
+			b.Write(append(line, '\n'))
+		}
+		return a.write(b.String())
+	}
+	if len(list.Rows) == 0 {
+		fmt.Fprintln(a.talk, "no call waits for a row")
+		return nil
+	}
+	return a.print(&t)
+}
+
+func callMark(s memory.HoldState) mark {
+	switch s {
+	case memory.HoldGranted:
+		return mark{"✓", "granted", green}
+	case memory.HoldDone:
+		return mark{"✓", "done", green}
+	case memory.HoldFired:
+		return mark{"→", "fired", yellow}
+	case memory.HoldWaiting:
+		return mark{"?", "waiting", yellow}
+	case memory.HoldUnknown:
+		return mark{"⌛", "unknown outcome", red}
+	default:
+		return mark{"✗", s.String(), red}
+	}
+}
+
+// left says how long a call can still be released.
+func left(h *memory.Hold, now time.Time) string {
+	switch {
+	case !h.Open(now):
+		return "-"
+	case h.StateAt(now) == memory.HoldGranted:
+		return "in " + age(h.GrantEnds, now)
+	}
+	return "in " + age(h.ExpiresAt, now)
+}
+
+// idLength is how many characters follow the prefix of an id.
+const idLength = 26
+
+// held finds the hold that an argument names: an id, or a unique beginning or end of
+// one; or a decision whose call attached to it. ok is false if the decision held
+// nothing.
+func held(ctx context.Context, s *memory.Store, arg string) (h memory.Hold, d memory.DecisionRecord, ok bool, err error) {
+	part := strings.Trim(strings.TrimPrefix(arg, "blk_"), "…")
+	part = strings.TrimPrefix(part, "blk_")
+	if len(part) < minShortID || strings.Trim(part, "0123456789abcdefghijklmnopqrstuv") != "" {
+		return h, d, false, usage("%q is no id of a call, and no beginning or end of one (at least %d of 0-9 a-v)", arg, minShortID)
+	}
+	id := "blk_" + part
+	if len(part) < idLength {
+		var found []string
+		for h, err := range s.HeldCalls(ctx, memory.HoldFilter{}) {
+			if err != nil {
+				return h, d, false, err
+			}
+			if p := strings.TrimPrefix(h.ID, "blk_"); strings.HasPrefix(p, part) || strings.HasSuffix(p, part) {
+				found = append(found, h.ID)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			return h, d, false, fail(exitNotFound, "no held call %q", arg)
+		case len(found) > 1:
+			slices.Sort(found)
+			return h, d, false, usage("%q may be any of %s", arg, strings.Join(found[:min(len(found), 5)], ", "))
+		}
+		id = found[0]
+	}
+	if h, err = s.Hold(ctx, id); err == nil || !errors.Is(err, memory.ErrNotFound) {
+		return h, d, err == nil, err
+	}
+	if d, err = s.Decision(ctx, id); err != nil {
+		return h, d, false, err
+	}
+	var said struct {
+		BlockID string `json:"block_id"`
+	}
+	if json.Unmarshal(d.Data, &said) == nil && said.BlockID != "" && said.BlockID != id {
+		h, err = s.Hold(ctx, said.BlockID)
+		return h, d, err == nil, err
+	}
+	return h, d, false, nil
+}
+
+func (a *app) callShowCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a held call with all of its arguments",
+		Long: `show prints one held call: every argument, what it rests on, who asked and how often,
+what was decided and until when, and what call approve wants of it.
+
+With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
+		Example: "  hearsay call show -store sqlite:agent.db blk_…",
+		Args:    args("ID"),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, got []string) error {
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		h, _, ok, err := held(cmd.Context(), s, got[0])
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return fail(exitNotFound, "decision %s held no call; see hearsay call why", got[0])
+		case *o == asJSON:
+			return a.emit(struct {
+				Schema string   `json:"schema"`
+				Call   callJSON `json:"call"`
+			}{"hearsay.call/1", callOf(&h, s.Now())})
+		}
+		return a.write(a.callCard(&h, s.Now()))
+	}
+	return cmd
+}
+
+// callCard prints a held call.
+func (a *app) callCard(h *memory.Hold, now time.Time) string {
+	c, m := card{}, callMark(h.StateAt(now))
+	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
+	c.line("id", "%s", h.ID)
+	c.line("tool", "%s, %s", oneLine(h.Tool, maxName), h.Effect)
+	leaves := argumentsOf(h.Args)
+	for i, l := range leaves {
+		label := ""
+		if i == 0 {
+			label = "arguments"
+		}
+		c.line(label, "%s = %s", oneLine(l.pointer, maxClaim), oneLine(l.value, memory.MaxField))
+	}
+	if h.Args == nil {
+		c.line("arguments", "not kept: the call has ended")
+	} else if len(leaves) == 0 {
+		c.line("arguments", "none")
+	}
+	c.line("args-sha256", "%s", h.ArgsSHA256)
+	c.line("asked by", "%s for %s, run %s, %s ago, %s", oneLine(h.Agent, maxName), oneLine(h.Principal, maxName), oneLine(h.Run, maxName), age(now, h.OpenedAt), plural(h.Tries, "time"))
+	for i, code := range h.Codes {
+		label := ""
+		if i == 0 {
+			label = "why"
+		}
+		c.line(label, "%s: %s", code, gate.Reason{Code: gate.Code(code)}.Text())
+	}
+	c.ids("waits for", h.AtFault)
+	c.line("rests on", "%s, epoch %d", plural(len(h.Rows), "row"), h.Epoch)
+	c.line("policy", "%s", oneLine(h.Policy, maxName))
+	if h.Prior != "" {
+		c.line("BEFORE", "the same call was made by %s, and how it ended is not known", h.Prior)
+	}
+	if h.Parked {
+		c.line("parked", "it is made by itself once its rows are verified")
+	}
+	if h.By != "gate" {
+		c.line("last", "%s by %s, %s: %s", h.State, oneLine(h.By, maxName), moment(h.At), oneLine(h.Why, maxClaim))
+	}
+	if h.Fired != "" {
+		c.line("made by", "%s", h.Fired)
+	}
+	if h.Open(now) {
+		c.line("expires", "%s", left(h, now))
+	}
+	return c.String()
+}
+
+// argument is a leaf of the arguments of a call.
+type argument struct{ pointer, value string }
+
+// argumentsOf lists every leaf, with exact numbers, in the order of the names.
+func argumentsOf(args json.RawMessage) (out []argument) {
+	d := json.NewDecoder(strings.NewReader(string(args)))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch node := v.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(node)) {
+				walk(at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), node[name])
+			}
+			if len(node) == 0 && at != "" {
+				out = append(out, argument{at, "{}"})
+			}
+		case []any:
+			for i, child := range node {
+				walk(at+"/"+strconv.Itoa(i), child)
+			}
+			if len(node) == 0 {
+				out = append(out, argument{at, "[]"})
+			}
+		case string:
+			out = append(out, argument{at, strconv.Quote(node)})
+		default:
+			out = append(out, argument{at, fmt.Sprint(v)})
+		}
+	}
+	walk("", v)
+	return out
+}
+
+// whyJSON is the output of call why.
+type whyJSON struct {
+	Schema   string `json:"schema"` // hearsay.why/1
+	ID       string `json:"id"`
+	Tool     string `json:"tool"`
+	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted or observed
+	Blocked  bool   `json:"blocked"`
+	// Release is never, with_step, or nothing if the call is not blocked.
+	Release string     `json:"release,omitempty"`
+	Steps   []stepJSON `json:"steps"`
+	Reasons []string   `json:"reasons"`
+	Policy  string     `json:"policy"`
+	Rule    string     `json:"rule,omitempty"` // file and line, with --policy
+	Call    *callJSON  `json:"call,omitempty"`
+	Trees   []treeJSON `json:"trees"` // of the rows at fault
+}
+
+type stepJSON struct {
+	What    string `json:"what"`
+	Command string `json:"command,omitempty"`
+	Frees   int    `json:"frees,omitempty"` // calls that wait for the same row
+}
+
+func (a *app) callWhyCommand(store *storeFlags) *cobra.Command {
+	var (
+		policy string
+		depth  int
+	)
+	cmd := &cobra.Command{
+		Use:   "why ID",
+		Short: "Show why a call does not run, and what would let it",
+		Long: `why prints the call, the rows it fell over and what those were made from, the policy it
+was judged by, and each step that would release it. Of a call that no step would
+release it says so. The id is of a hold or of any decision.
+
+Exit code 4 while the call is blocked, 0 if it is approved or was made. With --policy
+the line of the file that has the tool's rule is named.
+
+With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
+"release", "steps", "reasons", "policy", "rule", "call", "trees"}.`,
+		Example: "  hearsay call why -store sqlite:agent.db blk_…\n  hearsay call why -store sqlite:agent.db blk_… --policy policy.json -o json",
+		Args:    args("ID"),
+	}
+	o := outputFlag(cmd)
+	cmd.Flags().StringVar(&policy, "policy", "", "the policy file that the gate runs, to name the line of the rule")
+	cmd.Flags().IntVar(&depth, "depth", 4, "how many hops above a row to show; 0 = all")
+	cmd.RunE = func(cmd *cobra.Command, got []string) error {
+		if depth < 0 {
+			return usage("--depth %d: want 0 or more", depth)
+		}
+		ctx := cmd.Context()
+		s, err := a.open(ctx, store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		h, d, ok, err := held(ctx, s, got[0])
+		if err != nil {
+			return err
+		}
+		w := whyJSON{Schema: "hearsay.why/1", Steps: []stepJSON{}, Reasons: []string{}, Trees: []treeJSON{}}
+		tree := ""
+		if ok {
+			tree, err = a.whyHeld(ctx, s, &w, &h, depth)
+		} else {
+			tree, err = a.whyDecided(ctx, s, &w, &d, depth)
+		}
+		if err != nil {
+			return err
+		}
+		if policy != "" {
+			if w.Rule, err = ruleLine(policy, w.Tool); err != nil {
+				return err
+			}
+		}
+		if *o == asJSON {
+			err = a.emit(w)
+		} else {
+			err = a.write(whyText(&w, tree))
+		}
+		if err != nil {
+			return err
+		}
+		if w.Blocked {
+			return fail(exitNo, "%s is blocked: %s", w.ID, w.Standing)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func ruleLine(path, tool string) (string, error) {
+	b, err := readPolicy(path)
+	if err != nil {
+		return "", err
+	}
+	line, err := gate.RuleLine(b, tool)
+	switch {
+	case err != nil:
+		return "", usage("--policy: %w", err)
+	case line == 0:
+		return path + " has no rule for the tool", nil
+	}
+	return fmt.Sprintf("%s:%d", path, line), nil
+}
+
+func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memory.Hold, depth int) (string, error) {
+	now := s.Now()
+	c := callOf(h, now)
+	w.ID, w.Tool, w.Standing, w.Policy, w.Call = h.ID, h.Tool, c.Standing.String(), h.Policy, &c
+	for _, code := range h.Codes {
+		w.Reasons = append(w.Reasons, code+": "+gate.Reason{Code: gate.Code(code)}.Text())
+	}
+	switch c.Standing {
+	case memory.HoldGranted, memory.HoldFired, memory.HoldDone, memory.HoldFailed:
+	case memory.HoldRejected:
+		w.Blocked, w.Release = true, "never"
+		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
+	case memory.HoldWaiting:
+		w.Blocked, w.Release = true, "with_step"
+		for _, id := range h.AtFault {
+			n := 0
+			for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
+				if err != nil {
+					return "", err
+				}
+				if other.Open(now) {
+					n++
+				}
+			}
+			w.Steps = append(w.Steps, stepJSON{What: "the row is verified, by a worker or by a person who knows", Command: "hearsay row confirm " + string(id) + " --key FILE --as NAME --reason TEXT", Frees: n})
+		}
+		w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 %.8s --key FILE --as NAME --reason TEXT", h.ID, h.ArgsSHA256)})
+	default: // expired, stale, unknown outcome
+		w.Blocked, w.Release = true, "with_step"
+		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+	}
+	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// whyDecided explains a decision that held nothing: a denial, or a permit.
+func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *memory.DecisionRecord, depth int) (string, error) {
+	var said struct {
+		Status  string
+		Final   bool
+		Policy  string
+		Reasons []struct {
+			Code, Text, Outcome string
+			Row                 memory.ID
+		}
+	}
+	if err := json.Unmarshal(d.Data, &said); err != nil {
+		return "", fail(exitFailed, "the record of %s is not one of a gate", d.ID)
+	}
+	w.ID, w.Tool, w.Standing, w.Policy = d.ID, d.Tool, said.Status, said.Policy
+	w.Blocked = !d.Fired
+	var rows []memory.ID
+	for _, r := range said.Reasons {
+		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
+		if r.Row.Valid() && r.Outcome != gate.Permit.String() && !slices.Contains(rows, r.Row) {
+			rows = append(rows, r.Row)
+		}
+	}
+	if w.Blocked {
+		w.Release = "with_step"
+		w.Steps = append(w.Steps, stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"})
+		if said.Final {
+			w.Release, w.Steps = "never", []stepJSON{}
+		}
+	}
+	m := mark{"✗", "denied", red}
+	if d.Fired {
+		m = mark{"✓", "permitted", green}
+	}
+	return a.callTree(ctx, s, w, m, nil, rows, depth)
+}
+
+// callTree draws a call and, below it, the arguments that rows say something of and
+// what those rows were made from.
+func (a *app) callTree(ctx context.Context, s *memory.Store, w *whyJSON, m mark, args json.RawMessage, rows []memory.ID, depth int) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s    %s\n", a.paint(m.glyph, m.color), oneLine(w.Tool, maxName), w.Standing)
+	leaves := argumentsOf(args)
+	for i, id := range rows {
+		branch, trunk := "├── ", "│   "
+		if i == len(rows)-1 {
+			branch, trunk = "└── ", "    "
+		}
+		got, err := s.Get(ctx, id)
+		if errors.Is(err, memory.ErrErased) || errors.Is(err, memory.ErrNotFound) {
+			fmt.Fprintf(&b, "%s✗ %s  it is not there any more\n", branch, short(id))
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		l, err := trace(ctx, s, got[0], depth)
+		if err != nil {
+			return "", err
+		}
+		w.Trees = append(w.Trees, l.json())
+		claim := got[0].Content.String()
+		if at := slices.IndexFunc(leaves, func(x argument) bool {
+			plain, err := strconv.Unquote(x.value)
+			return err == nil && len(plain) > 2 && strings.Contains(claim, plain)
+		}); at >= 0 {
+			fmt.Fprintf(&b, "%s%s = %s\n", branch, oneLine(leaves[at].pointer, maxName), oneLine(leaves[at].value, maxClaim))
+			branch, trunk = trunk+"└── ", trunk+"    "
+		}
+		for n, line := range strings.Split(strings.TrimSuffix(a.draw(l), "\n"), "\n") {
+			if n == 0 {
+				b.WriteString(branch + line + "\n")
+			} else {
+				b.WriteString(trunk + line + "\n")
+			}
+		}
+	}
+	return b.String(), nil
+}
+
+func whyText(w *whyJSON, tree string) string {
+	c := card{}
+	c.WriteString(tree)
+	c.line("id", "%s", w.ID)
+	policy := oneLine(w.Policy, maxName)
+	if w.Rule != "" {
+		policy += ", " + oneLine(w.Rule, maxMessage)
+	}
+	c.line("policy", "%s", policy)
+	for i, r := range w.Reasons {
+		label := ""
+		if i == 0 {
+			label = "why"
+		}
+		c.line(label, "%s", oneLine(r, maxMessage))
+	}
+	switch {
+	case w.Release == "never":
+		c.line("release", "never: no step and no approval lets this call through")
+	case w.Blocked:
+		for i, step := range w.Steps {
+			label := "or"
+			if i == 0 {
+				label = "release"
+			}
+			frees := ""
+			if step.Frees > 1 {
+				frees = fmt.Sprintf(" (frees %d calls)", step.Frees)
+			}
+			c.line(label, "%s%s", step.What, frees)
+			if step.Command != "" {
+				c.line("", "  %s", step.Command)
+			}
+		}
+	}
+	return c.String()
+}
+
+// callStatementFlags say who speaks about a call, with which key.
+type callStatementFlags struct {
+	key, as, reason, trusted, args string
+	valid                          time.Duration
+}
+
+// decidedJSON is the output of call approve, withdraw and reject.
+type decidedJSON struct {
+	Schema string    `json:"schema"` // hearsay.decided/1
+	Verb   string    `json:"verb"`
+	Call   callJSON  `json:"call"`
+	By     string    `json:"by"`
+	Until  time.Time `json:"until,omitzero"`
+	Undo   string    `json:"undo,omitempty"` // the command that takes it back, while nobody used it
+}
+
+// minArgs is the fewest digits that say which arguments were seen.
+const minArgs = 8
+
+func (a *app) callStatementCommands(store *storeFlags) []*cobra.Command {
+	command := func(verb confirm.CallVerb, short, long string) *cobra.Command {
+		var f callStatementFlags
+		name := verb.String()
+		example := "  hearsay call " + name + " -store sqlite:agent.db blk_… --key ana.key --as ana \\\n      -trusted-keys trusted-keys --reason \"asked Acme by phone\""
+		if verb == confirm.Approve {
+			example += " --args-sha256 9f2c41d0"
+		}
+		cmd := &cobra.Command{
+			Use:   name + " ID",
+			Short: short,
+			Long: long + `
+
+The statement is signed with your key, bound to the tool, every argument, the rows at
+their versions, the policy, run and principal, and counts once. Exit code 6 if the
+call, or a row of it, has moved since; 4 if it was decided or made already.
+
+With -o json: {"schema": "hearsay.decided/1", "verb", "call", "by", "until", "undo"}.`,
+			Example: example,
+			Args:    args("ID"),
+		}
+		o := outputFlag(cmd)
+		cmd.Flags().StringVar(&f.key, "key", "", "your private key, as keygen wrote it")
+		cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
+		cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people; of reject, what the model is told")
+		cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
+		if verb == confirm.Approve {
+			cmd.Flags().StringVar(&f.args, "args-sha256", "", "the first digits of the arguments' digest, from call show")
+			cmd.Flags().DurationVar(&f.valid, "for", time.Hour, "how long the approval may be used, at most until the call expires")
+		}
+		cmd.RunE = func(cmd *cobra.Command, got []string) error {
+			done, err := a.decideCall(cmd.Context(), store, verb, &f, got[0])
+			if err != nil {
+				return err
+			}
+			if *o == asJSON {
+				return a.emit(done)
+			}
+			return a.write(decidedText(done))
+		}
+		return cmd
+	}
+	return []*cobra.Command{
+		command(confirm.Approve, "Let one held call be made once, signed with your key",
+			`approve lets exactly this call be made once. Its rows stay unverified: the next call
+that rests on them is held again. To vouch for the fact itself, use hearsay row confirm.
+
+You give the first digits of the arguments' digest as call show prints them, so that
+nobody approves a call without having seen it.`),
+		command(confirm.Withdraw, "Take an approval back that was not used yet, signed with your key",
+			`withdraw takes back an approval that was not used yet. The call waits again.`),
+		command(confirm.Refuse, "Refuse a held call and tell the agent why, signed with your key",
+			`reject refuses a call for a day, whatever becomes of its rows. Your reason goes to the
+model, word for word.`),
+	}
+}
+
+// decideCall signs a statement about a held call as it is now, and applies it.
+func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.CallVerb, f *callStatementFlags, arg string) (decidedJSON, error) {
+	keyring, key, err := a.speaker(f.key, f.as, f.trusted, f.reason, verb.String()+" a call")
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	s, err := a.open(ctx, store, &memory.Options{Authority: keyring.Authority})
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	defer s.Close()
+	h, _, ok, err := held(ctx, s, arg)
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	if !ok {
+		return decidedJSON{}, fail(exitNo, "decision %s held no call, so there is nothing to %s", arg, verb)
+	}
+	valid := f.valid
+	if verb != confirm.Approve {
+		valid = statementValidity
+	} else if len(f.args) < minArgs || !strings.HasPrefix(h.ArgsSHA256.String(), strings.ToLower(f.args)) {
+		if _, err := fmt.Fprint(a.talk, a.callCard(&h, s.Now())); err != nil {
+			return decidedJSON{}, err
+		}
+		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minArgs)
+	}
+	signed, err := confirm.SignCall(key, confirm.NewCall(verb, &h, s.Tenant(), f.as, f.reason, s.Now(), valid))
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	res, err := confirm.ApplyCall(ctx, s, keyring, signed)
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	after, err := s.Hold(ctx, h.ID)
+	if err != nil {
+		return decidedJSON{}, err
+	}
+	done := decidedJSON{Schema: "hearsay.decided/1", Verb: verb.String(), Call: callOf(&after, s.Now()), By: f.as, Until: res.Until}
+	if verb == confirm.Approve {
+		done.Undo = fmt.Sprintf("hearsay call withdraw %s --reason TEXT", h.ID)
+	}
+	return done, nil
+}
+
+func decidedText(d decidedJSON) string {
+	c := card{}
+	fmt.Fprintf(&c, "%s  %s\n", oneLine(d.Call.Tool, maxName), d.Call.Standing)
+	c.line("id", "%s", d.Call.ID)
+	switch d.Call.State {
+	case memory.HoldGranted:
+		c.line("approved", "once, with exactly these arguments, until %s, by %s", moment(d.Until), oneLine(d.By, maxName))
+		c.line("rows", "stay as they are: the next call that rests on them is held again")
+	case memory.HoldRejected:
+		c.line("rejected", "until %s, by %s", moment(d.Until), oneLine(d.By, maxName))
+	default:
+		c.line("withdrawn", "by %s; the call waits again", oneLine(d.By, maxName))
+	}
+	if d.Undo != "" {
+		c.line("undo", "until it is used: %s", d.Undo)
+	}
+	return c.String()
+}
