@@ -266,6 +266,13 @@ func (d Decision) LogValue() slog.Value {
 	if d.HoldID != "" && d.HoldID != d.ID {
 		attrs = append(attrs, slog.String("decision", d.ID))
 	}
+	if d.HoldID != "" && !d.Blocked() {
+		how := "rows"
+		if d.Approval != nil {
+			how = "approve_once"
+		}
+		attrs = append(attrs, slog.String("how", how))
+	}
 	if d.Approval != nil {
 		attrs = append(attrs, slog.String("approved_by", neutral(d.Approval.By, 80)))
 	}
@@ -298,6 +305,8 @@ func (d Decision) LogValue() slog.Value {
 // level is how loud a decision is: a block is normal traffic.
 func (d *Decision) level() slog.Level {
 	switch {
+	case !d.Blocked() && d.HoldID != "":
+		return slog.LevelInfo // a hold that ends is as loud as one that begins
 	case !d.Blocked() && !d.Observed:
 		return slog.LevelDebug
 	case d.Fault:

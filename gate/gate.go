@@ -48,8 +48,8 @@ type Options struct {
 	// Timeout bounds one decision; past it the call is denied. 0 = 5 s.
 	Timeout time.Duration
 	// Logger gets one line a decision, without content of rows or arguments: a
-	// permit at DEBUG, a block at INFO, policy_never and lineage_unknown at WARN,
-	// undecided at ERROR. nil = none.
+	// permit at DEBUG, a block and its release at INFO, policy_never, lineage_unknown
+	// and approval_forged at WARN, undecided at ERROR. nil = none.
 	Logger *slog.Logger
 }
 
@@ -140,6 +140,8 @@ func (g *Gate) log(ctx context.Context, d *Decision) {
 		msg = "tool call held"
 	case d.Blocked():
 		msg = "tool call denied"
+	case d.HoldID != "":
+		msg = "tool call released"
 	case d.Observed:
 		msg = "tool call would be blocked; the gate only observes"
 	}

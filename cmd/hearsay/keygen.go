@@ -29,15 +29,17 @@ func (a *app) keygenCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "keygen",
-		Short: "Make a key to confirm and reject rows with",
+		Short: "Make a key to confirm rows and approve calls with",
 		Long: `keygen writes a new private key to PREFIX.key, readable by you only, and prints
 the line for the trusted-keys file. It never overwrites a file.
 
 A scope says what the key may speak for: a subject, or subject/predicate; either may
 end in *. Write a blank, slash, star or percent sign inside as %20, %2F, %2A, %25.
+call:TOOL is a scope over held calls of a tool, call:* over those of all; of the
+others only * reaches calls. A subject that begins so is written call%3A.
 Without a scope the key speaks for the principal itself. Keep both files out of
 reach of the agent: who writes the trusted-keys file speaks for everybody in it.`,
-		Example: "  hearsay keygen -out ana --principal ana --scope 'acme/billing.*' --scope ana >> trusted-keys",
+		Example: "  hearsay keygen -out ana --principal ana --scope 'acme/billing.*' --scope call:send_email >> trusted-keys",
 		Args:    args(),
 	}
 	o := outputFlag(cmd)
@@ -52,7 +54,7 @@ reach of the agent: who writes the trusted-keys file speaks for everybody in it.
 			return usage("keygen: --principal NAME is missing: who will speak with the key")
 		}
 		if len(scopes) == 0 {
-			scopes = []string{strings.ReplaceAll(url.PathEscape(principal), "*", "%2A")}
+			scopes = []string{strings.NewReplacer("*", "%2A", ":", "%3A").Replace(url.PathEscape(principal))}
 		}
 		// Before a file is made: would the line be read?
 		if _, err := confirm.Line(principal, make(ed25519.PublicKey, ed25519.PublicKeySize), scopes...); err != nil {
