@@ -218,7 +218,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 			rest = (&erasing{}).encode() // of nothing and complete: its rows are acknowledged one by one
 		}
 		e.Kind, e.Axis = EntryErase, 0
-		if decisionKey.holds(lost.Key) {
+		if decisionKey.holds(lost.Key) || ledgerKey.holds(lost.Key) {
 			rest = nil
 		}
 		tx.log(Put{Key: lost.Key, From: objs[0].Revision}, prev, rest, rest, nobody, e, change{})
