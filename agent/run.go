@@ -268,7 +268,11 @@ func (t *Tool) arguments(args json.RawMessage) (json.RawMessage, error) {
 
 // fire calls the tool and records how it ended.
 func (r *Run) fire(ctx context.Context, t *Tool, args json.RawMessage, now snapshot, d gate.Decision) (Result, error) {
-	output, callErr := safely(ctx, t, slices.Clone(args))
+	calling := &calling{run: r, tool: t}
+	output, callErr := safely(context.WithValue(ctx, callingKey{}, calling), t, slices.Clone(args))
+	if calling.widened.Load() { // by the run of another agent
+		now = r.ledger.snapshot()
+	}
 	// The call happened: what follows must be recorded even if ctx ends now.
 	ctx = context.WithoutCancel(ctx)
 	res := Result{Output: output, Decision: d}

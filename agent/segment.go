@@ -16,6 +16,8 @@ type Segment struct {
 	text   string
 	source string
 	hand   Handoff
+	token  string
+	from   *claims
 }
 
 type segmentKind uint8
@@ -26,6 +28,8 @@ const (
 	segmentTyped
 	segmentQuoted
 	segmentRun
+	segmentToken
+	segmentRelayed
 )
 
 // Operator is text of the operator: the system prompt, pinned instructions. It
@@ -111,6 +115,17 @@ func (r *Run) input(ctx context.Context, s Segment) (string, error) {
 			return s.hand.text, nil
 		}
 		return r.receive(ctx, s.hand.rows...)
+	case segmentToken:
+		from, ok := r.admit(ctx, s.token, []byte(s.text))
+		if !ok {
+			return s.text, nil
+		}
+		return r.relayed(ctx, from, s.text)
+	case segmentRelayed:
+		if !r.rest(ctx, s.from) {
+			return s.text, nil
+		}
+		return r.relayed(ctx, s.from, s.text)
 	default:
 		r.ledger.lose("text of unknown origin entered the run")
 		return s.text, nil
