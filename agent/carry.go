@@ -5,14 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
-
-// SendsTo declares that the tool sends its call on to another process, which knows
-// itself by this name and reads lineage tokens. [Token] makes one for it.
-func SendsTo(audience string) Option { return func(t *Tool) { t.audience = audience } }
 
 // FromToken is words that came from another process, with the lineage token that
 // came with them: what [Run.Token] gave there for just these words. They become a
@@ -27,7 +22,7 @@ func FromToken(token, words string) Segment {
 // only, once, at the audience named. A run of unknown lineage gets a token that says
 // so. Without [Options.Tokens] it is [ErrNoTokens].
 func (r *Run) Token(ctx context.Context, audience string, words []byte) (string, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return "", err
 	}
 	if !plainName(audience) {
@@ -53,7 +48,7 @@ func (r *Run) claims(kind tokenKind) claims {
 // It is for a call whose content this program passes to tools. Words that a model
 // will see enter by [FromToken].
 func (r *Run) Accept(ctx context.Context, token string, call []byte) (known bool, err error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return false, err
 	}
 	_, ok := r.admit(ctx, token, call)
@@ -113,32 +108,4 @@ func (r *Run) relayed(ctx context.Context, c *claims, text string) (string, erro
 		return "", fmt.Errorf("agent: words from another process: %w", err)
 	}
 	return r.receive(ctx, receipt.ID)
-}
-
-// calling is the call that a tool is carrying out. It is found in the context of the
-// tool's function. Lost there, no token is made and no run is joined, and what would
-// have had one is of unknown lineage.
-type calling struct {
-	run     *Run
-	tool    *Tool
-	widened atomic.Bool // another run's rows came into the ledger meanwhile
-}
-
-type callingKey struct{}
-
-func callingIn(ctx context.Context) *calling {
-	c, _ := ctx.Value(callingKey{}).(*calling)
-	return c
-}
-
-// Token is [Run.Token] inside the function of a tool, with the context that the
-// function was given, for the audience that the tool declares ([SendsTo]). words are
-// the bytes that are sent. "" and no error means that the tool declares none, or that
-// no Run called it: what is sent then is of unknown lineage where it arrives.
-func Token(ctx context.Context, words []byte) (string, error) {
-	c := callingIn(ctx)
-	if c == nil || c.tool.audience == "" {
-		return "", nil
-	}
-	return c.run.Token(ctx, c.tool.audience, words)
 }

@@ -12,7 +12,7 @@ import (
 // state is good for that history only. Keep the state like the history: it can be
 // read by who has it, and changed by nobody.
 func (r *Run) Save(ctx context.Context, history []byte) (string, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return "", err
 	}
 	t := r.agent.opts.Tokens

@@ -73,7 +73,7 @@ func (h Handoff) Rows() []memory.ID { return slices.Clone(h.rows) }
 // and returns the text of each segment as the model may see it: quoted and
 // handed-over text with its tag.
 func (r *Run) Input(ctx context.Context, segments ...Segment) ([]string, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, len(segments))

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	goopenai "github.com/sashabaranov/go-openai"
 	"github.com/tmc/langchaingo/agents"
 	"github.com/tmc/langchaingo/llms"
@@ -287,19 +289,37 @@ func TestI8NoRowSlipsPastTheGate(t *testing.T) {
 			mustFire(t, run, "ask", searchIn{"acme"})
 			return acts
 		}},
-		"through a tool that calls another agent and lost its context": {true, func(t *testing.T, x *slip) *agent.Run {
+		"through a tool that starts a run of another agent itself": {false, func(t *testing.T, x *slip) *agent.Run {
+			sub := x.with(t)
 			var acts *agent.Run
-			tool := ask(x.with(t), func(_ context.Context, run *agent.Run) (string, error) { acts = run; return "", nil })
-			inner := x.with(t, tool)
-			_ = inner
-			outer := x.with(t, agent.Func("wrap", "", func(context.Context, searchIn) (string, error) {
-				fresh := x.with(t, tool).Start("ana") // a run of its own, in a context of its own
-				input(t, fresh, agent.UnknownText("what the tool was told"))
-				_, err := fresh.Call(context.Background(), "ask", args(searchIn{"acme"}))
+			run := x.with(t, agent.Func("ask", "", func(ctx context.Context, in searchIn) (string, error) {
+				acts = sub.Start("ana")
+				_, err := acts.Input(ctx, agent.Typed(in.Words)) // as if the principal had said it
 				return "", err
 			}, agent.ReadOnly())).Start("ana")
-			read(t, outer, "acme", "billing.email")
-			mustFire(t, outer, "wrap", searchIn{"acme"})
+			read(t, run, "acme", "billing.email")
+			mustFire(t, run, "ask", searchIn{"acme"})
+			return acts
+		}},
+		"read by a run that a tool starts itself": {false, func(t *testing.T, x *slip) *agent.Run {
+			sub := x.with(t)
+			run := x.with(t, agent.Func("ask", "", func(ctx context.Context, _ searchIn) (string, error) {
+				_, err := sub.Start("ana").Recall(ctx, recall.Query{Subject: "acme", Predicate: "billing.email"})
+				return "", err
+			}, agent.ReadOnly())).Start("ana")
+			mustFire(t, run, "ask", searchIn{"acme"})
+			return run
+		}},
+		"through a sub-agent that nobody is known to have asked": {true, func(t *testing.T, x *slip) *agent.Run {
+			var acts *agent.Run
+			asks := x.with(t, agent.Raw("relay", "", &jsonschema.Schema{Type: "object"}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				inner := x.a.agentWith(t, "inner", x.a.gate, []agent.Tool{ask(x.with(t), func(_ context.Context, run *agent.Run) (string, error) { acts = run; return "", nil })}, nil).Start("ana")
+				input(t, inner, agent.UnknownText("what the tool was told"))
+				_, err := inner.Call(context.Background(), "ask", args(searchIn{"acme"})) // the context is lost
+				return nil, err
+			}, agent.ReadOnly())).Start("ana")
+			read(t, asks, "acme", "billing.email")
+			mustFire(t, asks, "relay", searchIn{"acme"})
 			return acts
 		}},
 		"through calls of one turn": {true, func(t *testing.T, x *slip) *agent.Run {
