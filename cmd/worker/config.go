@@ -173,7 +173,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
 	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
 	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
-	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed")
+	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed\n(hearsay witness create makes it; the worker does not start without the one it is told of)")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
 	flags.StringVar(&c.namespace, "namespace", "", "the tenant's namespace whose rows to check; each namespace has a worker of its own")

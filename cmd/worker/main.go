@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -86,7 +87,10 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant, Namespace: c.namespace}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
 	var witness *audit.Witness
 	if c.witness != "" {
-		if witness, err = audit.OpenWitness(c.witness); err != nil {
+		if witness, err = audit.OpenWitness(c.witness); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; bring it back, or make one that has seen nothing with hearsay witness create", err)
+		}
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, witness.Close()) }()
