@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -594,8 +593,7 @@ type doomed struct {
 	Head
 	objs               []Object // head, body, evidence, due mark, heat, note
 	draft              Draft    // of the body
-	parents            []ID
-	readable           bool // the body could be opened
+	readable           bool     // the body could be opened
 	ident, claim, echo Object
 	other              ID // a row of the claim that stays, or ""
 }
@@ -640,7 +638,6 @@ func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*
 			return nil, nil, err
 		}
 		r.draft = Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
-		r.parents = b.DerivedFrom
 	}
 	return rows, rest, x.beside(ctx, rows, all)
 }
@@ -673,7 +670,6 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 }
 
 func (x *erasing) eraseRow(tx *atom, r *doomed) error {
-	s := x.s
 	nobody := tx.nobody()
 	gone := AuditEntry{Kind: EntryErase, Row: r.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
 	entry := func() AuditEntry {
@@ -685,22 +681,16 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 	next.forget()
 	next.Flags |= FlagErased
 	next.Truth, next.Rank, next.Retrieval = TruthUnverified, 0, RetrievalBlocked
-	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Remove: []string{termState(r.State())}}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
+	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Clear: true}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
-	if body := r.objs[1]; body.Data != nil {
-		p := Put{Key: body.Key, From: body.Revision}
-		for _, t := range s.bodyTerms(r.draft, &r.Head, r.parents) {
-			p.Remove = append(p.Remove, t.Name)
-		}
-		tx.put(p)
-		if r.readable && ID(r.ident.Data) == r.ID {
-			tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
-		}
+	if r.readable && ID(r.ident.Data) == r.ID {
+		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
 	}
-	tx.notDue(r.ID, r.objs[3])
-	for _, i := range [...]int{2, 4} {
-		if o := r.objs[i]; o.Data != nil {
-			tx.put(Put{Key: o.Key, From: o.Revision})
+	// The terms of a body that nobody can open any more go with it: none of them has to
+	// be known.
+	for _, o := range r.objs[1:5] { // body, evidence, due mark, heat
+		if o.Data != nil {
+			tx.put(Put{Key: o.Key, From: o.Revision, Clear: true})
 		}
 	}
 	if note := r.objs[5]; note.Data != nil {
@@ -778,18 +768,12 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
+	_, prev, class, _, err := s.decisionOf(ctx, objs[0])
 	if err != nil {
 		return err
 	}
-	p := Put{Key: key, From: objs[0].Revision}
-	if ok {
-		for _, t := range s.decisionTerms(&r, class) {
-			p.Remove = append(p.Remove, t.Name)
-		}
-	}
 	tx := s.begin(ctx, s.Now())
-	tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
+	tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
 	x.Decisions++
 	nonce, err := x.note(ctx, tx, "decision erased")
@@ -802,7 +786,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if x.classes[class] {
 		return nil // its key goes
 	}
-	return s.stripLog(ctx, key, math.MaxUint64)
+	return s.stripLog(ctx, key)
 }
 
 func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {
@@ -831,48 +815,55 @@ func (x *erasing) strip(ctx context.Context, heads []Head) error {
 		keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
 	}
 	for _, key := range keys {
-		if err := x.s.stripLog(ctx, key, math.MaxUint64); err != nil {
+		if err := x.s.stripLog(ctx, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stripLog takes the payloads out of all entries of a log before one, but of those
-// that say that it was erased. The digests stay, and the chain holds.
-func (s *Store) stripLog(ctx context.Context, key string, before uint64) error {
-	return rewriting(ctx, func() error { return s.stripEntries(ctx, key, before) })
+// stripLog takes the payloads out of all entries of a log but of those that say that it
+// was erased. The digests stay, and the chain holds. What is packed or stripped between
+// the reading of an entry and its writing is read again.
+func (s *Store) stripLog(ctx context.Context, key string) error {
+	_, err := retry(ctx, func() (struct{}, error) { return struct{}{}, s.stripEntries(ctx, key) })
+	return err
 }
 
-func (s *Store) stripEntries(ctx context.Context, key string, before uint64) error {
-	var change []LogEntry
+func (s *Store) stripEntries(ctx context.Context, key string) error {
+	var change []Rewritten
 	size := 0
+	flush := func() error {
+		if len(change) == 0 {
+			return nil
+		}
+		err := s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+		change, size = nil, 0
+		return err
+	}
 	for l, err := range s.stored(ctx, key, 0) {
 		if err != nil {
 			return err
 		}
-		stripped, changed, err := strip(l, before)
+		stripped, changed, err := strip(l)
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 		}
 		if !changed {
 			continue
 		}
-		change = append(change, stripped)
-		if size += len(stripped.Data); size > packBytes || len(change) == 1000 {
-			if err := s.driver.Rewrite(ctx, s.scope.tenant, key, change); err != nil {
+		if size += len(l.Data); size > packBytes || len(change) == 1000 {
+			if err := flush(); err != nil {
 				return err
 			}
-			change, size = nil, 0
+			size = len(l.Data)
 		}
+		change = append(change, Rewritten{stripped, l.Data})
 	}
-	if len(change) == 0 {
-		return nil
-	}
-	return s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+	return flush()
 }
 
-func strip(l LogEntry, before uint64) (LogEntry, bool, error) {
+func strip(l LogEntry) (LogEntry, bool, error) {
 	var run []LogEntry
 	changed := false
 	for one, err := range expand(l) {
@@ -883,7 +874,7 @@ func strip(l LogEntry, before uint64) (LogEntry, bool, error) {
 		if _, err := r.decode(one.Data); err != nil {
 			return l, false, err
 		}
-		if r.payload != nil && one.Revision < before && kindOf(r.kind) != EntryErase {
+		if r.payload != nil && kindOf(r.kind) != EntryErase {
 			r.payload, changed = nil, true
 			b, _ := r.encode()
 			one.Data = append(b, r.mac[:]...)

@@ -24,10 +24,10 @@ const (
 	stRollback
 	stCreate
 	stMove
+	stMoveTerms
 	stAppend
 	stDrop
 	stTerms
-	stKeep
 	stTenant
 	stNewTenant
 	stHistory
@@ -49,10 +49,10 @@ var texts = [statements]string{
 	stRollback:   `ROLLBACK`,
 	stCreate:     `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`,
 	stMove:       `UPDATE object SET revision = ?, data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
+	stMoveTerms:  `UPDATE object SET revision = ?, data = ?, terms = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stAppend:     `INSERT INTO log (tenant, key, revision, data) VALUES (?, ?, ?, ?)`,
 	stDrop:       `DELETE FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`,
 	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
-	stKeep:       `UPDATE object SET terms = ? WHERE tenant = ? AND key = ?`,
 	stTenant:     `SELECT id FROM tenant WHERE name = ?`,
 	stNewTenant:  `INSERT INTO tenant (name) VALUES (?) ON CONFLICT DO NOTHING`,
 	stHistory:    `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
@@ -70,8 +70,8 @@ var texts = [statements]string{
 	stSet: `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data, terms = excluded.terms`,
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
-	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
-	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
+	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
+	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
 	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
 }
 
