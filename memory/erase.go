@@ -450,10 +450,12 @@ func (v *body) names(subject string) bool {
 	return false
 }
 
-// eraseGroup is how many rows go in one atom, eraseAtOnce how many of their questions
-// are asked at once.
+// eraseGroup is how many rows go in one atom: the terms of many rows lie on the same
+// pages of an index, so that fewer and larger atoms write much less. eraseLook is how
+// many are read with one call, eraseAtOnce how many of their questions are asked at once.
 const (
-	eraseGroup  = 128
+	eraseGroup  = 1024
+	eraseLook   = 128
 	eraseAtOnce = 8
 )
 
@@ -477,13 +479,10 @@ func together(ctx context.Context, n int, work func(ctx context.Context, i int) 
 }
 
 // eraseAll erases rows, and those that were made from them meanwhile: once a row is
-// erased nothing more is made from it, so its children are listed then.
+// erased nothing more is made from it, so its children are listed then. While one group
+// is erased the next one is read.
 func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
-	queue := make([]ID, 0, len(rows))
-	for id := range rows {
-		queue = append(queue, id)
-	}
-	slices.Sort(queue)
+	queue := slices.Sorted(maps.Keys(rows))
 	settle := func() error {
 		children, err := x.settle(ctx)
 		for _, id := range children {
@@ -497,14 +496,43 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 	if err := settle(); err != nil { // what an interrupted erasure left
 		return err
 	}
-	for len(queue) > 0 {
-		group := queue[:min(eraseGroup, len(queue))]
-		rest, err := retry(ctx, func() ([]ID, error) { return x.eraseRows(ctx, group, rows) })
-		if err != nil {
-			return err
+	size, conflicts := eraseGroup, 0
+	read := func() *group {
+		g := &group{ids: queue[:min(size, len(queue))], done: make(chan struct{})}
+		queue = queue[len(g.ids):]
+		go func() {
+			defer close(g.done)
+			g.rows, g.rest, g.err = x.look(ctx, g.ids, rows)
+		}()
+		return g
+	}
+	var next *group
+	for next != nil || len(queue) > 0 {
+		g := next
+		if g == nil {
+			g = read()
 		}
-		queue = append(slices.Clone(rest), queue[len(group):]...)
-		if err := settle(); err != nil {
+		<-g.done
+		if g.err != nil {
+			return g.err
+		}
+		if next = nil; len(queue) > 0 {
+			next = read()
+		}
+		err := x.eraseRows(ctx, g.rows)
+		if next != nil { // it reads rows, to which settle adds
+			<-next.done
+		}
+		switch {
+		case err == nil:
+			size, conflicts = min(2*size, eraseGroup), 0
+			queue = append(queue, g.rest...)
+			err = settle()
+		case errors.Is(err, ErrConflict) && ctx.Err() == nil && conflicts < conflictRetries:
+			size, conflicts = max(size/2, 1), conflicts+1 // fewer are less in the way of others
+			queue, err = append(queue, g.ids...), nil
+		}
+		if err != nil {
 			return err
 		}
 		if x.Progress != nil {
@@ -512,6 +540,15 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 		}
 	}
 	return nil
+}
+
+// group is rows that go in one atom.
+type group struct {
+	ids  []ID
+	rows []*doomed
+	rest []ID // those of ids that have to wait
+	err  error
+	done chan struct{} // closed once it is read
 }
 
 // settle finishes the rows of the last atom that only name the subject: what was made
@@ -553,18 +590,16 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	return slices.Concat(below...), nil
 }
 
-// eraseRows erases rows in one atom, and returns those that could not be in it
-// because another one of it has the same claim.
-func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (rest []ID, err error) {
-	rows, rest, err := x.look(ctx, ids, all)
-	if err != nil || len(rows) == 0 {
-		return rest, err
+// eraseRows erases rows in one atom.
+func (x *erasing) eraseRows(ctx context.Context, rows []*doomed) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	tx := x.s.begin(ctx, x.s.Now())
 	x.pending, x.echoes = nil, nil
 	for _, r := range rows {
 		if err := x.eraseRow(tx, r); err != nil {
-			return nil, err
+			return err
 		}
 		x.Rows++
 		x.pending = append(x.pending, r.ID)
@@ -574,9 +609,9 @@ func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (res
 		err = x.commit(tx, nonce)
 	}
 	if err != nil {
-		return nil, errors.Join(err, x.reload(ctx))
+		return errors.Join(err, x.reload(ctx))
 	}
-	return rest, nil
+	return nil
 }
 
 // reload goes back to what the record of the erasure says.
@@ -592,7 +627,7 @@ func (x *erasing) reload(ctx context.Context) error {
 type doomed struct {
 	Head
 	objs               []Object // head, body, evidence, due mark, heat, note
-	draft              Draft    // of the body
+	draft              Draft    // of the body: what makes its identity
 	readable           bool     // the body could be opened
 	ident, claim, echo Object
 	other              ID // a row of the claim that stays, or ""
@@ -604,17 +639,44 @@ const eraseBytes = 8 << 20
 // look reads rows that are not erased yet, and what hangs on them. rest are those
 // that have to wait: another one has the same claim, or they are too large together.
 func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*doomed, rest []ID, err error) {
-	s := x.s
+	claims, size := map[Token]bool{}, 0
+	for part := range slices.Chunk(ids, eraseLook) {
+		if size > eraseBytes {
+			rest = append(rest, part...)
+			continue
+		}
+		seen, err := x.lookAt(ctx, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		var kept []*doomed
+		for _, r := range seen {
+			if size += len(r.objs[1].Data); claims[r.Claim] || size > eraseBytes && len(rows)+len(kept) > 0 {
+				rest = append(rest, r.ID)
+				continue
+			}
+			claims[r.Claim] = true
+			kept = append(kept, r)
+		}
+		if err := x.beside(ctx, kept, all); err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, kept...)
+	}
+	return rows, rest, nil
+}
+
+// lookAt reads rows that are not erased yet.
+func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err error) {
 	const each = 6
 	keys := make([]string, 0, each*len(ids))
 	for _, id := range ids {
 		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, err := x.s.get(ctx, keys...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	claims, size := map[Token]bool{}, 0
 	for i, id := range ids {
 		r := &doomed{objs: objs[each*i : each*i+each]}
 		head, body := r.objs[0], r.objs[1]
@@ -622,24 +684,19 @@ func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*
 			continue
 		}
 		if err := decodeHead(&r.Head, id, head.Revision, head.Data); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrStore, err)
+			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
 		if r.Has(FlagErased) && !x.again {
 			continue
 		}
-		if size += len(body.Data); claims[r.Claim] || size > eraseBytes && len(rows) > 0 {
-			rest = append(rest, id)
-			continue
-		}
-		claims[r.Claim] = true
-		rows = append(rows, r)
-		b, err := s.body(ctx, body)
+		b, err := x.s.body(ctx, body)
 		if r.readable = err == nil; err != nil && !isErased(err) && body.Data != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		r.draft = Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
+		r.draft = Draft{Content: b.Content, Anchor: b.Anchor}
+		rows = append(rows, r)
 	}
-	return rows, rest, x.beside(ctx, rows, all)
+	return rows, nil
 }
 
 // beside reads what is known of the identities and claims of rows.
@@ -684,7 +741,7 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Clear: true}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
 	if r.readable && ID(r.ident.Data) == r.ID {
-		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
+		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision, Clear: true})
 	}
 	// The terms of a body that nobody can open any more go with it: none of them has to
 	// be known.
@@ -725,7 +782,7 @@ func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) er
 	}
 	if r.claim.Data != nil {
 		x.Claims++
-		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision})
+		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision, Clear: true})
 	}
 	if r.echo.Data != nil {
 		_, prev, err := echoesOf(r.echo)
