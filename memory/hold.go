@@ -686,9 +686,12 @@ func (s *Store) Decision(ctx context.Context, id string) (DecisionRecord, error)
 	if objs[0].Revision == 0 {
 		return DecisionRecord{}, fmt.Errorf("%w: decision %s", ErrNotFound, clip(id, 40))
 	}
-	r, _, _, ok, err := s.decisionOf(ctx, objs[0])
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
+	found, err := s.decisionsAt(ctx, []Hit{{Key: objs[0].Key}})
+	if err != nil {
+		return DecisionRecord{}, err
 	}
-	return r, err
+	if len(found) == 0 {
+		return DecisionRecord{}, fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
+	}
+	return found[0], nil
 }

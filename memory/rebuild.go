@@ -45,6 +45,8 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 			err = b.decision(ctx, key)
 		case holdKey:
 			err = b.hold(ctx, key)
+		case ledgerKey:
+			err = b.ledger(ctx, key)
 		case systemKey, erasureKey:
 			err = b.plain(ctx, key)
 		}
