@@ -90,9 +90,11 @@ type Decision struct {
 	CallID, Agent, Run, Principal string
 	ArgsSHA256                    string // of the canonical arguments, hexadecimal
 	Policy                        string // "name@version"
-	At                            time.Time
-	ExpiresAt                     time.Time // of a hold: when it ends in a denial; else zero
-	Retry                         Retry     // "" if it fires
+	// Precision is TypedSinks if the call was judged by the rows of its sinks.
+	Precision Precision
+	At        time.Time
+	ExpiresAt time.Time // of a hold: when it ends in a denial; else zero
+	Retry     Retry     // "" if it fires
 
 	// Consumed are the rows at the fitness versions the permit was consumed on, in
 	// the atom that recorded it, and Epoch the store's epoch (I-7). Both are empty
@@ -345,6 +347,7 @@ type decisionJSON struct {
 	Remedies    []Remedy       `json:"remedies,omitempty"`
 	Retry       Retry          `json:"retry,omitempty"`
 	Policy      string         `json:"policy"`
+	Precision   string         `json:"precision,omitempty"`
 	ArgsSHA256  string         `json:"args_sha256"`
 	At          time.Time      `json:"at,omitzero"`
 	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
@@ -363,6 +366,9 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		BlockID: d.ID, Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
 		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt,
 		Consumed: d.Consumed, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
+	}
+	if d.Precision != WholeRun {
+		j.Precision = d.Precision.String()
 	}
 	for _, r := range d.Reasons {
 		j.Reasons = append(j.Reasons, reasonJSON{r.Code, r.Text(), r.Outcome, r.Row, r.Ancestor, r.Argument})
