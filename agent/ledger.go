@@ -217,24 +217,37 @@ var written = regexp.MustCompile(`[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?`)
 // currency sign beside it is fine; a letter, a digit or any other joining sign is
 // not, so that 900 is not found in ACC-900 or in 1900.
 func (l *ledger) typedNumber(n json.Number) bool {
+	return l.numbered(n, func(string) bool { return true })
+}
+
+// typedAmount reports whether the principal typed it as an amount: with a currency
+// sign beside it or with decimals, so that it is no number of rooms and no day.
+func (l *ledger) typedAmount(n json.Number) bool {
+	return l.numbered(n, func(as string) bool { return strings.ContainsAny(as, currency+".") })
+}
+
+const currency = "$€£¥"
+
+// numbered reports whether the principal typed a number of this value in a form that
+// will do, with the currency signs beside it.
+func (l *ledger) numbered(n json.Number, will func(as string) bool) bool {
 	want, ok := new(big.Rat).SetString(n.String())
 	if !ok {
 		return false
 	}
-	const currency = "$€£¥"
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, text := range l.typed {
 		for _, at := range written.FindAllStringIndex(text, -1) {
-			before := strings.TrimRight(text[:at[0]], currency)
-			if joined(lastRunes(before)) || joined(firstRunes(strings.TrimLeft(text[at[1]:], currency+"%"))) {
+			before, after := strings.TrimRight(text[:at[0]], currency), strings.TrimLeft(text[at[1]:], currency+"%")
+			if joined(lastRunes(before)) || joined(firstRunes(after)) {
 				continue
 			}
 			got, ok := new(big.Rat).SetString(strings.ReplaceAll(text[at[0]:at[1]], ",", ""))
 			if ok && strings.HasSuffix(before, "-") {
 				got.Neg(got)
 			}
-			if ok && got.Cmp(want) == 0 {
+			if ok && got.Cmp(want) == 0 && will(text[len(before):len(text)-len(after)]) {
 				return true
 			}
 		}

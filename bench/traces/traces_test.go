@@ -75,7 +75,7 @@ func write(t *testing.T, change map[string]string) string {
 
 func figures(t *testing.T, dir string) map[string]float64 {
 	t.Helper()
-	all, err := measure(t.Context(), dir, "")
+	all, err := measure(t.Context(), dir, "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +138,13 @@ func TestWhatWouldLookSafeForWantOfDataIsRefused(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			if all, err := measure(t.Context(), write(t, change), ""); err == nil {
+			if all, err := measure(t.Context(), write(t, change), "", true); err == nil {
 				b, _ := json.Marshal(all)
 				t.Fatalf("measured: %s", b)
 			}
 		})
 	}
-	if _, err := measure(t.Context(), t.TempDir(), ""); err == nil {
+	if _, err := measure(t.Context(), t.TempDir(), "", true); err == nil {
 		t.Error("an empty folder was measured")
 	}
 	t.Logf("%d broken sets refused", len(cases)+1)
@@ -186,7 +186,7 @@ func TestAnArgumentIsClearedOnlyByWhatItCanBeShownToComeFrom(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := measure(t.Context(), write(t, oneCall(c.prompt, c.args, c.rows...)), "")
+			all, err := measure(t.Context(), write(t, oneCall(c.prompt, c.args, c.rows...)), "", true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestAConfirmedRowServesTheTasksThatFollow(t *testing.T) {
 	again := strings.Replace(first, `"t"`, `"again"`, 1)
 	nowhere := strings.Replace(strings.Replace(first, `"t"`, `"nowhere"`, 1), `"RIVAL-880", "amount"`, `"NOBODY-99", "amount"`, 1)
 	change["desk.json"] = change["desk.json"][:end] + ", " + again + ", " + nowhere + change["desk.json"][end:]
-	all, err := measure(t.Context(), write(t, change), endorsed)
+	all, err := measure(t.Context(), write(t, change), endorsed, true)
 	if err != nil {
 		t.Fatal(err)
 	}
