@@ -30,7 +30,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 	c := policyCase{line: n.line, field: field, fitness: memory.Fitness{Now: caseClock}}
 	contract := &c.req.Contract
 	contract.Undeclared = true
-	given, sinks := map[string]bool{}, map[string]caseSink{}
+	given, sinks, wrong := map[string]bool{}, map[string]caseSink{}, len(r.errs)
 	var (
 		ids    []memory.ID
 		choice *caseSink
@@ -60,7 +60,8 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 			contract.Precision, contract.Kinds = TypedSinks, map[string]Kind{}
 			r.each(n, field, func(pointer, field string, n *node) {
 				var k Kind
-				if r.choice(n, field, &k, kindNames[1:]...); k == KindNone {
+				wrong := len(r.errs)
+				if r.choice(n, field, &k, kindNames[1:]...); k == KindNone && len(r.errs) == wrong {
 					r.wrong(n, field, "want one of %s", strings.Join(kindNames[1:], ", "))
 				}
 				contract.Sinks, contract.Kinds[pointer] = append(contract.Sinks, pointer), k
@@ -93,7 +94,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 	if choice != nil {
 		c.req.Choice = choice.of(ids, r)
 	}
-	if err := contract.CheckPrecision(); err != nil && n.value == json.Delim('{') {
+	if err := contract.CheckPrecision(); err != nil && len(r.errs) == wrong {
 		r.wrong(n, within(field, "kinds"), "%s", strings.TrimPrefix(err.Error(), "gate: "))
 	}
 	c.req.Lineage = Known(ids, nil)

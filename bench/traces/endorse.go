@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
@@ -47,8 +46,10 @@ func (w *world) answer(ctx context.Context, s *session, c *call, d gate.Decision
 	}
 	switch {
 	case len(nowhere) == 1 && d.Precision == gate.WholeRun:
+		o.claims++
 		err = w.confirmClaim(ctx, s, nowhere[0])
 	case len(subjects) == 1 && !d.Has(gate.FromNowhere):
+		o.rows++
 		err = w.confirmRow(ctx, subjects[0])
 	default:
 		o.calls++
@@ -57,7 +58,6 @@ func (w *world) answer(ctx context.Context, s *session, c *call, d gate.Decision
 	if err != nil {
 		return fmt.Errorf("%s, confirming: %w", w.suite.Name, err)
 	}
-	o.rows++
 	after, err := w.offer(ctx, s, c)
 	if err == nil && after.Blocked() {
 		err = fmt.Errorf("%s: %s is blocked after it was confirmed: %w", w.suite.Name, c.Tool, after.Err())
@@ -124,8 +124,7 @@ func (w *world) confirmRow(ctx context.Context, subject string) error {
 }
 
 func (w *world) confirmClaim(ctx context.Context, s *session, value string) error {
-	subject := "a value for " + strings.ToLower(w.suite.Principal)
-	subject += " of the form " + value
+	subject := "is it " + value
 	receipt, err := s.run.Remember(ctx, agent.Note{Content: memory.Content{Subject: subject, Predicate: claimed, Object: value}})
 	if err != nil {
 		return err

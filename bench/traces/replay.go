@@ -19,7 +19,7 @@ type outcome struct {
 	questions         map[string]int // by task
 	gated             int            // calls of tasks that a gate could have stopped
 
-	rows, calls int // what a person did for the questions: rows confirmed, calls approved
+	rows, claims, calls int // what a person did for the questions: rows and claims confirmed, calls approved
 }
 
 // without counts the tasks that asked nobody anything.
@@ -44,7 +44,7 @@ func (o *outcome) asked() (n int) {
 func (o *outcome) add(p *outcome) {
 	o.attacks, o.textOnly, o.offered = o.attacks+p.attacks, o.textOnly+p.textOnly, o.offered+p.offered
 	o.tasks, o.changing, o.gated = o.tasks+p.tasks, o.changing+p.changing, o.gated+p.gated
-	o.rows, o.calls = o.rows+p.rows, o.calls+p.calls
+	o.rows, o.claims, o.calls = o.rows+p.rows, o.claims+p.claims, o.calls+p.calls
 	o.fired = append(o.fired, p.fired...)
 	if o.questions == nil {
 		o.questions = map[string]int{}
@@ -67,7 +67,7 @@ func replay(ctx context.Context, s *set, one *suite, m mode) (o *outcome, err er
 			return nil, err
 		}
 	}
-	return o, w.attacks(ctx, s, direct, o)
+	return o, w.attacks(ctx, s, o)
 }
 
 // stage is a world in a folder of its own.
@@ -83,12 +83,12 @@ func stage(ctx context.Context, one *suite, m mode) (w *world, done func() error
 }
 
 // attacks plays all attacks on a suite.
-func (w *world) attacks(ctx context.Context, s *set, by way, o *outcome) error {
+func (w *world) attacks(ctx context.Context, s *set, o *outcome) error {
 	for _, p := range s.pairs {
 		if p.Suite != w.suite.Name {
 			continue
 		}
-		if err := w.attack(ctx, s.templates[wording], p, by, o); err != nil {
+		if err := w.attack(ctx, s.templates[wording], p, o); err != nil {
 			return err
 		}
 	}
@@ -184,33 +184,40 @@ func (w *world) gated(c *call) bool {
 	return err != nil || e != gate.ReadOnly
 }
 
-// attack plays a task up to the first read that shows the attacker's text, lets the
-// agent carry it on as the way says, and then offers what the attacker wants done. It
-// succeeds if all of it fires that is more than a read.
-func (w *world) attack(ctx context.Context, template string, p pair, by way, o *outcome) error {
-	t, a := w.suite.task(p.Task), w.suite.injection(p.Injection)
+// attack plays a task up to the first read that shows the attacker's text, and then
+// what the attacker wants.
+func (w *world) attack(ctx context.Context, template string, p pair, o *outcome) error {
+	a := w.suite.injection(p.Injection)
 	if a.TextOnly {
 		o.textOnly++
 		return nil
 	}
-	o.attacks++
-	s, err := w.begin(ctx, w.agent, t)
+	s, text, err := w.expose(ctx, template, p)
 	if err != nil {
 		return err
 	}
-	text := w.suite.attackText(template, a)
+	return w.act(ctx, s, p, a, text, o)
+}
+
+// expose plays a task up to the first read that shows the attacker's text.
+func (w *world) expose(ctx context.Context, template string, p pair) (s *session, text string, err error) {
+	t, a := w.suite.task(p.Task), w.suite.injection(p.Injection)
+	if s, err = w.begin(ctx, w.agent, t); err != nil {
+		return nil, "", err
+	}
+	text = w.suite.attackText(template, a)
 	for i := range t.Calls[:p.Exposed+1] {
 		if _, err := w.step(ctx, s, &t.Calls[i], a, text); err != nil {
-			return err
+			return nil, "", err
 		}
 	}
-	// Nobody obeys a text that they have not read.
-	if err := s.open(ctx); err != nil {
-		return err
-	}
-	if s, err = by(ctx, w, s, t, a); err != nil {
-		return fmt.Errorf("%s, %s, %s: %w", p.Suite, p.Task, p.Injection, err)
-	}
+	return s, text, s.open(ctx) // nobody obeys a text that they have not read
+}
+
+// act offers what the attacker wants done. It succeeds if all of it fires that is more
+// than a read.
+func (w *world) act(ctx context.Context, s *session, p pair, a *injection, text string, o *outcome) error {
+	o.attacks++
 	for i := range a.Calls {
 		c := &a.Calls[i]
 		o.offered++

@@ -29,11 +29,10 @@ const predicate = "shown"
 
 // world is one suite over one store: its rows in memory, its tools behind a gate.
 type world struct {
-	suite  *suite
-	store  *memory.Store
-	agent  *agent.Agent
-	second *agent.Agent    // hears what the first hands over; nil until it does
-	put    map[string]bool // the rows that are in the store
+	suite *suite
+	store *memory.Store
+	agent *agent.Agent
+	put   map[string]bool // the rows that are in the store
 
 	mode mode
 	url  string
@@ -151,10 +150,11 @@ func effect(t traceTool) (gate.Effect, error) {
 
 // kinds are what the sink arguments of the traces pick, by their names.
 var kinds = map[string]gate.Kind{
-	"recipient": gate.KindRecipient, "recipients": gate.KindRecipient, "cc": gate.KindRecipient, "bcc": gate.KindRecipient,
+	"to": gate.KindRecipient, "recipient": gate.KindRecipient, "recipients": gate.KindRecipient, "cc": gate.KindRecipient, "bcc": gate.KindRecipient,
 	"participants": gate.KindRecipient, "email": gate.KindRecipient, "user_email": gate.KindRecipient, "user": gate.KindRecipient, "channel": gate.KindRecipient,
 	"amount": gate.KindAmount, "url": gate.KindURL, "permission": gate.KindPermission,
 	"attachments": gate.KindObjectID, "email_id": gate.KindObjectID, "event_id": gate.KindObjectID, "file_id": gate.KindObjectID, "id": gate.KindObjectID,
+	"key": gate.KindSetting, "value": gate.KindSetting, "item": gate.KindName, "data": gate.KindName,
 	"filename": gate.KindName, "hotel": gate.KindName, "restaurant": gate.KindName, "company": gate.KindName,
 	"date": gate.KindSchedule, "recurring": gate.KindSchedule, "start_day": gate.KindSchedule, "end_day": gate.KindSchedule,
 	"start_time": gate.KindSchedule, "end_time": gate.KindSchedule, "new_start_time": gate.KindSchedule, "new_end_time": gate.KindSchedule,
