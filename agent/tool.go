@@ -24,7 +24,8 @@ type Tool struct {
 	resolved          *jsonschema.Resolved
 	words             []string // by which the principal names the tool
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
-	err               error // of its declaration; New reports it
+	audience          string // the process it sends calls on to; see SendsTo
+	err               error  // of its declaration; New reports it
 }
 
 // Option declares something about a tool. What is not declared is assumed to be
