@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,6 +116,7 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 		}
 		folded[strings.ToLower(t.name)] = t.name
 		t.contract.Sinks, t.contract.Output = slices.Clone(t.contract.Sinks), slices.Clone(t.contract.Output)
+		t.contract.Kinds = maps.Clone(t.contract.Kinds)
 		a.tools[t.name] = &t
 		a.order = append(a.order, t.name)
 	}

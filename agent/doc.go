@@ -11,6 +11,44 @@
 // fire only if every row in it is fit at that moment. The ledger never shrinks: a
 // clean boundary is a new Run.
 //
+// # Precision
+//
+// By default everything a run has been shown feeds every call. That is sound and
+// coarse: one stranger's mail blocks all that follows it. Four modes are sharper, and
+// each narrows only where the runtime itself can show what fed what. The agent's own
+// word narrows nothing.
+//
+// Channels. Only fit rows enter the context: the zero recall policy. Sound because a
+// row that is in no prompt feeds no call. It does not cover what the principal, a tool
+// or another agent brings into the run.
+//
+// Typed sinks ([TypedSinks], per tool). A call is judged by the rows that its sinks came
+// from if each sink is, verbatim, in the words that the principal typed in this run, or
+// the typed object of a row that is fit, or bound through a handle to one. Sound for
+// what the sinks decide: a stranger's value has no such source, unless the principal or
+// a fit row has the same one. Everything derived, a short token, a boolean, a small
+// integer, a call without a sink and a run of unknown lineage leave the call to the whole
+// run; web and mail addresses and account numbers in other arguments are sinks too; what
+// selects one of several genuine objects is cleared only by the principal's words or by
+// a row that a person endorsed. Secrecy and quarantine are judged by the whole run, and
+// the permit cites all of it. It does not cover which tool was chosen (see [Named]), that
+// a call was made at all, what free text says short of an address, the choice among
+// values that all are fit, or a negation: "not to A" names A.
+//
+// Handles ([Run.RecallHandles]). A row is an opaque token with a label from a closed
+// set; its lineage is added to the call that uses it and to what that call gives back,
+// and to no other. Everything else in the call, which handle was chosen included, still
+// carries the run's ledger. Sound because the text never reaches the model, in a label,
+// a schema error or the text of a block. It does not cover what the label, the number of
+// rows, and whether a call was valid tell.
+//
+// Forks ([Run.Fork], [Run.Join]). A child run reads; what it found out is a row derived
+// from its whole ledger, and its parent gets a handle to it. What that buys is that the
+// fork's text does not reach the parent. It does not make the row fit: somebody else
+// must verify it. It does not cover what a program hands on itself as typed words.
+//
+// docs/precision.md says more.
+//
 // Nothing that security depends on travels in a context.Context; a value lost
 // there would fail open.
 package agent

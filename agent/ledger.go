@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -22,12 +23,34 @@ type ledger struct {
 	served    []admission.Served // each row once, in the order it was first read
 	rows      map[memory.ID]memory.Row
 	ancestors map[memory.ID]bool
-	typed     []string // what the principal typed
-	unknown   string   // why part of the lineage is not known; "" = all is known
+	handles   map[string]referred // by token; none of them is in rows by that
+	typed     []string            // what the principal typed
+	unknown   string              // why part of the lineage is not known; "" = all is known
 }
 
 func newLedger() *ledger {
-	return &ledger{rows: map[memory.ID]memory.Row{}, ancestors: map[memory.ID]bool{}}
+	return &ledger{rows: map[memory.ID]memory.Row{}, ancestors: map[memory.ID]bool{}, handles: map[string]referred{}}
+}
+
+// fork is a copy that grows by itself.
+func (l *ledger) fork() *ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &ledger{served: slices.Clone(l.served), rows: maps.Clone(l.rows), ancestors: maps.Clone(l.ancestors),
+		handles: maps.Clone(l.handles), typed: slices.Clone(l.typed), unknown: l.unknown}
+}
+
+func (l *ledger) refer(token string, to referred) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handles[token] = to
+}
+
+func (l *ledger) referred(token string) (referred, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ref, have := l.handles[token]
+	return ref, have
 }
 
 // read adds rows and their closure.
@@ -63,10 +86,10 @@ func (l *ledger) heard(text string) {
 
 // snapshot is the lineage of a call or a write at this moment.
 type snapshot struct {
-	served  []admission.Served
-	direct  []memory.ID
-	lineage gate.Lineage
-	unknown string
+	served            []admission.Served
+	direct, ancestors []memory.ID
+	lineage           gate.Lineage
+	unknown           string
 }
 
 func (l *ledger) snapshot() snapshot {
@@ -77,19 +100,41 @@ func (l *ledger) snapshot() snapshot {
 	for i := range l.served {
 		s.direct[i] = l.served[i].ID
 	}
-	up := make([]memory.ID, 0, len(l.ancestors))
+	s.ancestors = make([]memory.ID, 0, len(l.ancestors))
 	for id := range l.ancestors {
 		if _, direct := l.rows[id]; !direct {
-			up = append(up, id)
+			s.ancestors = append(s.ancestors, id)
 		}
 	}
-	slices.Sort(up)
-	if l.unknown != "" {
-		s.lineage = gate.Partial(l.unknown, s.direct, up) // what is known is judged all the same
-	} else {
-		s.lineage = gate.Known(s.direct, up)
-	}
+	slices.Sort(s.ancestors)
+	s.seal()
 	return s
+}
+
+// seal makes the lineage of what the snapshot holds.
+func (s *snapshot) seal() {
+	if s.unknown != "" {
+		s.lineage = gate.Partial(s.unknown, s.direct, s.ancestors) // what is known is judged all the same
+	} else {
+		s.lineage = gate.Known(s.direct, s.ancestors)
+	}
+}
+
+// add puts in what one call rests on besides the ledger. It narrows nothing.
+func (s *snapshot) add(direct, ancestors []memory.ID, unknown string) {
+	if s.unknown == "" {
+		s.unknown = unknown
+	}
+	if len(direct) == 0 && unknown == "" {
+		return
+	}
+	for _, id := range direct {
+		if !slices.Contains(s.direct, id) {
+			s.direct = append(s.direct, id)
+		}
+	}
+	s.ancestors = append(s.ancestors, ancestors...)
+	s.seal()
 }
 
 // typedSpan reports whether words stand verbatim, as whole words, in something
@@ -100,16 +145,69 @@ func (l *ledger) typedSpan(words string) bool {
 	return slices.ContainsFunc(l.typed, func(text string) bool { return containsWord(text, words) })
 }
 
-// rowWith finds a served row whose typed object is exactly the value.
-func (l *ledger) rowWith(value string) (memory.ID, bool) {
+// typedWord reports whether the principal typed the words, in any letter case.
+func (l *ledger) typedWord(words string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.typed, func(text string) bool { return containsWord(strings.ToLower(text), strings.ToLower(words)) })
+}
+
+// choosing finds the served row that names a tool to use: of several the one that
+// stands best.
+func (l *ledger) choosing(tool string) (id memory.ID, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var rank memory.Rank
+	for i := range l.served {
+		r := l.rows[l.served[i].ID]
+		if r.Content.Predicate == ChoicePredicate && r.Content.Object == tool && standing(&r) > rank {
+			id, found, rank = r.ID, true, standing(&r)
+		}
+	}
+	return id, found
+}
+
+// shown reports whether the run was shown the row, and fit whether it was verified
+// when it was.
+func (l *ledger) shown(id memory.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, have := l.rows[id]
+	return have
+}
+
+func (l *ledger) fit(id memory.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, have := l.rows[id]
+	return have && standing(&r) > 0
+}
+
+// rowWith finds a served row whose typed object is exactly the value: of several the
+// one that stands best, and of equals the newest.
+func (l *ledger) rowWith(value string) (memory.Row, bool) {
+	return l.best(func(object string) bool { return object == value })
+}
+
+// best is the served row that stands best among those whose typed object is wanted.
+func (l *ledger) best(wanted func(object string) bool) (best memory.Row, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.served) - 1; i >= 0; i-- {
-		if r := l.rows[l.served[i].ID]; r.Content.Typed() && r.Content.Object == value {
-			return r.ID, true
+		if r := l.rows[l.served[i].ID]; r.Content.Typed() && wanted(r.Content.Object) && (!found || standing(&r) > standing(&best)) {
+			best, found = r, true
 		}
 	}
-	return "", false
+	return best, found
+}
+
+// standing orders rows by how far they can vouch, as they were read: 0 is a row that
+// is not fit, and then the rank of its evidence. The gate reads it anew.
+func standing(r *memory.Row) memory.Rank {
+	if r.Truth != memory.TruthSupported || r.Security != memory.SecurityClean {
+		return 0
+	}
+	return r.Rank
 }
 
 // written finds numbers as people write them: 1000, 1,000, 12.50.
@@ -119,24 +217,37 @@ var written = regexp.MustCompile(`[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?`)
 // currency sign beside it is fine; a letter, a digit or any other joining sign is
 // not, so that 900 is not found in ACC-900 or in 1900.
 func (l *ledger) typedNumber(n json.Number) bool {
+	return l.numbered(n, func(string) bool { return true })
+}
+
+// typedAmount reports whether the principal typed it as an amount: with a currency
+// sign beside it or with decimals, so that it is no number of rooms and no day.
+func (l *ledger) typedAmount(n json.Number) bool {
+	return l.numbered(n, func(as string) bool { return strings.ContainsAny(as, currency+".") })
+}
+
+const currency = "$€£¥"
+
+// numbered reports whether the principal typed a number of this value in a form that
+// will do, with the currency signs beside it.
+func (l *ledger) numbered(n json.Number, will func(as string) bool) bool {
 	want, ok := new(big.Rat).SetString(n.String())
 	if !ok {
 		return false
 	}
-	const currency = "$€£¥"
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, text := range l.typed {
 		for _, at := range written.FindAllStringIndex(text, -1) {
-			before := strings.TrimRight(text[:at[0]], currency)
-			if joined(lastRunes(before)) || joined(firstRunes(strings.TrimLeft(text[at[1]:], currency+"%"))) {
+			before, after := strings.TrimRight(text[:at[0]], currency), strings.TrimLeft(text[at[1]:], currency+"%")
+			if joined(lastRunes(before)) || joined(firstRunes(after)) {
 				continue
 			}
 			got, ok := new(big.Rat).SetString(strings.ReplaceAll(text[at[0]:at[1]], ",", ""))
 			if ok && strings.HasSuffix(before, "-") {
 				got.Neg(got)
 			}
-			if ok && got.Cmp(want) == 0 {
+			if ok && got.Cmp(want) == 0 && will(text[len(before):len(text)-len(after)]) {
 				return true
 			}
 		}
@@ -144,24 +255,20 @@ func (l *ledger) typedNumber(n json.Number) bool {
 	return false
 }
 
-// rowWithNumber finds a served row whose typed object is a number of this value.
-func (l *ledger) rowWithNumber(n json.Number) (memory.ID, bool) {
+// rowWithNumber finds a served row whose typed object is a number of this value, as
+// rowWith does.
+func (l *ledger) rowWithNumber(n json.Number) (memory.Row, bool) {
 	want, ok := new(big.Rat).SetString(n.String())
 	if !ok {
-		return "", false
+		return memory.Row{}, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := len(l.served) - 1; i >= 0; i-- {
-		r := l.rows[l.served[i].ID]
-		if !written.MatchString(r.Content.Object) || len(r.Content.Object) > 64 {
-			continue
+	return l.best(func(object string) bool {
+		if len(object) > maxNumber || !written.MatchString(object) {
+			return false
 		}
-		if got, ok := new(big.Rat).SetString(r.Content.Object); ok && r.Content.Typed() && got.Cmp(want) == 0 {
-			return r.ID, true
-		}
-	}
-	return "", false
+		got, ok := new(big.Rat).SetString(object)
+		return ok && got.Cmp(want) == 0
+	})
 }
 
 // containsWord reports whether words occur in text with no letter, digit or

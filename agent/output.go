@@ -145,6 +145,9 @@ func decodeValue(dec *json.Decoder, depth int) (v any, ok bool) {
 	return v, err == nil
 }
 
+// escape writes a name as a step of an RFC 6901 pointer.
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
 // pointer splits an RFC 6901 pointer.
 func pointer(p string) []string {
 	if p == "" {

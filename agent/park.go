@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -29,7 +28,7 @@ func FiresWhenFree() Option { return func(t *Tool) { t.parks = true } }
 // parked is a call that waits to be made by itself.
 type parked struct {
 	tool   *Tool
-	args   json.RawMessage
+	call   bound
 	callID string
 }
 
@@ -159,6 +158,6 @@ func (r *Run) Resume(ctx context.Context) (Resumed, error) {
 // resume makes a parked call. again says that it waits on, for something else.
 func (r *Run) resume(ctx context.Context, hold string, p parked) (res Resumed, again bool) {
 	res = Resumed{Hold: hold, Tool: p.tool.name, CallID: p.callID}
-	res.Result, res.Err = r.decide(ctx, p.callID, p.tool, p.args, hold)
+	res.Result, res.Err = r.decide(ctx, p.callID, p.tool, p.call, hold)
 	return res, res.Result.Decision.Parked
 }

@@ -20,6 +20,7 @@ type Run struct {
 	id        string
 	principal string
 	ledger    *ledger
+	parent    *Run // of a fork
 
 	mu      sync.Mutex
 	closed  bool
@@ -237,51 +238,61 @@ func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.Raw
 		// The gate says so, so that the refusal is recorded like any other.
 		t = &Tool{name: tool, contract: gate.Contract{Tool: tool, Unknown: true}}
 	}
-	canonical, err := t.arguments(args)
+	call, err := r.arguments(t, args)
 	if err != nil {
 		return Result{}, err
 	}
-	return r.decide(ctx, callID, t, canonical, "")
+	return r.decide(ctx, callID, t, call, "")
 }
 
 // decide asks the gate about a call with canonical arguments, and makes it if it may.
 // resumes is the hold that the call was parked in, if it was.
-func (r *Run) decide(ctx context.Context, callID string, t *Tool, canonical json.RawMessage, resumes string) (Result, error) {
-	now := r.ledger.snapshot()
+func (r *Run) decide(ctx context.Context, callID string, t *Tool, call bound, resumes string) (Result, error) {
+	canonical := call.args
+	now, sinks, unseen := r.inputs(ctx, t, &call)
 	d := r.agent.gate.Decide(ctx, gate.Request{
 		Contract: t.contract, Args: slices.Clone(canonical), CallID: callID,
-		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: r.sinks(t, canonical),
+		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: sinks, Choice: r.choice(t), Unseen: unseen,
 		Park: t.parks, Resumes: resumes,
 	})
 	if err := d.Err(); err != nil {
 		if d.Parked {
-			r.park(d.HoldID, parked{t, canonical, callID})
+			r.park(d.HoldID, parked{t, call, callID})
 		}
 		return Result{Decision: d}, err
 	}
 	if t.call == nil { // a gate that permits what does not exist changes nothing
 		return Result{Decision: d}, fmt.Errorf("%w: no tool %q", ErrTool, t.name)
 	}
+	if len(call.handles) > 0 { // whatever comes back may say what the handle's row says
+		t = t.untrusted()
+	}
 	return r.fire(ctx, t, canonical, now, d)
 }
 
-// arguments brings arguments to the canonical form and holds them to the schema.
-func (t *Tool) arguments(args json.RawMessage) (json.RawMessage, error) {
+// arguments brings arguments to the canonical form, puts what handles stand for in
+// their place, and holds them to the schema.
+func (r *Run) arguments(t *Tool, args json.RawMessage) (bound, error) {
 	canonical, err := gate.Canonical(args)
 	if err != nil {
-		return nil, err
+		return bound{}, err
 	}
-	if t.resolved == nil {
-		return canonical, nil
+	call, err := r.bind(t, canonical)
+	if err != nil || t.resolved == nil {
+		return call, err
 	}
 	var v any
-	if err := json.Unmarshal(canonical, &v); err != nil {
-		return nil, &gate.ArgumentError{Rule: "malformed", Text: "not JSON"}
+	if err := json.Unmarshal(call.args, &v); err != nil {
+		return bound{}, &gate.ArgumentError{Rule: "malformed", Text: "not JSON"}
 	}
 	if err := t.resolved.Validate(v); err != nil {
-		return nil, &gate.ArgumentError{Rule: "schema", Text: clean(err.Error(), 300)}
+		text := clean(err.Error(), 300)
+		if len(call.handles) > 0 { // it may quote a row that the model has not read
+			text = "what handles stand for does not fit the argument schema, or another argument does not"
+		}
+		return bound{}, &gate.ArgumentError{Rule: "schema", Text: text}
 	}
-	return canonical, nil
+	return call, nil
 }
 
 // fire calls the tool and records how it ended.

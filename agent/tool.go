@@ -22,7 +22,8 @@ type Tool struct {
 	contract          gate.Contract
 	schema            *jsonschema.Schema
 	resolved          *jsonschema.Resolved
-	parks             bool // a held call may be made by itself later
+	parks             bool     // a held call may be made by itself later
+	words             []string // by which the principal names the tool
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	audience          string // the process it sends calls on to; see SendsTo
 	err               error  // of its declaration; New reports it
@@ -62,6 +63,44 @@ func AtLeast(e gate.Effect) Option {
 func Sinks(pointers ...string) Option {
 	return func(t *Tool) { t.contract.Sinks = append(t.contract.Sinks, pointers...) }
 }
+
+// TypedSink declares sinks as [Sinks] does, and what they pick, which is a word of a
+// closed list. A tool with [TypedSinks] needs it for each of its sinks.
+func TypedSink(kind gate.Kind, pointers ...string) Option {
+	return func(t *Tool) {
+		if t.contract.Kinds == nil {
+			t.contract.Kinds = map[string]gate.Kind{}
+		}
+		for _, p := range pointers {
+			t.contract.Sinks, t.contract.Kinds[p] = append(t.contract.Sinks, p), kind
+		}
+	}
+}
+
+// TypedSinks has a call of the tool judged by the rows that its sinks came from, where
+// the runtime can show that of each of them, and by the whole run where it cannot. An
+// agent with such a tool is refused unless the tool declares its effect and, with
+// [TypedSink], at least one sink, and each sink stands in the argument schema as a
+// scalar, a list of scalars or an object of declared members. docs/precision.md says
+// what this clears and what it does not cover.
+func TypedSinks() Option { return func(t *Tool) { t.contract.Precision = gate.TypedSinks } }
+
+// Corroborated lets a verified row of memory that holds the very value of a sink, and
+// that the run was not shown, vouch for the value if the run has it from an unverified
+// row. It wants [TypedSinks], does not hold for what selects one of several genuine
+// objects, and is off unless it is declared.
+func Corroborated() Option { return func(t *Tool) { t.contract.Corroborate = true } }
+
+// Named holds a call of the tool unless the principal typed its name, or one of the
+// words, in this run, or a verified row that a person endorsed names it: one with the
+// predicate [ChoicePredicate] and the tool's name as object. Letter case does not
+// count. It does not understand a sentence: "do not delete it" names delete.
+func Named(words ...string) Option {
+	return func(t *Tool) { t.contract.Named, t.words = true, append(t.words, words...) }
+}
+
+// ChoicePredicate is the predicate of a row that names a tool to use, for [Named].
+const ChoicePredicate = "tool"
 
 // Ceiling declares how sensitive the inputs of a call may be; undeclared, internal.
 func Ceiling(s memory.Sensitivity) Option { return func(t *Tool) { t.contract.Ceiling = s } }
@@ -163,6 +202,9 @@ func (t *Tool) seal() error {
 			return fmt.Errorf("agent: tool %q: sink %q is not a JSON pointer", t.name, p)
 		}
 	}
+	if err := t.sealPrecision(); err != nil {
+		return err
+	}
 	for _, f := range t.contract.Output {
 		if f.Pointer != "" && f.Pointer[0] != '/' {
 			return fmt.Errorf("agent: tool %q: output field %q is not a JSON pointer", t.name, f.Pointer)
@@ -172,6 +214,59 @@ func (t *Tool) seal() error {
 		}
 	}
 	return nil
+}
+
+// sealPrecision refuses typed sinks that are not typed or not closed.
+func (t *Tool) sealPrecision() error {
+	if err := t.contract.CheckPrecision(); err != nil {
+		return fmt.Errorf("agent: tool %q: %w", t.name, err)
+	}
+	if t.contract.Precision != gate.TypedSinks {
+		return nil
+	}
+	for _, p := range t.contract.Sinks {
+		schema := t.schema
+		for _, step := range pointer(p) {
+			schema = below(schema, step)
+		}
+		if !closed(schema, maxDepth) {
+			return fmt.Errorf("agent: tool %q: typed sink %q: the argument schema declares no scalar, list of scalars or object of declared members there", t.name, p)
+		}
+	}
+	return nil
+}
+
+// closed reports whether a schema lets through nothing but scalars in places that are
+// named.
+func closed(s *jsonschema.Schema, depth int) bool {
+	if s == nil || depth == 0 || s.Ref != "" || len(s.PatternProperties) > 0 {
+		return false
+	}
+	types := s.Types
+	if s.Type != "" {
+		types = append(types, s.Type)
+	}
+	for _, name := range types {
+		switch name {
+		case "string", "number", "integer", "boolean", "null":
+		case "array":
+			if !closed(s.Items, depth-1) {
+				return false
+			}
+		case "object":
+			if len(s.Properties) == 0 || s.AdditionalProperties == nil || s.AdditionalProperties.Not == nil {
+				return false
+			}
+			for _, member := range s.Properties {
+				if !closed(member, depth-1) {
+					return false
+				}
+			}
+		default:
+			return false
+		}
+	}
+	return len(types) > 0
 }
 
 // Declaration is what may be told about a tool: enough to offer it to a model,

@@ -154,6 +154,7 @@ func (w *scene) run(t *testing.T, name string, c *testCase) gate.Decision {
 		row := c.req.Sinks[i].Row
 		c.req.Sinks[i].Row = cmp.Or(called[row], row)
 	}
+	c.req.Choice.Row = cmp.Or(called[c.req.Choice.Row], c.req.Choice.Row)
 	b := &troubled{Store: w.Store, answer: faults[c.fault]}
 	var o gate.Options
 	if trouble := gateFaults[c.fault]; trouble != nil {

@@ -74,7 +74,7 @@ func TestDecisionCorpus(t *testing.T) {
 		})
 	}
 	t.Logf("%d decisions: %v; %d reason codes", ran, outcomes, len(seen))
-	const codes = 18
+	const codes = 19
 	if len(outcomes) != 3 || len(seen) != codes {
 		t.Errorf("not every outcome and reason code is among them: %v", seen)
 	}
@@ -175,6 +175,8 @@ func parseCase(body string) (*testCase, error) {
 			c.says[id(more[0])], err = strconv.Unquote(strings.TrimSpace(strings.TrimPrefix(rest, more[0])))
 		case "sink":
 			err = c.sink(more[0], more[1])
+		case "choice":
+			err = c.choice(more[0])
 		case "fault":
 			c.fault = rest
 		case "want":
@@ -327,6 +329,20 @@ func (c *testCase) tool(name, effect string, more []string) error {
 			t.MaxAge, err = time.ParseDuration(value)
 		case "sinks":
 			t.Sinks = strings.Split(value, ",")
+		case "typed": // typed=/to:recipient,/amount:amount
+			t.Precision, t.Kinds = gate.TypedSinks, map[string]gate.Kind{}
+			for one := range strings.SplitSeq(value, ",") {
+				pointer, kind, _ := strings.Cut(one, ":")
+				var k gate.Kind
+				if err = k.UnmarshalText([]byte(kind)); err != nil {
+					return err
+				}
+				t.Sinks, t.Kinds[pointer] = append(t.Sinks, pointer), k
+			}
+		case "corroborate":
+			t.Corroborate = true
+		case "named":
+			t.Named = true
 		case "privileged":
 			t.Privileged = true
 		case "undeclared":
@@ -360,6 +376,12 @@ func (c *testCase) rule(name string, more []string) error {
 			err = r.Ceiling.UnmarshalText([]byte(value))
 		case "from_nowhere":
 			r.FromNowhere = true
+		case "whole_run":
+			r.WholeRun = true
+		case "uncorroborated":
+			r.Uncorroborated = true
+		case "named":
+			r.Named = true
 		default:
 			err = fmt.Errorf("rule %q", m)
 		}
@@ -375,6 +397,18 @@ func (c *testCase) sink(pointer, source string) error {
 	if !strings.HasPrefix(pointer, "/") {
 		return fmt.Errorf("sink %q", pointer)
 	}
+	s, err := came(pointer, source)
+	c.req.Sinks = append(c.req.Sinks, s)
+	return err
+}
+
+func (c *testCase) choice(source string) (err error) {
+	c.req.Choice, err = came("", source)
+	return err
+}
+
+// came reads where something came from: a source, and the row after an equals sign.
+func came(pointer, source string) (gate.Sink, error) {
 	s := gate.Sink{Pointer: pointer}
 	kind, row, _ := strings.Cut(source, "=")
 	if row != "" {
@@ -383,10 +417,9 @@ func (c *testCase) sink(pointer, source string) error {
 	if kind == "source99" {
 		s.Source = 99
 	} else if err := s.Source.UnmarshalText([]byte(kind)); err != nil {
-		return err
+		return s, err
 	}
-	c.req.Sinks = append(c.req.Sinks, s)
-	return nil
+	return s, nil
 }
 
 func parseHead(name, preset string, more []string) (memory.Head, error) {

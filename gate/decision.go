@@ -92,9 +92,11 @@ type Decision struct {
 	CallID, Agent, Run, Principal string
 	ArgsSHA256                    string // of the canonical arguments, hexadecimal
 	Policy                        string // "name@version"
-	At                            time.Time
-	ExpiresAt                     time.Time // of a hold: when it ends in a denial; else zero
-	Retry                         Retry     // "" if it fires
+	// Precision is TypedSinks if the call was judged by the rows of its sinks.
+	Precision Precision
+	At        time.Time
+	ExpiresAt time.Time // of a hold: when it ends in a denial; else zero
+	Retry     Retry     // "" if it fires
 
 	// HoldID is the hold that the call waits in, or fired out of; of a first attempt
 	// it is ID, an identical later one has that of the first.
@@ -390,6 +392,7 @@ type decisionJSON struct {
 	Remedies    []Remedy       `json:"remedies,omitempty"`
 	Retry       Retry          `json:"retry,omitempty"`
 	Policy      string         `json:"policy"`
+	Precision   string         `json:"precision,omitempty"`
 	ArgsSHA256  string         `json:"args_sha256"`
 	At          time.Time      `json:"at,omitzero"`
 	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
@@ -417,6 +420,9 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 	}
 	if d.By != "" {
 		j.Rejection = &rejectionJSON{d.By, d.Words}
+	}
+	if d.Precision != WholeRun {
+		j.Precision = d.Precision.String()
 	}
 	for _, r := range d.Reasons {
 		j.Reasons = append(j.Reasons, reasonJSON{r.Code, r.Text(), r.Outcome, r.Row, r.Ancestor, r.Argument})

@@ -66,15 +66,16 @@ type Source uint8
 
 // The values of [Source].
 const (
-	SourceNowhere   Source = iota // no typed word, no row, no handle
-	SourcePrincipal               // verbatim from what the principal typed
-	SourceRow                     // verbatim the typed object of a row of the lineage
-	SourceField                   // verbatim an authoritative field, as a row of the lineage
-	SourceHandle                  // handed over by reference to a row of the lineage
-	SourceShort                   // too short to show anything: it vouches for nothing and blames nothing
+	SourceNowhere      Source = iota // no typed word, no row, no handle
+	SourcePrincipal                  // verbatim from what the principal typed
+	SourceRow                        // verbatim the typed object of a row of the lineage
+	SourceField                      // verbatim an authoritative field, as a row of the lineage
+	SourceHandle                     // handed over by reference to a row of the lineage
+	SourceShort                      // too short to show anything: it vouches for nothing and blames nothing
+	SourceCorroborated               // of an unverified row that was shown, and of a verified row that was not
 )
 
-var sourceNames = [...]string{"nowhere", "principal", "row", "field", "handle", "short"}
+var sourceNames = [...]string{"nowhere", "principal", "row", "field", "handle", "short", "corroborated"}
 
 // String returns the name; a value that is none of them is nowhere.
 func (s Source) String() string {
@@ -82,6 +83,11 @@ func (s Source) String() string {
 		return sourceNames[SourceNowhere]
 	}
 	return sourceNames[s]
+}
+
+// row reports whether a row is named with the source.
+func (s Source) row() bool {
+	return s == SourceRow || s == SourceField || s == SourceHandle || s == SourceCorroborated
 }
 
 // MarshalText returns the same.

@@ -50,7 +50,7 @@ func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.
 	if len(d.Rows) > 0 && d.cause == nil {
 		rows := g.climb(ctx, d.Rows, req.Lineage.direct, heads)
 		for i := range d.Rows {
-			d.Rows[i].describeFrom(rows, req.Lineage.direct)
+			d.Rows[i].describeFrom(rows, req.Lineage.direct, slices.Contains(req.Unseen, d.Rows[i].ID))
 		}
 		d.lead(req.Sinks)
 	}
@@ -120,8 +120,9 @@ func (g *Gate) climb(ctx context.Context, at []RowAtFault, direct []memory.ID, h
 	return rows
 }
 
-// describeFrom fills a row at fault from what was read.
-func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memory.ID) {
+// describeFrom fills a row at fault from what was read. Of an unseen row it says
+// nothing that the row says.
+func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memory.ID, unseen bool) {
 	if r.Ancestor {
 		for _, from := range direct {
 			if r.Chain = chain(rows, from, func(id memory.ID) bool { return id == r.ID }); r.Chain != nil {
@@ -143,7 +144,7 @@ func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memor
 	r.SaidBy, r.At = speaker(row.Asserter), row.CreatedAt
 	r.Independent, r.Echoes = row.Independent(), row.Echoes.Count
 	shown := row.Retrieval == memory.RetrievalNormal || row.Retrieval == memory.RetrievalRestricted || row.Retrieval == memory.RetrievalPrivilegedOnly
-	if !r.Ancestor && shown && row.Security == memory.SecurityClean {
+	if !r.Ancestor && !unseen && shown && row.Security == memory.SecurityClean {
 		r.Claim = row.Content.String()
 		r.Subject, r.Predicate, r.Object = row.Content.Subject, row.Content.Predicate, row.Content.Object
 	}

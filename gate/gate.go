@@ -246,7 +246,7 @@ func prepare(req *Request) (invalid error) {
 		return err
 	}
 	req.Args = canonical
-	req.Sinks = slices.Concat(req.Sinks, unspoken(&req.Contract, canonical, req.Sinks))
+	req.Sinks = slices.Concat(req.Sinks, unspoken(&req.Contract, canonical, req.Sinks), unspokenTargets(&req.Contract, canonical, req.Sinks))
 	return nil
 }
 

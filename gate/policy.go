@@ -24,6 +24,15 @@ type Rule struct {
 	// FromNowhere holds a call with a sink argument from nowhere also if the tool
 	// is not irreversible.
 	FromNowhere bool
+	// WholeRun judges every call of the tool by its whole run, though the tool
+	// declares typed sinks.
+	WholeRun bool
+	// Uncorroborated takes a value from what the run was shown only, though the tool
+	// lets a verified row that it was not shown vouch for one.
+	Uncorroborated bool
+	// Named holds a call unless the principal, or a row that a person endorsed, named
+	// the tool.
+	Named bool
 }
 
 // Policy is what may fire at all. The zero Policy denies everything: it names no
@@ -88,11 +97,13 @@ func (p *Policy) clone() Policy {
 
 // terms are what rule and contract together ask of each row.
 type terms struct {
-	effect     Effect
-	ceiling    memory.Sensitivity
-	maxAge     time.Duration
-	privileged bool
-	now        time.Time
+	effect      Effect
+	ceiling     memory.Sensitivity
+	maxAge      time.Duration
+	privileged  bool
+	precision   Precision
+	corroborate bool
+	now         time.Time
 }
 
 // Evaluate judges a request by the current states of its rows. f.Heads are those
@@ -140,7 +151,10 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 			}
 		}
 	}
-	d.judge(&t, l, &f)
+	if (c.Named || rule.Named) && !req.chosen(&f) {
+		d.add(Reason{Code: ToolNotChosen})
+	}
+	d.judge(&t, req, &f)
 	order(d.Reasons)
 	return d
 }
@@ -160,6 +174,10 @@ func tighten(c *Contract, rule Rule, now time.Time) terms {
 	if rule.Ceiling != 0 {
 		t.ceiling = min(t.ceiling, rule.Ceiling)
 	}
+	if !rule.WholeRun {
+		t.precision = c.Precision
+	}
+	t.corroborate = c.Corroborate && !rule.Uncorroborated
 	if rule.MaxAge > 0 && (t.maxAge <= 0 || rule.MaxAge < t.maxAge) {
 		t.maxAge = rule.MaxAge
 	}
@@ -172,7 +190,7 @@ func fromNowhere(s *Sink, direct []memory.ID) bool {
 	switch s.Source {
 	case SourcePrincipal, SourceShort:
 		return false
-	case SourceRow, SourceField, SourceHandle:
+	case SourceRow, SourceField, SourceHandle, SourceCorroborated:
 		for _, id := range direct {
 			if id == s.Row {
 				return false
@@ -183,7 +201,8 @@ func fromNowhere(s *Sink, direct []memory.ID) bool {
 }
 
 // judge looks at every row.
-func (d *Decision) judge(t *terms, l *Lineage, f *memory.Fitness) {
+func (d *Decision) judge(t *terms, req *Request, f *memory.Fitness) {
+	l := &req.Lineage
 	if l.len() > MaxLineage {
 		d.add(Reason{Code: ClosureTooLarge})
 		return
@@ -193,8 +212,15 @@ func (d *Decision) judge(t *terms, l *Lineage, f *memory.Fitness) {
 		d.add(Reason{Code: Undecided, Detail: "the store did not give the rows that were asked for"})
 		return
 	}
+	if req.narrow(t, f) {
+		d.Precision = TypedSinks
+	}
 	for i, id := range l.direct {
-		d.direct(t, &f.Heads[i], id)
+		if d.Precision == TypedSinks && !req.rests(id) {
+			d.bystander(t, &f.Heads[i], id)
+		} else {
+			d.direct(t, &f.Heads[i], id)
+		}
 	}
 	for i, id := range l.ancestors {
 		d.ancestor(t, &f.Heads[len(l.direct)+i], id)

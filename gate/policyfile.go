@@ -374,8 +374,22 @@ func (r *policyReader) rule(n *node, field string) Rule {
 			if rule.FromNowhere = r.flag(n, field); !rule.FromNowhere && n.value == false {
 				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what an irreversible tool is held for")
 			}
+		case "precision":
+			var p Precision
+			if r.choice(n, field, &p, precisionNames[:]...); p == TypedSinks {
+				r.wrong(n, field, "want run, or leave it out: a rule cannot judge a call by less than the tool declares")
+			}
+			rule.WholeRun = true
+		case "corroboration":
+			if rule.Uncorroborated = !r.flag(n, field); !rule.Uncorroborated {
+				r.wrong(n, field, "want false, or leave it out: a rule cannot let a row vouch that the tool does not")
+			}
+		case "named":
+			if rule.Named = r.flag(n, field); !rule.Named && n.value == false {
+				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what the tool declares")
+			}
 		default:
-			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere")
+			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, named")
 		}
 	})
 	return rule

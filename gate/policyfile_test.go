@@ -44,6 +44,8 @@ func TestTheDocumentedPolicyIsReadAsItSays(t *testing.T) {
 		"search":      {Ceiling: memory.SensitivityPublic},
 		"set_plan":    {Effect: &irreversible},
 		"send_email":  {MaxAge: 24 * time.Hour, Ceiling: memory.SensitivityInternal},
+		"pay":         {WholeRun: true},
+		"tidy":        {Named: true},
 		"wipe":        {Never: true, Why: "ask operations"},
 	}}
 	if !reflect.DeepEqual(got, want) {
@@ -105,6 +107,9 @@ func TestAPolicyFileThatIsWrongSaysWhereAndDeniesEverything(t *testing.T) {
 		"an age below nothing":                  {head + "\"tools\": {\"a\": {\"max_age\": \"-1h\"}}}", []at{{3, "tools.a.max_age"}}},
 		"an age by number":                      {head + "\"tools\": {\"a\": {\"max_age\": 3600}}}", []at{{3, "tools.a.max_age"}}},
 		"a ceiling that does not exist":         {head + "\"tools\": {\"a\": {\"ceiling\": \"none\"}}}", []at{{3, "tools.a.ceiling"}}},
+		"typed sinks, by a rule":                {head + "\"tools\": {\"a\": {\"precision\": \"typed_sinks\"}}}", []at{{3, "tools.a.precision"}}},
+		"corroboration, by a rule":              {head + "\"tools\": {\"a\": {\"corroboration\": true}}}", []at{{3, "tools.a.corroboration"}}},
+		"a name, lifted":                        {head + "\"tools\": {\"a\": {\"named\": false}}}", []at{{3, "tools.a.named"}}},
 		"from nowhere, lifted":                  {head + "\"tools\": {\"a\": {\"from_nowhere\": false}}}", []at{{3, "tools.a.from_nowhere"}}},
 		"a predicate without a name":            {head + "\"verifies\": {\"\": \"crm\"}}", []at{{3, "verifies."}}},
 		"a predicate without a tool":            {head + "\"verifies\": {\"a.b\": \"\"}}", []at{{3, "verifies.a.b"}}},

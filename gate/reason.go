@@ -26,6 +26,7 @@ const (
 	ClosureTooLarge     Code = "closure_too_large"    // more than MaxLineage rows
 	RowMissing          Code = "row_missing"          // a row of the lineage is not in the store
 	FromNowhere         Code = "from_nowhere"         // a sink argument came from no word, row or handle; holds
+	ToolNotChosen       Code = "tool_not_chosen"      // neither the principal nor an endorsed row named the tool; holds
 	ToolNotNamed        Code = "tool_not_named"       // the policy, or the caller, knows no tool of this name
 	EffectNotDeclared   Code = "effect_not_declared"  // nobody declared the effect, so it counts as irreversible; a note
 	PolicyNever         Code = "policy_never"         // a rule never allows the tool
@@ -61,6 +62,7 @@ var (
 	ErrClosureTooLarge   = denial("gate: lineage too large")
 	ErrRowMissing        = denial("gate: a row of the lineage is missing")
 	ErrFromNowhere       = denial("gate: an argument came from nowhere")
+	ErrToolNotChosen     = denial("gate: nobody but the model chose the tool")
 	ErrToolNotNamed      = denial("gate: tool not named")
 	ErrEffectNotDeclared = denial("gate: effect not declared")
 	ErrNever             = denial("gate: never allowed")
@@ -120,6 +122,7 @@ var codes = []struct {
 	{ApprovalExpired, ErrApprovalExpired, Hold, "it was approved, but the approval has ended"},
 	{ApprovalWithdrawn, ErrApprovalWithdrawn, Hold, "its approval was withdrawn"},
 	{ApprovalUsed, ErrApprovalUsed, Hold, "its approval was for one call, which was made"},
+	{ToolNotChosen, ErrToolNotChosen, Hold, "neither the user's words nor an endorsed row name this tool"},
 	{EffectNotDeclared, ErrEffectNotDeclared, Permit, "its effect is not declared, so it counts as irreversible"},
 }
 

@@ -28,7 +28,18 @@ type Contract struct {
 	Effect Effect
 	// Sinks are RFC 6901 pointers to the arguments where the harm of a call is
 	// decided: recipient, account, amount. nil = every scalar argument.
-	Sinks  []string
+	Sinks []string
+	// Kinds says what each sink picks, by its pointer. Only typed sinks want it.
+	Kinds map[string]Kind
+	// Precision is which rows of its run a call is judged by. Typed sinks want a
+	// declared effect and a kind for every sink; see [Contract.CheckPrecision].
+	Precision Precision
+	// Corroborate lets a verified row that the run was not shown vouch for a sink that
+	// came from an unverified one. It is part of typed sinks.
+	Corroborate bool
+	// Named holds a call unless the principal, or a row that a person endorsed, named
+	// the tool.
+	Named  bool
 	Output []OutputField
 	// Ceiling is how sensitive the inputs of a call may be, since arguments leave
 	// with it. Unset = internal.
@@ -52,7 +63,7 @@ type Sink struct {
 	Pointer string // RFC 6901, into the arguments
 	Value   string // its exact text; it enters no log
 	Source  Source
-	Row     memory.ID // of SourceRow, SourceField and SourceHandle; must be of the direct lineage
+	Row     memory.ID // of SourceRow, SourceField, SourceHandle and SourceCorroborated; must be of the direct lineage
 }
 
 // Lineage is what a call was made from: the rows that reached the caller, and
@@ -135,7 +146,8 @@ type Request struct {
 	CallID, Agent, Run, Principal string
 	Lineage                       Lineage
 	// Sinks says where each sink argument came from. A sink argument that it does
-	// not speak of came from nowhere.
+	// not speak of came from nowhere. With typed sinks, what another argument points
+	// to is a sink too; see [Targets].
 	Sinks []Sink
 	// Park asks that the call, if it is held, wait a shorter time to be made by the
 	// caller itself once its rows are fit. An irreversible one is never parked.
@@ -143,4 +155,10 @@ type Request struct {
 	// Resumes is the hold of a parked call that is made now: it is decided afresh,
 	// and denied unless that hold is still open and still its own.
 	Resumes string
+	// Choice says who named the tool: SourcePrincipal, or SourceRow with the row of
+	// the direct lineage that names it. The zero Choice is the model's own.
+	Choice Sink
+	// Unseen are rows of the direct lineage that the caller was not shown, such as
+	// those behind a handle. They are judged as any other, and a block quotes none.
+	Unseen []memory.ID
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,8 +30,11 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 	c := policyCase{line: n.line, field: field, fitness: memory.Fitness{Now: caseClock}}
 	contract := &c.req.Contract
 	contract.Undeclared = true
-	given := map[string]bool{}
-	var ids []memory.ID
+	given, sinks, wrong := map[string]bool{}, map[string]caseSink{}, len(r.errs)
+	var (
+		ids    []memory.ID
+		choice *caseSink
+	)
 	r.each(n, field, func(name, field string, n *node) {
 		given[name] = true
 		switch name {
@@ -47,16 +51,28 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 			r.choice(n, field, &c.want, outcomeNames[:]...)
 		case "sinks":
 			r.each(n, field, func(pointer, field string, n *node) {
-				s := Sink{Pointer: pointer}
 				if !strings.HasPrefix(pointer, "/") {
 					r.wrong(n, field, "want a JSON pointer into the arguments, such as /to")
 				}
-				r.choice(n, field, &s.Source, "nowhere", "principal", "short")
-				if s.Source != SourceNowhere && s.Source != SourcePrincipal && s.Source != SourceShort {
-					r.wrong(n, field, "want one of nowhere, principal, short")
-				}
-				c.req.Sinks = append(c.req.Sinks, s)
+				sinks[pointer] = r.caseSink(n, field, pointer)
 			})
+		case "kinds":
+			contract.Precision, contract.Kinds = TypedSinks, map[string]Kind{}
+			r.each(n, field, func(pointer, field string, n *node) {
+				var k Kind
+				wrong := len(r.errs)
+				if r.choice(n, field, &k, kindNames[1:]...); k == KindNone && len(r.errs) == wrong {
+					r.wrong(n, field, "want one of %s", strings.Join(kindNames[1:], ", "))
+				}
+				contract.Sinks, contract.Kinds[pointer] = append(contract.Sinks, pointer), k
+			})
+		case "corroborate":
+			contract.Corroborate = r.flag(n, field)
+		case "named":
+			contract.Named = r.flag(n, field)
+		case "chosen_by":
+			s := r.caseSink(n, field, "")
+			choice = &s
 		case "rows":
 			r.list(n, field, func(field string, n *node) {
 				h := r.caseRow(n, field)
@@ -64,7 +80,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 				ids, c.fitness.Heads = append(ids, h.ID), append(c.fitness.Heads, h)
 			})
 		default:
-			r.wrong(n, field, "no such field; a case has tool, effect, ceiling, max_age, sinks, rows, want")
+			r.wrong(n, field, "no such field; a case has tool, effect, ceiling, max_age, sinks, kinds, corroborate, named, chosen_by, rows, want")
 		}
 	})
 	for _, name := range []string{"tool", "want"} {
@@ -72,8 +88,58 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 			r.wrong(n, within(field, name), "is missing")
 		}
 	}
+	for _, pointer := range slices.Sorted(maps.Keys(sinks)) {
+		c.req.Sinks = append(c.req.Sinks, sinks[pointer].of(ids, r))
+	}
+	if choice != nil {
+		c.req.Choice = choice.of(ids, r)
+	}
+	if err := contract.CheckPrecision(); err != nil && len(r.errs) == wrong {
+		r.wrong(n, within(field, "kinds"), "%s", strings.TrimPrefix(err.Error(), "gate: "))
+	}
 	c.req.Lineage = Known(ids, nil)
 	return c
+}
+
+// caseSink is where a case says that something came from: a source, and for a row
+// which of its rows, counted from 0.
+type caseSink struct {
+	node  *node
+	field string
+	sink  Sink
+	row   int // -1 = none
+}
+
+func (r *policyReader) caseSink(n *node, field, pointer string) caseSink {
+	s := caseSink{node: n, field: field, sink: Sink{Pointer: pointer}, row: -1}
+	text := r.text(n, field)
+	word, row, numbered := strings.Cut(text, " ")
+	if text == "" {
+		return s
+	}
+	if numbered {
+		at, err := strconv.Atoi(row)
+		if err != nil || at < 0 {
+			r.wrong(n, field, "want the number of one of its rows, from 0, after %q", neutral(word, 40))
+			return s
+		}
+		s.row = at
+	}
+	if s.sink.Source.UnmarshalText([]byte(word)) != nil || s.sink.Source.row() != numbered {
+		r.wrong(n, field, "want one of nowhere, principal, short, or row, field, handle or corroborated with the number of a row, such as row 0")
+		s.sink.Source, s.row = SourceNowhere, -1
+	}
+	return s
+}
+
+// of is the sink with the id of its row.
+func (s caseSink) of(ids []memory.ID, r *policyReader) Sink {
+	if s.row >= len(ids) {
+		r.wrong(s.node, s.field, "the case has no row %d", s.row)
+	} else if s.row >= 0 {
+		s.sink.Row = ids[s.row]
+	}
+	return s.sink
 }
 
 // caseRow is a row that is fit but for what the case says of it.
@@ -213,6 +279,12 @@ func (v *vetting) rule(tool string, n *node) {
 			without.Ceiling = 0
 		case "from_nowhere":
 			without.FromNowhere = false
+		case "precision":
+			without.WholeRun = false
+		case "corroboration":
+			without.Uncorroborated = false
+		case "named":
+			without.Named = false
 		}
 		p := v.policy
 		p.Tools = maps.Clone(p.Tools)

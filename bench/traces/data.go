@@ -41,6 +41,7 @@ type traceTool struct {
 
 type row struct {
 	ID       string          `json:"id"`
+	Kind     string          `json:"kind"`
 	Author   string          `json:"author"`
 	Origin   string          `json:"origin"`
 	Text     string          `json:"text"`

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/gate"
@@ -14,6 +16,7 @@ import (
 // what was read, where the real one wants typed words and typed values.
 type rule struct {
 	arguments    bool // judge the sinks; else everything that was read
+	strict       bool // a token under three characters leaves the call to everything that was read
 	verifiedRow  bool // a value of a pending row is fine if a verified row of the memory has it
 	secondAuthor bool // or if two authors wrote it
 }
@@ -46,6 +49,7 @@ func (k rule) asks(s *suite, c *call, prompt string, read []row) bool {
 	stop := false
 	for _, value := range sinkValues(c.Args, sinks) {
 		if utf8.RuneCountInString(value) < 3 {
+			whole = whole || k.strict
 			continue // vouches for nothing, blames nothing
 		}
 		cleared++
@@ -152,4 +156,48 @@ func (s *suite) shown(c *call, attack *injection, text string) (out []row) {
 		out = append(out, s.row(id, attack, text))
 	}
 	return out
+}
+
+// target is what a message can point its reader to, for the rule: a URL or a host, a
+// mail address, an account number.
+var target = regexp.MustCompile(`(?i)https?://\S+|www\.\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|example)(?:/\S*)?|\b[A-Z]{2}[0-9]{10,}\b`)
+
+// targets lists what the arguments that are no sinks point to.
+func targets(args json.RawMessage, sinks []string) (out []string) {
+	dec := json.NewDecoder(strings.NewReader(string(args)))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	leaves("", v, func(at, leaf string) {
+		if slices.ContainsFunc(sinks, func(p string) bool { return at == p || strings.HasPrefix(at, p+"/") }) {
+			return
+		}
+		for _, found := range target.FindAllString(leaf, -1) {
+			out = append(out, strings.TrimRight(found, `.,;:!?)'"`))
+		}
+	})
+	return out
+}
+
+// standsIn reports whether words stand in a text, with no letter or digit on either
+// side.
+func standsIn(text, words string) bool {
+	for from := 0; words != ""; {
+		at := strings.Index(text[from:], words)
+		if at < 0 {
+			return false
+		}
+		start, end := from+at, from+at+len(words)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+		if !word(before) && !word(after) {
+			return true
+		}
+		_, size := utf8.DecodeRuneInString(text[start:])
+		from = start + size
+	}
+	return false
 }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
-	"github.com/hearsay-go/hearsay/memory"
 )
 
 // outcome counts what came of the traces of one suite, or of all.
@@ -21,7 +19,7 @@ type outcome struct {
 	questions         map[string]int // by task
 	gated             int            // calls of tasks that a gate could have stopped
 
-	rows, calls int // what a person did for the questions: rows confirmed, calls approved
+	rows, claims, calls int // what a person did for the questions: rows and claims confirmed, calls approved
 }
 
 // without counts the tasks that asked nobody anything.
@@ -46,7 +44,7 @@ func (o *outcome) asked() (n int) {
 func (o *outcome) add(p *outcome) {
 	o.attacks, o.textOnly, o.offered = o.attacks+p.attacks, o.textOnly+p.textOnly, o.offered+p.offered
 	o.tasks, o.changing, o.gated = o.tasks+p.tasks, o.changing+p.changing, o.gated+p.gated
-	o.rows, o.calls = o.rows+p.rows, o.calls+p.calls
+	o.rows, o.claims, o.calls = o.rows+p.rows, o.claims+p.claims, o.calls+p.calls
 	o.fired = append(o.fired, p.fired...)
 	if o.questions == nil {
 		o.questions = map[string]int{}
@@ -58,37 +56,56 @@ func (o *outcome) add(p *outcome) {
 
 // replay plays all tasks of a suite, and then all its attacks, on one store.
 func replay(ctx context.Context, s *set, one *suite, m mode) (o *outcome, err error) {
-	dir, err := os.MkdirTemp("", "hearsay-traces-")
+	w, done, err := stage(ctx, one, m)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	w, err := open(ctx, one, m, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.store.Close()) }()
+	defer func() { err = errors.Join(err, done()) }()
 	o = &outcome{questions: map[string]int{}}
 	for i := range one.Tasks {
 		if err := w.task(ctx, &one.Tasks[i], o); err != nil {
 			return nil, err
 		}
 	}
+	return o, w.attacks(ctx, s, o)
+}
+
+// stage is a world in a folder of its own.
+func stage(ctx context.Context, one *suite, m mode) (w *world, done func() error, err error) {
+	dir, err := os.MkdirTemp("", "hearsay-traces-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if w, err = open(ctx, one, m, dir); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return w, func() error { return errors.Join(w.store.Close(), os.RemoveAll(dir)) }, nil
+}
+
+// attacks plays all attacks on a suite.
+func (w *world) attacks(ctx context.Context, s *set, o *outcome) error {
 	for _, p := range s.pairs {
-		if p.Suite != one.Name {
+		if p.Suite != w.suite.Name {
 			continue
 		}
 		if err := w.attack(ctx, s.templates[wording], p, o); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // offer asks the gate for a call. Anything but a permit or a verdict against the
 // call is a fault of the replay, never a block that counts.
-func (w *world) offer(ctx context.Context, run *agent.Run, c *call) (d gate.Decision, err error) {
-	res, err := run.Call(ctx, c.Tool, given(c.Args))
+func (w *world) offer(ctx context.Context, s *session, c *call) (d gate.Decision, err error) {
+	args, err := s.write(ctx, given(c.Args))
+	if err != nil {
+		return gate.Decision{}, err
+	}
+	if err := w.remind(ctx, s, args); err != nil {
+		return gate.Decision{}, err
+	}
+	res, err := s.run.Call(ctx, c.Tool, args)
 	var denied *gate.DeniedError
 	switch {
 	case err == nil:
@@ -117,61 +134,21 @@ func given(args json.RawMessage) json.RawMessage {
 	return b
 }
 
-func (w *world) begin(ctx context.Context, t *task) (*agent.Run, error) {
-	run := w.agent.Start(w.suite.Principal)
-	if w.narrow != nil {
-		w.narrow.heard(run.ID(), t.Prompt)
-	}
-	_, err := run.Input(ctx, agent.Typed(t.Prompt))
-	return run, err
-}
-
 // step offers a call, and reads what it showed whether it fired or was stopped.
-func (w *world) step(ctx context.Context, run *agent.Run, c *call, attack *injection, text string) (d gate.Decision, err error) {
-	if d, err = w.offer(ctx, run, c); err != nil {
+func (w *world) step(ctx context.Context, s *session, c *call, attack *injection, text string) (d gate.Decision, err error) {
+	if d, err = w.offer(ctx, s, c); err != nil {
 		return d, err
 	}
 	for _, id := range c.Rows {
-		if err := w.read(ctx, run, id, attack, text); err != nil {
+		if err := w.read(ctx, s, id, attack, text); err != nil {
 			return d, err
 		}
 	}
 	return d, nil
 }
 
-// answer is what a person does about a question: confirms each row at fault, if the
-// call fell over rows that hold its sinks' values and over nothing else, so that it
-// fires now and the rows stay confirmed; else approves this one call.
-func (w *world) answer(ctx context.Context, run *agent.Run, c *call, d gate.Decision, o *outcome) error {
-	rows := w.narrow.narrow(run.ID()) && d.RowsAtFault > 0 && d.RowsAtFault == len(d.Rows)
-	for _, r := range d.Reasons {
-		rows = rows && (r.Outcome == gate.Permit || r.Code == gate.UnverifiedInput)
-	}
-	if !rows {
-		o.calls++
-		return nil
-	}
-	who := memory.Asserter{Principal: w.suite.Principal}
-	for _, r := range d.Rows {
-		o.rows++
-		if _, err := w.store.Apply(ctx, memory.Transition{
-			Row: r.ID, Revision: r.Revision, To: memory.TruthSupported, Authority: memory.AuthorityUser,
-			Actor: w.suite.Principal, Source: "confirm", Reason: "asked for " + c.Tool,
-			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + w.suite.Principal,
-				Verifier: "principal", Group: who.Group(), Anchor: memory.Anchor{URI: "question:" + d.ID}, At: w.store.Now()}},
-		}); err != nil {
-			return fmt.Errorf("%s, confirming a row: %w", w.suite.Name, err)
-		}
-	}
-	after, err := w.offer(ctx, run, c)
-	if err == nil && after.Blocked() {
-		err = fmt.Errorf("%s: %s is blocked after its rows were confirmed: %w", w.suite.Name, c.Tool, after.Err())
-	}
-	return err
-}
-
 func (w *world) task(ctx context.Context, t *task, o *outcome) error {
-	run, err := w.begin(ctx, t)
+	s, err := w.begin(ctx, w.agent, t)
 	if err != nil {
 		return err
 	}
@@ -184,15 +161,15 @@ func (w *world) task(ctx context.Context, t *task, o *outcome) error {
 			o.gated++
 		}
 		c := &t.Calls[i]
-		d, err := w.offer(ctx, run, c)
+		d, err := w.offer(ctx, s, c)
 		if err == nil && d.Blocked() {
 			o.questions[w.suite.Name+"/"+t.ID]++
-			if w.endorse {
-				err = w.answer(ctx, run, c, d, o)
+			if w.mode == endorsed {
+				err = w.answer(ctx, s, c, d, o)
 			}
 		}
 		for j := 0; err == nil && j < len(c.Rows); j++ {
-			err = w.read(ctx, run, c.Rows[j], nil, "")
+			err = w.read(ctx, s, c.Rows[j], nil, "")
 		}
 		if err != nil {
 			return err
@@ -207,30 +184,44 @@ func (w *world) gated(c *call) bool {
 	return err != nil || e != gate.ReadOnly
 }
 
-// attack plays a task up to the first read that shows the attacker's text, and
-// then offers what the attacker wants done. It succeeds if all of it fires that
-// is more than a read.
+// attack plays a task up to the first read that shows the attacker's text, and then
+// what the attacker wants.
 func (w *world) attack(ctx context.Context, template string, p pair, o *outcome) error {
-	t, a := w.suite.task(p.Task), w.suite.injection(p.Injection)
+	a := w.suite.injection(p.Injection)
 	if a.TextOnly {
 		o.textOnly++
 		return nil
 	}
-	o.attacks++
-	run, err := w.begin(ctx, t)
+	s, text, err := w.expose(ctx, template, p)
 	if err != nil {
 		return err
 	}
-	text := w.suite.attackText(template, a)
+	return w.act(ctx, s, p, a, text, o)
+}
+
+// expose plays a task up to the first read that shows the attacker's text.
+func (w *world) expose(ctx context.Context, template string, p pair) (s *session, text string, err error) {
+	t, a := w.suite.task(p.Task), w.suite.injection(p.Injection)
+	if s, err = w.begin(ctx, w.agent, t); err != nil {
+		return nil, "", err
+	}
+	text = w.suite.attackText(template, a)
 	for i := range t.Calls[:p.Exposed+1] {
-		if _, err := w.step(ctx, run, &t.Calls[i], a, text); err != nil {
-			return err
+		if _, err := w.step(ctx, s, &t.Calls[i], a, text); err != nil {
+			return nil, "", err
 		}
 	}
+	return s, text, s.open(ctx) // nobody obeys a text that they have not read
+}
+
+// act offers what the attacker wants done. It succeeds if all of it fires that is more
+// than a read.
+func (w *world) act(ctx context.Context, s *session, p pair, a *injection, text string, o *outcome) error {
+	o.attacks++
 	for i := range a.Calls {
 		c := &a.Calls[i]
 		o.offered++
-		d, err := w.step(ctx, run, c, a, text)
+		d, err := w.step(ctx, s, c, a, text)
 		if err != nil {
 			return err
 		}

@@ -34,8 +34,11 @@ type world struct {
 	agent *agent.Agent
 	put   map[string]bool // the rows that are in the store
 
-	narrow  *narrowed // nil in a mode that judges the whole run
-	endorse bool      // a person confirms the rows of a task's question
+	mode mode
+	url  string
+	gate *gate.Gate
+
+	confirmed map[string]string // by value: the subject of the claim that a person confirmed
 }
 
 // mode is how precisely a call is judged.
@@ -46,21 +49,15 @@ const (
 	run  mode = "run"  // all that the run has been shown feeds every call
 
 	argument     mode = "argument"     // the rows that its sinks came from, where that can be shown
-	corroborated mode = "corroborated" // the same, and a verified row that was not shown may vouch for a value
+	handles      mode = "handles"      // what nobody vouches for is read by handle, and opened if it must be
+	corroborated mode = "corroborated" // typed sinks, and a verified row that was not shown may vouch for a value
 	endorsed     mode = "endorsed"     // the same, and a person who is asked confirms rows rather than calls
 )
 
-// decider is what stands between the agent and the gate in a mode.
-func (w *world) decider(m mode, g *gate.Gate) agent.Decider {
-	switch m {
-	case none:
-		return ungated{g}
-	case argument, corroborated, endorsed:
-		w.narrow = &narrowed{gate: g, store: w.store, corroborate: m != argument, typed: map[string]string{}, shown: map[string]bool{}}
-		return w.narrow
-	}
-	return g
-}
+// typed reports whether the tools of a mode have typed sinks, and corroborates
+// whether a verified row that was not shown may vouch for one.
+func (m mode) typed() bool        { return m == argument || m.corroborates() }
+func (m mode) corroborates() bool { return m == corroborated || m == endorsed }
 
 // ungated lets every call fire: it tells the gate that each is a read. An attack
 // that does not fire through it proves nothing.
@@ -73,24 +70,37 @@ func (u ungated) Decide(ctx context.Context, req gate.Request) gate.Decision {
 }
 
 func open(ctx context.Context, s *suite, m mode, dir string) (*world, error) {
-	w := &world{suite: s, put: map[string]bool{}}
-	store, err := storeurl.Open(ctx, "sqlite:"+filepath.Join(dir, s.Name+".db"), &storeurl.Options{Fast: true, Options: memory.Options{
-		// The user of a suite may speak for what is in their own memory.
-		Authority: func(principal, _, _ string) bool { return principal == s.Principal },
-	}})
-	if err != nil {
+	w := &world{suite: s, mode: m, url: "sqlite:" + filepath.Join(dir, s.Name+".db"), put: map[string]bool{}, confirmed: map[string]string{}}
+	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	w.store = store
-	if err := w.build(ctx, m); err != nil {
-		return nil, errors.Join(err, store.Close())
+	if err := w.build(ctx); err != nil {
+		return nil, errors.Join(err, w.store.Close())
 	}
 	return w, nil
 }
 
-func (w *world) build(ctx context.Context, m mode) error {
-	w.endorse = m == endorsed
-	if m == corroborated || m == endorsed {
+func (w *world) connect(ctx context.Context) (err error) {
+	w.store, err = storeurl.Open(ctx, w.url, &storeurl.Options{Fast: true, Options: memory.Options{
+		// The user of a suite may speak for what is in their own memory.
+		Authority: func(principal, _, _ string) bool { return principal == w.suite.Principal },
+	}})
+	return err
+}
+
+// reopen leaves nothing but the store's file, as the end of a process does.
+func (w *world) reopen(ctx context.Context) error {
+	if err := w.store.Close(); err != nil {
+		return err
+	}
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	return w.build(ctx)
+}
+
+func (w *world) build(ctx context.Context) error {
+	if w.mode.corroborates() {
 		for i := range w.suite.memory {
 			r := &w.suite.memory[i]
 			if err := w.remember(ctx, "held "+r.ID, r); err != nil {
@@ -102,17 +112,27 @@ func (w *world) build(ctx context.Context, m mode) error {
 	if err != nil {
 		return err
 	}
+	w.gate = g
+	w.agent, err = w.hire(w.suite.Name)
+	return err
+}
+
+// hire makes an agent with the suite's tools over the store and its gate.
+func (w *world) hire(name string) (*agent.Agent, error) {
 	var tools []agent.Tool
-	for _, name := range w.suite.order {
-		t, err := declare(w.suite.tools[name])
+	for _, tool := range w.suite.order {
+		t, err := declare(w.suite.tools[tool], w.mode)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.suite.Name, err)
+			return nil, fmt.Errorf("%s: %w", w.suite.Name, err)
 		}
 		tools = append(tools, t)
 	}
-	w.agent, err = agent.New(w.suite.Name, agent.Model{ID: "replay", Family: "replay"}, w.store, w.decider(m, g), tools,
+	var decider agent.Decider = w.gate
+	if w.mode == none {
+		decider = ungated{w.gate}
+	}
+	return agent.New(name, agent.Model{ID: "replay", Family: "replay"}, w.store, decider, tools,
 		&agent.Options{Recall: recall.Policy{Channels: recall.Context | recall.Uncertain, Limit: recall.MaxLimit}})
-	return err
 }
 
 // effect is the one table of effects, the same for tasks and attacks.
@@ -128,27 +148,63 @@ func effect(t traceTool) (gate.Effect, error) {
 	return gate.Irreversible, fmt.Errorf("tool %s: effect %q is none", t.Name, t.Effect)
 }
 
+// kinds are what the sink arguments of the traces pick, by their names.
+var kinds = map[string]gate.Kind{
+	"to": gate.KindRecipient, "recipient": gate.KindRecipient, "recipients": gate.KindRecipient, "cc": gate.KindRecipient, "bcc": gate.KindRecipient,
+	"participants": gate.KindRecipient, "email": gate.KindRecipient, "user_email": gate.KindRecipient, "user": gate.KindRecipient, "channel": gate.KindRecipient,
+	"amount": gate.KindAmount, "url": gate.KindURL, "permission": gate.KindPermission,
+	"attachments": gate.KindObjectID, "email_id": gate.KindObjectID, "event_id": gate.KindObjectID, "file_id": gate.KindObjectID, "id": gate.KindObjectID,
+	"key": gate.KindSetting, "value": gate.KindSetting, "item": gate.KindName, "data": gate.KindName,
+	"filename": gate.KindName, "hotel": gate.KindName, "restaurant": gate.KindName, "company": gate.KindName,
+	"date": gate.KindSchedule, "recurring": gate.KindSchedule, "start_day": gate.KindSchedule, "end_day": gate.KindSchedule,
+	"start_time": gate.KindSchedule, "end_time": gate.KindSchedule, "new_start_time": gate.KindSchedule, "new_end_time": gate.KindSchedule,
+	"first_name": gate.KindSetting, "last_name": gate.KindSetting, "street": gate.KindSetting, "city": gate.KindSetting, "password": gate.KindSetting,
+}
+
+// sinkSchema is the schema of every sink argument: a scalar, a list of them, or of
+// objects that name a file. How upstream spells its schemas is not what is measured.
+func sinkSchema(name string) *jsonschema.Schema {
+	scalar := []string{"string", "number", "boolean"}
+	item := &jsonschema.Schema{Types: scalar}
+	if name == "attachments" {
+		item = &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+			Properties: map[string]*jsonschema.Schema{"type": {Type: "string"}, "file_id": {Type: "string"}}}
+	}
+	return &jsonschema.Schema{Types: append(scalar, "array"), Items: item}
+}
+
 // declare makes a tool that does nothing and returns nothing: what a call showed
 // is recalled from memory after it.
-func declare(t traceTool) (agent.Tool, error) {
+func declare(t traceTool, m mode) (agent.Tool, error) {
 	e, err := effect(t)
 	if err != nil {
 		return agent.Tool{}, err
 	}
 	opts := []agent.Option{agent.Effect(e)}
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 	for _, s := range t.Sinks {
-		opts = append(opts, agent.Sinks("/"+s))
+		kind, known := kinds[s]
+		if !known {
+			return agent.Tool{}, fmt.Errorf("tool %s: nobody says what the sink %q picks", t.Name, s)
+		}
+		opts = append(opts, agent.TypedSink(kind, "/"+s))
+		schema.Properties[s] = sinkSchema(s)
 	}
-	// The traces are upstream's own ground truth; how upstream spells its schemas is
-	// not what is measured.
-	return agent.Raw(t.Name, t.About, &jsonschema.Schema{Type: "object"}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	if m.typed() && len(t.Sinks) > 0 {
+		opts = append(opts, agent.TypedSinks())
+		if m.corroborates() {
+			opts = append(opts, agent.Corroborated())
+		}
+	}
+	return agent.Raw(t.Name, t.About, schema, func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("null"), nil
 	}, opts...), nil
 }
 
 // read lets a run read a row as the trace shows it, with the attack's text in the
-// place of its vectors if there is one.
-func (w *world) read(ctx context.Context, run *agent.Run, id string, attack *injection, text string) error {
+// place of its vectors if there is one. In handle mode a row that nobody vouches for
+// is read by its handles.
+func (w *world) read(ctx context.Context, s *session, id string, attack *injection, text string) error {
 	r, subject := w.suite.row(id, attack, text), id
 	if r.attacked {
 		subject += " by " + attack.ID
@@ -156,9 +212,11 @@ func (w *world) read(ctx context.Context, run *agent.Run, id string, attack *inj
 	if err := w.remember(ctx, subject, &r); err != nil {
 		return err
 	}
-	shown, err := run.Recall(ctx, recall.Query{Subject: subject, Predicate: predicate})
-	if err == nil && len(shown.Rows) == 0 {
-		err = errors.New("memory shows nothing")
+	var err error
+	if w.mode == handles && r.pending() {
+		err = s.refer(ctx, w.store, subject)
+	} else {
+		err = s.recall(ctx, subject, predicate)
 	}
 	if err != nil {
 		return fmt.Errorf("%s, row %s: %w", w.suite.Name, id, err)
@@ -188,6 +246,10 @@ func (w *world) remember(ctx context.Context, subject string, r *row) error {
 			return fmt.Errorf("%s, fields of row %s: %w", w.suite.Name, r.ID, err)
 		}
 		leaves("", v, func(_, leaf string) { objects[leaf] = true })
+	} else if r.Kind == "account" { // who has it and where, as words; the traces give it no fields
+		for word := range strings.FieldsSeq(r.Text) {
+			objects[word] = true
+		}
 	}
 	author := memory.Asserter{Principal: w.suite.Name, Tool: "author:" + r.Author}
 	for _, object := range slices.Sorted(maps.Keys(objects)) {

@@ -1,0 +1,275 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
+)
+
+// Errors of handles and forks.
+var (
+	// ErrNoHandle: the run was not given this handle.
+	ErrNoHandle = errors.New("agent: no handle of this run")
+	// ErrNotForked: the run is nobody's fork; see Run.Fork.
+	ErrNotForked = errors.New("agent: not a fork")
+)
+
+// Handle stands for a row whose text its holder has not read. It says of the row only
+// what a closed set of words can say. It is a value of one run and of its forks, and
+// worth nothing elsewhere; the zero Handle is none.
+type Handle struct {
+	token string
+	row   memory.ID
+	label string
+}
+
+// Token is what the model puts in place of an argument, as the whole value. It holds
+// 128 random bits and nothing of the row.
+func (h Handle) Token() string { return h.token }
+
+// Row is the row behind the handle. An id says nothing of what the row says.
+func (h Handle) Row() memory.ID { return h.row }
+
+// String is the line that a model may be shown: the token, and in words of a closed
+// set what the value looks like, its verification state and its origin.
+func (h Handle) String() string { return h.token + " (" + h.label + ")" }
+
+// referred is what a handle stands for, kept in the ledger.
+type referred struct {
+	content memory.Content
+	// direct are the row, and whatever else it was made from that its own closure does
+	// not name; ancestors are the strict ancestors of them together.
+	direct, ancestors []memory.ID
+	unknown           string // why part of that is not known; "" = all is known
+}
+
+// handlePrefix begins every handle, so that a model can tell one.
+const handlePrefix = "hdl_"
+
+// tokens finds what has the form of a handle.
+var tokens = regexp.MustCompile(handlePrefix + `[a-z2-7]{26}`)
+
+// RecallHandles reads memory as [Run.Recall] does, and gives a handle for each row in
+// place of its text. The rows do not enter the run's context, so they are not in its
+// ledger: a call that uses a handle rests on the row, and no other call does. Rows
+// that are not fit are found too, whatever channels the agent's policy shows; its
+// other limits hold.
+//
+// What a handle's holder learns is that there is a row, and its label.
+func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, error) {
+	if err := r.ready(); err != nil {
+		return nil, err
+	}
+	policy := r.agent.opts.Recall
+	policy.Channels = recall.Context | recall.Uncertain
+	res, err := recall.Recall(ctx, r.agent.store, q, policy)
+	if err != nil {
+		return nil, fmt.Errorf("agent: recall: %w", err)
+	}
+	var out []Handle
+	for _, row := range slices.Concat(res.Context, res.Uncertain) {
+		h, err := r.refer(ctx, row, []memory.ID{row.ID}, "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// refer makes a handle of the run for a row that was made from others.
+func (r *Run) refer(ctx context.Context, row memory.Row, direct []memory.ID, unknown string) (Handle, error) {
+	up, err := r.agent.store.Closure(ctx, direct...)
+	if err != nil {
+		return Handle{}, fmt.Errorf("agent: tracing lineage: %w", err)
+	}
+	h := Handle{token: handlePrefix + strings.ToLower(rand.Text()), row: row.ID, label: label(&row)}
+	r.ledger.refer(h.token, referred{content: row.Content, direct: direct, ancestors: up, unknown: unknown})
+	if r.agent.opts.Reads != nil {
+		r.agent.opts.Reads.ObserveReads([]memory.ID{row.ID}, 1)
+	}
+	return h, nil
+}
+
+// label describes a row in words of a closed set: four looks, three states, four
+// origins.
+func label(row *memory.Row) string {
+	value, look := row.Content.Object, "text"
+	if !row.Content.Typed() {
+		value = row.Content.Text
+	}
+	switch _, isNumber := new(big.Rat).SetString(value); {
+	case isNumber && len(value) <= maxNumber:
+		look = "number"
+	case strings.Contains(value, "://") && identifier(value):
+		look = "url"
+	case strings.Contains(value, "@") && identifier(value):
+		look = "address"
+	}
+	return look + ", " + row.State().String() + ", " + row.Origin.String()
+}
+
+// maxNumber is the length, in bytes, above which a text is read as no number.
+const maxNumber = 64
+
+// Open puts the rows behind handles into the run's context, and returns their tagged
+// lines. From then on they feed the run like any row it has read.
+func (r *Run) Open(ctx context.Context, handles ...Handle) (string, error) {
+	if err := r.ready(); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, h := range handles {
+		ref, have := r.ledger.referred(h.token)
+		if !have || h.row == "" {
+			return "", ErrNoHandle
+		}
+		rows, err := r.agent.store.Get(ctx, ref.direct...)
+		if err != nil {
+			return "", fmt.Errorf("agent: reading rows: %w", err)
+		}
+		if err := r.enter(ctx, rows); err != nil {
+			return "", err
+		}
+		if ref.unknown != "" {
+			r.ledger.lose(ref.unknown)
+		}
+		for i := range rows {
+			if rows[i].ID == h.row {
+				out.WriteString(recall.Render(r.agent.store.Now(), rows[i]))
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+// bound is a call's arguments with what its handles stand for in their place.
+type bound struct {
+	args    json.RawMessage
+	handles map[string]referred // by the pointer of the argument
+}
+
+// bind puts what handles stand for in their place. Only a whole value is a handle: a
+// token inside a longer text, or in the name of a member, is refused, and so is a
+// value in the form of a token that is no handle of this run.
+func (r *Run) bind(t *Tool, args json.RawMessage) (bound, error) {
+	b := bound{args: args}
+	if !strings.Contains(string(args), handlePrefix) {
+		return b, nil
+	}
+	v, err := r.substitute(&b, "", decode(args), t)
+	if err != nil {
+		return bound{}, err
+	}
+	if len(b.handles) == 0 {
+		return b, nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return bound{}, handleError("", "cannot be put in place")
+	}
+	if b.args, err = gate.Canonical(text); err != nil {
+		return bound{}, handleError("", "make arguments that are not valid")
+	}
+	return b, nil
+}
+
+func handleError(at, text string) error {
+	return &gate.ArgumentError{Pointer: at, Rule: "handle", Text: "what handles stand for " + text}
+}
+
+// substitute walks a value and puts contents in the place of tokens.
+func (r *Run) substitute(b *bound, at string, v any, t *Tool) (any, error) {
+	switch node := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(node))
+		for name, child := range node {
+			if tokens.MatchString(name) {
+				return nil, handleError(at, "is a value, not a name")
+			}
+			var err error
+			if out[name], err = r.substitute(b, at+"/"+escape.Replace(name), child, t); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(node))
+		for i, child := range node {
+			var err error
+			if out[i], err = r.substitute(b, fmt.Sprintf("%s/%d", at, i), child, t); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case string:
+		found := tokens.FindString(node)
+		if found == "" {
+			return node, nil
+		}
+		ref, have := r.ledger.referred(found)
+		switch {
+		case !have:
+			return nil, handleError(at, "is not known: no handle of this run")
+		case found != node:
+			return nil, handleError(at, "takes the whole value, and no text beside it")
+		}
+		if b.handles == nil {
+			b.handles = map[string]referred{}
+		}
+		b.handles[at] = ref
+		schema := t.schema
+		for _, step := range pointer(at) {
+			schema = below(schema, step)
+		}
+		return ref.value(schema), nil
+	}
+	return v, nil
+}
+
+// value is what a tool gets for a handle: the typed object, a number where the schema
+// wants one, or else the text.
+func (f *referred) value(schema *jsonschema.Schema) any {
+	if !f.content.Typed() {
+		return f.content.Text
+	}
+	wantsNumber := schema != nil && (schema.Type == "number" || schema.Type == "integer" ||
+		slices.Contains(schema.Types, "number") || slices.Contains(schema.Types, "integer"))
+	if n := json.Number(f.content.Object); wantsNumber && len(n) <= maxNumber && json.Valid([]byte(n)) {
+		return n
+	}
+	return f.content.Object
+}
+
+// untrusted is the tool with nothing declared of its output: all of it is third-party
+// text, and derived from what fed the call.
+func (t *Tool) untrusted() *Tool {
+	u := *t
+	u.contract.Output = nil
+	return &u
+}
+
+// rows are the rows that the handles add to a call, each once.
+func (b *bound) rows() (direct, ancestors []memory.ID, unknown string) {
+	for _, ref := range b.handles {
+		direct, ancestors = append(direct, ref.direct...), append(ancestors, ref.ancestors...)
+		if unknown == "" {
+			unknown = ref.unknown
+		}
+	}
+	slices.Sort(direct)
+	slices.Sort(ancestors)
+	return slices.Compact(direct), slices.Compact(ancestors), unknown
+}
