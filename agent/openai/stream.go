@@ -48,7 +48,7 @@ func Collect(recv func() (api.ChatCompletionStreamResponse, error), show func(te
 type collecting struct {
 	content, refusal strings.Builder
 	calls            []api.ToolCall
-	arguments        []strings.Builder
+	arguments        [][]byte
 	at               map[int]int // where the call with an index is
 	size             int
 	finish           api.FinishReason
@@ -105,7 +105,7 @@ func (c *collecting) call(piece *api.ToolCall) error {
 			return unusable("a piece of a call that was not begun, or one call too many")
 		}
 		n = len(c.calls)
-		c.calls, c.arguments = append(c.calls, api.ToolCall{ID: piece.ID}), append(c.arguments, strings.Builder{})
+		c.calls, c.arguments = append(c.calls, api.ToolCall{ID: piece.ID}), append(c.arguments, nil)
 		if piece.Index != nil {
 			if c.at == nil {
 				c.at = map[int]int{}
@@ -124,7 +124,7 @@ func (c *collecting) call(piece *api.ToolCall) error {
 		}
 	}
 	c.size += len(piece.Function.Arguments) + len(piece.ID) + len(piece.Function.Name)
-	c.arguments[n].WriteString(piece.Function.Arguments)
+	c.arguments[n] = append(c.arguments[n], piece.Function.Arguments...)
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
 		return api.ChatCompletionChoice{}, api.Usage{}, unusable("it ended early")
 	}
 	for i := range c.calls {
-		c.calls[i].Function.Arguments = c.arguments[i].String()
+		c.calls[i].Function.Arguments = string(c.arguments[i])
 	}
 	return api.ChatCompletionChoice{FinishReason: c.finish, Message: api.ChatCompletionMessage{
 		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ToolCalls: c.calls}}, c.usage, nil
