@@ -411,7 +411,7 @@ func TestSpoofing(t *testing.T) {
 	})
 	t.Run("look-alike ids are other rows", func(t *testing.T) {
 		good := id("a")
-		for _, other := range []memory.ID{good + " ", " " + good, memory.ID(strings.ToUpper(string(good))), good + "\x00", good + "\u200b", good[:29], "mem_0000000000000000000000000а", good + "a", "", "head/" + good} {
+		for _, other := range []memory.ID{good + " ", " " + good, memory.ID(strings.ToUpper(string(good))), good + "\x00", good + "\u200b", good[:29], "mem_000000000000000000000000а0", good + "a", "", "head/" + good} {
 			f := newFake(verified("a"))
 			d := newGate(t, f, declared(), nil).Decide(t.Context(), mail(other))
 			if !errors.Is(d.Err(), gate.ErrRowMissing) {
