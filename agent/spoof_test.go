@@ -132,12 +132,9 @@ func TestI10SpoofsChangeNoDecisionThroughTheAdapters(t *testing.T) {
 		}
 		check(s, "langchain", strings.Join(model.prompts, "\n"))
 
-		// What it says moves no reason, wherever else it stands too.
-		for _, run := range []*agent.Run{run, conclusion(run.Conclude(ctx, "well")).into(t, a)} {
-			got := mustBlock(t, run, "set_editor", searchIn{"vim"}, gate.ErrUnverified)
-			if len(got.Decision.Reasons) == 0 || got.Decision.Reasons[0].Code != want.Decision.Reasons[0].Code || got.Decision.Outcome != want.Decision.Outcome {
-				t.Errorf("%q: %v", s, got.Decision.Reasons)
-			}
+		got := mustBlock(t, run, "set_editor", searchIn{"vim"}, gate.ErrUnverified)
+		if len(got.Decision.Reasons) == 0 || got.Decision.Reasons[0].Code != want.Decision.Reasons[0].Code || got.Decision.Outcome != want.Decision.Outcome {
+			t.Errorf("%q: %v", s, got.Decision.Reasons)
 		}
 		tainted := a.Start("ana")
 		mustFire(t, tainted, "search", searchIn{stored})
@@ -181,20 +178,4 @@ func TestI10SpoofsChangeNoDecisionThroughTheAdapters(t *testing.T) {
 		session.Close()
 		<-ended
 	})
-}
-
-type handed struct{ h agent.Handoff }
-
-func conclusion(h agent.Handoff, err error) handed {
-	if err != nil {
-		panic(err)
-	}
-	return handed{h}
-}
-
-// into hands a conclusion to a run of an agent.
-func (h handed) into(t *testing.T, a *agent.Agent) *agent.Run {
-	run := a.Start("ana")
-	input(t, run, agent.FromRun(h.h))
-	return run
 }
