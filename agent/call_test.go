@@ -232,18 +232,33 @@ func TestAToolThatFailsTaintsWithItsMessage(t *testing.T) {
 }
 
 func TestArgumentsAreHeldToTheSchemaBeforeTheGateIsAsked(t *testing.T) {
-	for name, raw := range map[string]string{
-		"a missing field":      `{}`,
-		"another type":         `{"to":7}`,
-		"null":                 `{"to":null}`,
-		"an unknown field":     `{"to":"ops@acme.example","cc":"evil@x.example"}`,
-		"a respelled field":    `{"to":"ops@acme.example","TO":"evil@x.example"}`,
-		"a duplicate field":    `{"to":"ops@acme.example","to":"evil@x.example"}`,
-		"no object":            `["ops@acme.example"]`,
-		"not JSON":             `to ops@acme.example`,
-		"two values":           `{"to":"ops@acme.example"} {}`,
-		"an integer too large": `{"to":"ops@acme.example","body":9007199254740993}`,
-		"more than a MiB":      `{"to":"ops@acme.example","body":"` + strings.Repeat("x", 1<<20) + `"}`,
+	for name, c := range map[string]struct{ raw, rule string }{
+		"a missing field":                {`{}`, "schema"},
+		"another type":                   {`{"to":7}`, "schema"},
+		"null":                           {`{"to":null}`, "schema"},
+		"an unknown field":               {`{"to":"ops@acme.example","cc":"evil@x.example"}`, "schema"},
+		"a respelled field":              {`{"to":"ops@acme.example","TO":"evil@x.example"}`, "schema"},
+		"a duplicate field":              {`{"to":"ops@acme.example","to":"evil@x.example"}`, "duplicate_key"},
+		"a duplicate field, escaped":     {`{"to":"ops@acme.example","\u0074o":"evil@x.example"}`, "duplicate_key"},
+		"a duplicate deep inside":        {`{"to":{"a":[{"b":1,"b":2}]}}`, "duplicate_key"},
+		"no object":                      {`["ops@acme.example"]`, "not_object"},
+		"a string":                       {`"{}"`, "not_object"},
+		"null alone":                     {`null`, "not_object"},
+		"not JSON":                       {`{to: ops@acme.example}`, "malformed"},
+		"two values":                     {`{"to":"ops@acme.example"} {}`, "malformed"},
+		"cut short":                      {`{"to":"ops@acme`, "malformed"},
+		"NaN":                            {`{"to":NaN}`, "malformed"},
+		"Infinity":                       {`{"to":-Infinity}`, "malformed"},
+		"a number without a digit":       {`{"to":.5}`, "malformed"},
+		"not UTF-8":                      {"{\"to\":\"ops\xff\"}", "malformed"},
+		"half a surrogate pair":          {`{"to":"\ud800"}`, "malformed"},
+		"an integer too large":           {`{"to":"ops@acme.example","body":9007199254740993}`, "integer_range"},
+		"a number too large for a float": {`{"to":1e400}`, "integer_range"},
+		"a number of a million digits":   {`{"to":` + strings.Repeat("9", 1_000_000) + `}`, "integer_range"},
+		"a hundred and one levels":       {`{"to":` + strings.Repeat("[", 101) + strings.Repeat("]", 101) + `}`, "too_deep"},
+		"a hundred thousand open ends":   {`{"to":` + strings.Repeat("[", 100_000), "too_deep"},
+		"more than a MiB":                {`{"to":"ops@acme.example","body":"` + strings.Repeat("x", 1<<20) + `"}`, "too_large"},
+		"10 MB":                          {`{"to":"ops@acme.example","body":"` + strings.Repeat("x", 10<<20) + `"}`, "too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -254,10 +269,13 @@ func TestArgumentsAreHeldToTheSchemaBeforeTheGateIsAsked(t *testing.T) {
 			}), w.tools(), nil)
 			run := a.Start("ana")
 			typed(t, run, "write to ops@acme.example")
-			_, err := run.Call(t.Context(), "send_email", json.RawMessage(raw))
+			_, err := run.Call(t.Context(), "send_email", json.RawMessage(c.raw))
 			var e *gate.ArgumentError
-			if !errors.As(err, &e) || !errors.Is(err, gate.ErrArguments) {
+			if !errors.As(err, &e) || !errors.Is(err, gate.ErrArguments) || e.Rule != c.rule {
 				t.Errorf("error %v", err)
+			}
+			if text := agent.ToolText(agent.Result{}, err); !strings.HasPrefix(text, "NOT EXECUTED: the arguments are not valid") || len(text) > 3000 {
+				t.Errorf("the model is told %d bytes: %.100s", len(text), text)
 			}
 			if asked != 0 || w.ran("send_email") != 0 {
 				t.Errorf("the gate was asked %d times, the tool ran %d times", asked, w.ran("send_email"))

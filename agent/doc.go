@@ -11,6 +11,15 @@
 // fire only if every row in it is fit at that moment. The ledger never shrinks: a
 // clean boundary is a new Run.
 //
+// [Tokens] carry lineage to other processes and over a restart; [Delegate] makes a
+// tool of another agent. What arrives without its lineage is of unknown lineage.
+//
+// The one thing that is found in a context.Context is the call that a tool carries
+// out, by which a run of another agent joins the run that asked, and by which a
+// request to another process gets its token. A request that lost it is of unknown
+// lineage where it arrives, and so is a run of Delegate. Only a tool that starts
+// another agent's run itself, and with a context of its own, hides what it rests on.
+//
 // # Precision
 //
 // By default everything a run has been shown feeds every call. That is sound and
@@ -48,7 +57,4 @@
 // must verify it. It does not cover what a program hands on itself as typed words.
 //
 // docs/precision.md says more.
-//
-// Nothing that security depends on travels in a context.Context; a value lost
-// there would fail open.
 package agent

@@ -350,7 +350,7 @@ func TestI8NoRowSlipsPastTheGate(t *testing.T) {
 	for name, c := range ways {
 		t.Run(name, func(t *testing.T) {
 			defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-			s := newSite(t)
+			s := onFile(t)
 			x := &slip{site: s, a: s.process(t, "a", memory.Options{}, agent.TokenOptions{}), b: s.process(t, "b", memory.Options{}, agent.TokenOptions{})}
 			x.root = x.a.pending(t, fact("acme", "billing.email", poison))
 			for _, p := range []*process{x.a, x.b} { // without the row it fires

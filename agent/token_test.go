@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // key is a signing key that is the same in every run of the tests.
@@ -31,7 +33,7 @@ func public(name string) ed25519.PublicKey { return key(name).Public().(ed25519.
 // trust is what all processes of the tests are configured with.
 var trust = map[string]ed25519.PublicKey{"a": public("a"), "b": public("b")}
 
-// process is one of several programs over one store file: a handle of its own, a
+// process is one of several programs over one store: a handle of its own, a
 // gate, an agent with the usual tools.
 type process struct {
 	*world
@@ -39,26 +41,64 @@ type process struct {
 	agent  *agent.Agent
 }
 
-// site is where processes meet: a store file and its keys.
+// site is where processes meet: a store, in a file or in this process, and its keys.
 type site struct {
-	path string
-	ring *keyring.Ring
-	now  time.Time
+	path   string
+	shared memory.Driver // if there is no file
+	ring   *keyring.Ring
+	now    time.Time
 }
 
-func newSite(t testing.TB) *site {
-	return &site{path: filepath.Join(t.TempDir(), "agent.db"), ring: keyring.Ephemeral(), now: time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)}
+func newSite(testing.TB) *site {
+	return &site{shared: storetest.NewMap(), ring: keyring.Ephemeral(), now: time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)}
+}
+
+// onFile is a site whose processes have nothing in common but a file.
+func onFile(t testing.TB) *site {
+	s := newSite(t)
+	s.path, s.shared = filepath.Join(t.TempDir(), "agent.db"), nil
+	return s
+}
+
+// handle is one of several on a driver. Closed, it is closed for itself.
+type handle struct {
+	memory.Driver
+	closed atomic.Bool
+}
+
+func (h *handle) Close() error { h.closed.Store(true); return nil }
+
+func (h *handle) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	if h.closed.Load() {
+		return nil, memory.ErrClosed
+	}
+	return h.Driver.Get(ctx, tenant, keys)
+}
+
+func (h *handle) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	if h.closed.Load() {
+		return memory.ErrClosed
+	}
+	return h.Driver.Apply(ctx, tenant, b)
+}
+
+func (s *site) open(t testing.TB) memory.Driver {
+	if s.shared != nil {
+		return &handle{Driver: s.shared}
+	}
+	d, err := sqlitestore.Open(context.Background(), s.path, &sqlitestore.Options{Synchronous: sqlitestore.Normal, ReadConns: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func (s *site) process(t testing.TB, name string, scope memory.Options, o agent.TokenOptions) *process {
 	t.Helper()
-	d, err := sqlitestore.Open(context.Background(), s.path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{}
 	scope.Clock = func() time.Time { return s.now }
-	if w.store, err = memory.New(d, s.ring, &scope); err != nil {
+	var err error
+	if w.store, err = memory.New(s.open(t), s.ring, &scope); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.store.Close() })
@@ -92,7 +132,7 @@ func (p *process) token(t testing.TB, run *agent.Run, audience, words string) st
 }
 
 func TestATokenCarriesTheLineageToAnotherProcess(t *testing.T) {
-	s := newSite(t)
+	s := onFile(t)
 	a, b := s.process(t, "a", memory.Options{}, agent.TokenOptions{}), s.process(t, "b", memory.Options{}, agent.TokenOptions{})
 	t.Run("a call of a clean run is known, and fires", func(t *testing.T) {
 		token := a.token(t, a.agent.Start("ana"), "b", "vim")

@@ -46,6 +46,10 @@ type Options struct {
 	// Timeout bounds each request to the model; 0 = 2 minutes. The library has none
 	// of its own.
 	Timeout time.Duration
+	// Show, if set, asks for answers in pieces and is given their text as it comes.
+	// The client must be a [Streamer] too. Calls are carried out once an answer is
+	// complete.
+	Show func(text string)
 	// Request is a template of the requests: temperature, seed and the like. Its
 	// model, messages, tools, functions, stream and n are set by the chat and must
 	// be unset.
@@ -61,6 +65,8 @@ type Chat struct {
 	messages []api.ChatCompletionMessage
 	turns    int
 	timeout  time.Duration
+	streamer Streamer
+	show     func(text string)
 }
 
 // NewChat opens a conversation of a run with a model. The tools offered are those
@@ -77,6 +83,12 @@ func NewChat(run *agent.Run, client Client, model string, o *Options) (*Chat, er
 			return nil, fmt.Errorf("%w: model, messages, tools, functions, stream and n are set by the chat", ErrRequest)
 		}
 		c.request = r
+		if c.show = o.Show; c.show != nil {
+			var ok bool
+			if c.streamer, ok = client.(Streamer); !ok {
+				return nil, errors.New("openai: NewChat: Show needs a client that streams")
+			}
+		}
 		if o.MaxTurns > 0 {
 			c.turns = o.MaxTurns
 		}
@@ -181,6 +193,9 @@ func (c *Chat) complete(ctx context.Context) (api.ChatCompletionChoice, api.Usag
 	defer cancel()
 	request := c.request
 	request.Messages = slices.Clone(c.messages)
+	if c.streamer != nil {
+		return c.stream(ctx, request)
+	}
 	response, err := c.client.CreateChatCompletion(ctx, request)
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,8 @@ type proxyFlags struct {
 	principal     string
 	listen        string
 	onlySource    bool
+	lineageKeys   string
+	audience      string
 }
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -68,6 +71,11 @@ from an --authoritative field, or from a row that was verified. --only-source al
 vouches for the descriptions of the server's tools, which you should read, and that
 no conversation goes on after the proxy was started again.
 
+An agent that is built with this module says itself what each call rests on, in a
+signed lineage token (docs/lineage-tokens.md). With --lineage-keys, a file of lines
+"ID PUBLIC-KEY", and --audience, the name that such tokens are made out to, each call
+rests on what its token says, and a call without one that holds is of unknown lineage.
+
 Resources and prompts of the server are not passed. CMD does not get the environment
 variables that begin with HEARSAY_.`,
 		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server --stdio\n" +
@@ -83,6 +91,8 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
 	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
+	flags.StringVar(&f.lineageKeys, "lineage-keys", "", "believe the lineage tokens of the keys in this file; with --audience")
+	flags.StringVar(&f.audience, "audience", "", "the name that lineage tokens for this proxy are made out to")
 	flags.StringVar(&f.principal, "principal", "mcp", "whom the agent acts for, in rows and decisions")
 	flags.StringVar(&f.listen, "listen", "", "serve streamable HTTP on this local address, such as 127.0.0.1:8765, in place of stdin and stdout")
 	cmd.Args = func(cmd *cobra.Command, got []string) error {
@@ -99,7 +109,11 @@ variables that begin with HEARSAY_.`,
 		if err := local(f.listen); err != nil {
 			return err
 		}
-		return a.proxy(cmd.Context(), cmd.InOrStdin(), store, &f, contracts, got)
+		trusted, err := f.trusted()
+		if err != nil {
+			return err
+		}
+		return a.proxy(cmd.Context(), cmd.InOrStdin(), store, &f, contracts, trusted, got)
 	}
 	return cmd
 }
@@ -137,6 +151,30 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 	return out, nil
 }
 
+// trusted are the keys whose lineage tokens are believed; nil = none are read.
+func (f *proxyFlags) trusted() (map[string]ed25519.PublicKey, error) {
+	switch {
+	case f.lineageKeys == "" && f.audience == "":
+		return nil, nil
+	case f.lineageKeys == "" || f.audience == "":
+		return nil, usage("hearsay mcp proxy: --lineage-keys and --audience go together")
+	case f.onlySource:
+		return nil, usage("hearsay mcp proxy: --only-source and --lineage-keys are two ways to know the lineage; give one")
+	}
+	text, err := os.ReadFile(f.lineageKeys)
+	if err != nil {
+		return nil, usage("hearsay mcp proxy: --lineage-keys: %w", err)
+	}
+	keys, err := agent.ParseTrusted(text)
+	switch {
+	case err != nil:
+		return nil, usage("hearsay mcp proxy: --lineage-keys %s: %w", f.lineageKeys, err)
+	case len(keys) == 0:
+		return nil, usage("hearsay mcp proxy: --lineage-keys %s: no key in it", f.lineageKeys)
+	}
+	return keys, nil
+}
+
 // local refuses an address that others than this machine reach: the proxy asks
 // nobody who they are.
 func local(address string) error {
@@ -151,7 +189,7 @@ func local(address string) error {
 }
 
 // proxy runs until its client, its server or the context ends.
-func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *proxyFlags, contracts mcp.Contracts, command []string) (err error) {
+func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *proxyFlags, contracts mcp.Contracts, trusted map[string]ed25519.PublicKey, command []string) (err error) {
 	store, err := a.openOrMake(ctx, flags)
 	if err != nil {
 		return err
@@ -179,7 +217,13 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return err
 	}
 	defer session.Close() // its error is how the server exited, after the last answer
-	proxy, err := mcp.NewProxy(ctx, session, store, g, &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Logger: logger})
+	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Logger: logger}
+	if trusted != nil {
+		if options.Tokens, err = agent.NewTokens(store, agent.TokenOptions{Audience: f.audience, Trusted: trusted}); err != nil {
+			return usage("hearsay mcp proxy: %w", err)
+		}
+	}
+	proxy, err := mcp.NewProxy(ctx, session, store, g, options)
 	switch {
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
@@ -192,7 +236,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
 	}
-	if !f.onlySource {
+	if !f.onlySource && trusted == nil {
 		logger.Warn("only read-only tools will run: what else the agent reads is not known (--only-source)")
 	}
 

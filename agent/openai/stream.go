@@ -1,0 +1,150 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	api "github.com/sashabaranov/go-openai"
+)
+
+// Streamer asks a model for an answer in pieces; [*api.Client] is one.
+type Streamer interface {
+	CreateChatCompletionStream(ctx context.Context, request api.ChatCompletionRequest) (*api.ChatCompletionStream, error)
+}
+
+// Limits of an answer that comes in pieces.
+const (
+	maxCalls    = 1024     // calls in one message
+	maxStreamed = 16 << 20 // bytes of text and arguments together
+)
+
+// Collect puts an answer together that comes in pieces: recv is the Recv of a
+// stream. show, if not nil, is given the text as it comes. No call is complete, and
+// none may be carried out, before the answer is: an answer that ends early, whose
+// pieces contradict each other or that is too large is [ErrResponse], and no choice
+// comes back.
+func Collect(recv func() (api.ChatCompletionStreamResponse, error), show func(text string)) (api.ChatCompletionChoice, api.Usage, error) {
+	var c collecting
+	for {
+		piece, err := recv()
+		if errors.Is(err, io.EOF) {
+			return c.choice()
+		}
+		if err == nil {
+			err = c.add(&piece, show)
+		} else {
+			err = fmt.Errorf("openai: asking the model: %w", err)
+		}
+		if err != nil {
+			return api.ChatCompletionChoice{}, api.Usage{}, err
+		}
+	}
+}
+
+// collecting is an answer so far.
+type collecting struct {
+	content, refusal strings.Builder
+	calls            []api.ToolCall
+	arguments        [][]byte
+	at               map[int]int // where the call with an index is
+	size             int
+	finish           api.FinishReason
+	usage            api.Usage
+}
+
+func unusable(text string) error { return fmt.Errorf("%w: %s", ErrResponse, text) }
+
+func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(string)) error {
+	if piece.Usage != nil {
+		c.usage = *piece.Usage
+	}
+	for i := range piece.Choices {
+		choice := &piece.Choices[i]
+		d := &choice.Delta
+		switch {
+		case choice.Index != 0:
+			return unusable("a second choice")
+		case d.FunctionCall != nil:
+			return unusable("a function_call")
+		case c.finish != "" && (d.Content != "" || d.Refusal != "" || len(d.ToolCalls) > 0):
+			return unusable("more after its end")
+		}
+		c.content.WriteString(d.Content)
+		c.refusal.WriteString(d.Refusal)
+		c.size += len(d.Content) + len(d.Refusal)
+		for j := range d.ToolCalls {
+			if err := c.call(&d.ToolCalls[j]); err != nil {
+				return err
+			}
+		}
+		if c.size > maxStreamed {
+			return unusable("too long")
+		}
+		if show != nil && d.Content != "" {
+			show(d.Content)
+		}
+		if choice.FinishReason != "" && choice.FinishReason != api.FinishReasonNull {
+			c.finish = choice.FinishReason
+		}
+	}
+	return nil
+}
+
+// call adds a piece of a call. The first has its id and name; some servers say them
+// again with each, and some give no index to a call that is in one piece.
+func (c *collecting) call(piece *api.ToolCall) error {
+	n, known := 0, false
+	if piece.Index != nil {
+		n, known = c.at[*piece.Index]
+	}
+	if !known {
+		if piece.ID == "" || len(c.calls) == maxCalls {
+			return unusable("a piece of a call that was not begun, or one call too many")
+		}
+		n = len(c.calls)
+		c.calls, c.arguments = append(c.calls, api.ToolCall{ID: piece.ID}), append(c.arguments, nil)
+		if piece.Index != nil {
+			if c.at == nil {
+				c.at = map[int]int{}
+			}
+			c.at[*piece.Index] = n
+		}
+	}
+	whole := &c.calls[n]
+	for _, part := range []struct{ have, more *string }{{&whole.ID, &piece.ID}, {(*string)(&whole.Type), (*string)(&piece.Type)}, {&whole.Function.Name, &piece.Function.Name}} {
+		switch {
+		case *part.more == "" || *part.more == *part.have:
+		case *part.have == "":
+			*part.have = *part.more
+		default:
+			return unusable("pieces of two calls in one")
+		}
+	}
+	c.size += len(piece.Function.Arguments) + len(piece.ID) + len(piece.Function.Name)
+	c.arguments[n] = append(c.arguments[n], piece.Function.Arguments...)
+	return nil
+}
+
+func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
+	if c.finish == "" {
+		return api.ChatCompletionChoice{}, api.Usage{}, unusable("it ended early")
+	}
+	for i := range c.calls {
+		c.calls[i].Function.Arguments = string(c.arguments[i])
+	}
+	return api.ChatCompletionChoice{FinishReason: c.finish, Message: api.ChatCompletionMessage{
+		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ToolCalls: c.calls}}, c.usage, nil
+}
+
+// stream asks for an answer in pieces.
+func (c *Chat) stream(ctx context.Context, request api.ChatCompletionRequest) (api.ChatCompletionChoice, api.Usage, error) {
+	s, err := c.streamer.CreateChatCompletionStream(ctx, request)
+	if err != nil {
+		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("openai: asking the model: %w", err)
+	}
+	defer s.Close()
+	return Collect(s.Recv, c.show)
+}
