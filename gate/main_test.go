@@ -118,6 +118,8 @@ func (f *fake) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) 
 	return out, nil
 }
 
+func (f *fake) Now() time.Time { return clock0 }
+
 func (f *fake) NewDecisionID() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -163,7 +164,7 @@ func TestAuditVerify(t *testing.T) {
 				t.Fatal(log, err)
 			}
 			log[1].Data[12] ^= 1
-			if err := d.Rewrite(t.Context(), "default", key, log[1:]); err != nil {
+			if err := storetest.Rewrite(t.Context(), d, "default", key, log[1:]); err != nil {
 				t.Fatal(err)
 			}
 		})

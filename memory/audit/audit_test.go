@@ -177,7 +177,7 @@ func (b *bench) object(key string) memory.Object {
 // rewrite changes entries of a log as somebody would who can write the store.
 func (b *bench) rewrite(key string, entries ...memory.LogEntry) {
 	b.Helper()
-	if err := b.driver.Rewrite(b.Context(), b.Tenant(), key, entries); err != nil {
+	if err := storetest.Rewrite(b.Context(), b.driver, b.Tenant(), key, entries); err != nil {
 		b.Fatal(err)
 	}
 }

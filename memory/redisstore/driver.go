@@ -152,10 +152,17 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	if len(b.Checks)+len(b.Puts) == 0 {
 		return nil
 	}
-	stale, err := d.write(ctx, applyScript, applying(d.tenant(tenant), &b))
+	var stale int
+	for again := true; again; again = stale < 0 {
+		known, err := d.known(ctx, tenant, b.Puts)
+		if err != nil {
+			return err
+		}
+		if stale, err = d.write(ctx, applyScript, applying(d.tenant(tenant), &b, known)); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return err
 	case stale == 0:
 		return nil
 	case stale <= len(b.Checks):
@@ -163,6 +170,35 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	default:
 		return &memory.ConflictError{Key: b.Puts[stale-1-len(b.Checks)].Key}
 	}
+}
+
+// known are the names of the terms that the objects carry which are to carry none any
+// more. A script names each key that it touches before it runs.
+func (d *Driver) known(ctx context.Context, tenant string, puts []memory.Put) (map[string][]string, error) {
+	var keys []string
+	for i := range puts {
+		if p := &puts[i]; p.Clear && p.From > 0 {
+			keys = append(keys, p.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	carried := make([]string, len(keys))
+	if _, err := d.get(ctx, tenant, keys, carried); err != nil {
+		return nil, err
+	}
+	names := make(map[string][]string, len(keys))
+	for i, key := range keys {
+		terms, err := parseTerms(carried[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range terms {
+			names[key] = append(names[key], t.Name)
+		}
+	}
+	return names, nil
 }
 
 var errDamaged = fmt.Errorf("%w: a key of the store holds what is not of the store", memory.ErrStore)

@@ -153,12 +153,13 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 	}
 }
 
-// Rewrite replaces or removes log entries of one key, all or none.
-func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+// Rewrite replaces or removes log entries of one key that are still what they were, all
+// or none.
+func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	return d.call(ctx, "rewrite", func() error { return d.rewrite(ctx, tenant, key, entries) })
 }
 
-func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if err := memory.CheckRewrite(key, entries); err != nil {
 		return err
 	}
@@ -166,21 +167,24 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 		return nil
 	}
 	base := d.tenant(tenant)
-	args := make([]any, 0, 1+2*len(entries))
+	args := make([]any, 0, 1+3*len(entries))
 	args = append(args, key)
 	for _, e := range entries {
+		if e.Was == nil { // no entry's data
+			return &memory.ConflictError{Key: key}
+		}
 		if e.Data != nil {
-			args = append(args, bytes8(e.Revision)+"d", e.Data)
+			args = append(args, bytes8(e.Revision)+"d", e.Was, e.Data)
 		} else {
-			args = append(args, bytes8(e.Revision)+"t", "")
+			args = append(args, bytes8(e.Revision)+"t", e.Was, "")
 		}
 	}
-	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
+	changed, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
 	if err != nil {
 		return err
 	}
-	if lacking > 0 {
-		return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, entries[lacking-1].Revision)
+	if changed > 0 {
+		return &memory.ConflictError{Key: key}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/redis/go-redis/v9"
@@ -243,7 +244,7 @@ func TestAServerWithoutMemoryRefusesABatchWhole(t *testing.T) {
 	}
 	clean(t, d.Apply(t.Context(), "tenant", b), memory.ErrStore)
 	clean(t, d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: "k", Revision: 7}}}), memory.ErrStore)
-	clean(t, d.Rewrite(t.Context(), "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}}), memory.ErrStore)
+	clean(t, storetest.Rewrite(t.Context(), d, "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}}), memory.ErrStore)
 	do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	if got := revision(t, d, "k"); got != 1 {
 		t.Fatalf("k is at %d", got)
@@ -531,7 +532,7 @@ func TestACallIsGivenUpWhenItsContextIsCancelled(t *testing.T) {
 			return d.Restore(ctx, "tenant", []memory.Restored{{Object: memory.Object{Key: "k", Revision: 2}}})
 		},
 		"rewrite": func(ctx context.Context) error {
-			return d.Rewrite(ctx, "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("x")}})
+			return d.Rewrite(ctx, "tenant", "k", []memory.Rewritten{{LogEntry: memory.LogEntry{Revision: 1, Data: []byte("x")}, Was: []byte("y")}})
 		},
 		"inspect": func(ctx context.Context) error { _, err := d.Inspect(ctx); return err },
 		"compact": d.Compact,
@@ -738,9 +739,9 @@ func TestAfterCompactNoFileHoldsWhatWasRemoved(t *testing.T) {
 			apply(t, d, memory.Batch{Puts: []memory.Put{{Key: "object", From: 1}, {Key: "term", From: 1, Remove: []string{canary + "4"}}}})
 			for _, err := range []error{
 				d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: canary + "1"}}}),
-				d.Rewrite(t.Context(), "tenant", canary+"1", []memory.LogEntry{{Revision: 1}}),
-				d.Rewrite(t.Context(), "tenant", "entry", []memory.LogEntry{{Revision: 1, Data: []byte("gone")}}),
-				d.Rewrite(t.Context(), "tenant", "removed entry", []memory.LogEntry{{Revision: 1}}),
+				storetest.Rewrite(t.Context(), d, "tenant", canary+"1", []memory.LogEntry{{Revision: 1}}),
+				storetest.Rewrite(t.Context(), d, "tenant", "entry", []memory.LogEntry{{Revision: 1, Data: []byte("gone")}}),
+				storetest.Rewrite(t.Context(), d, "tenant", "removed entry", []memory.LogEntry{{Revision: 1}}),
 				d.Compact(t.Context()),
 			} {
 				if err != nil {
