@@ -20,8 +20,9 @@ type atom struct {
 	store   *Store
 	now     time.Time
 	logged  []logged
-	classes map[Class]*sealing // that it writes under
-	own     map[string]bool    // if not nil, the keys it puts: a check of one is of what it puts itself
+	classes map[Class]*sealing  // that it writes under
+	made    map[uint64]*sealing // of them, those that it puts, by their subjects
+	own     map[string]bool     // if not nil, the keys it puts: a check of one is of what it puts itself
 	err     error
 }
 
@@ -49,6 +50,7 @@ func (s *Store) begin(ctx context.Context, now time.Time) *atom {
 func (s *Store) freshen() {
 	if now := s.driver.Incarnation() + 1; s.fresh.Swap(now) != now {
 		s.classes.clear()
+		s.sets.clear()
 		s.subjects.clear()
 		s.moved.clear()
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,11 @@ import (
 // subject in turn (envelope encryption). So the destruction of any one subject's
 // key makes unreadable whatever had a part in it, and a subject costs one key in
 // the keyring, however its rows are mixed with others'. The zero Class is none.
+//
+// Its number is random, and belongs to one key for ever: a store that a fail-over put
+// back to before a class, where somebody else made one of the same subjects since, has
+// that one under another number. What was sealed under the lost one is refused there.
+// So two writers may make two classes of the same subjects, and each is as good.
 type Class uint64
 
 // String returns the class in hexadecimal.
@@ -26,6 +32,7 @@ func (c Class) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 // sealing is a class with its key.
 type sealing struct {
 	class Class
+	set   uint64  // see setOf
 	keys  []KeyID // ascending
 	aead  cipher.AEAD
 	until time.Time // when the wrapping is looked at again
@@ -102,15 +109,45 @@ func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	class := s.className(keys)
+	set := s.setOf(keys)
+	if c := t.made[set]; c != nil {
+		return c, nil
+	}
+	class, ok := s.sets.get(set)
+	if !ok {
+		if class, err = s.classOf(t.ctx, set, keys[0]); err != nil {
+			return nil, err
+		}
+	}
+	if class == 0 {
+		return s.newClass(t.ctx, set, keys)
+	}
 	c, err := t.sealing(class)
-	if err == nil && !slices.Equal(c.keys, keys) {
-		err = fmt.Errorf("%w: class %s is of other subjects", ErrStore, class)
+	switch {
+	case err == errNoClass && ok: // it is of a server of before
+		s.sets.drop(set)
+		return t.findWith(above, subjects)
+	case err != nil:
+		s.sets.drop(set)
+		return nil, err
+	case !slices.Equal(c.keys, keys):
+		return nil, fmt.Errorf("%w: class %s is of other subjects", ErrStore, class)
 	}
-	if err != errNoClass {
-		return c, err
+	s.sets.put(set, class)
+	return c, nil
+}
+
+// classOf finds a class of a set of subjects; 0 if there is none.
+func (s *Store) classOf(ctx context.Context, set uint64, k KeyID) (Class, error) {
+	hits, _, err := s.query(ctx, Query{Term: termKey(k), From: set, To: set, Limit: 1})
+	if err != nil || len(hits) == 0 {
+		return 0, err
 	}
-	return s.newClass(t.ctx, class, keys)
+	p, rest := placeOf(hits[0].Key)
+	if p != classKey || len(rest) != 8 {
+		return 0, faulty(errWire, "the index of classes")
+	}
+	return Class(binary.BigEndian.Uint64([]byte(rest))), nil
 }
 
 // shelf keeps what can be looked up again, up to a number of things.
@@ -175,7 +212,9 @@ func (t *atom) sealing(class Class) (*sealing, error) {
 	return t.store.sealing(t.ctx, class)
 }
 
-func (s *Store) className(keys []KeyID) Class {
+// setOf names a set of subjects: the classes of it carry the terms of its keys, sorted
+// by the name.
+func (s *Store) setOf(keys []KeyID) uint64 {
 	sum := s.scope.index.sum(func(b []byte) []byte {
 		b = append(b, "class\x00"...)
 		for _, k := range keys {
@@ -183,15 +222,18 @@ func (s *Store) className(keys []KeyID) Class {
 		}
 		return b
 	})
-	return Class(max(binary.BigEndian.Uint64(sum[:]), 1)) // 0 is no class
+	return min(max(binary.BigEndian.Uint64(sum[:]), 1), math.MaxUint64-1) // the ends of a query's range mean all
 }
 
 // newClass makes a class with a key of its own, wrapped under those of its
 // subjects, the first one's innermost.
-func (s *Store) newClass(ctx context.Context, class Class, keys []KeyID) (*sealing, error) {
+func (s *Store) newClass(ctx context.Context, set uint64, keys []KeyID) (*sealing, error) {
+	var number [8]byte
 	key := make([]byte, 32)
-	rand.Read(key) // never fails (crypto/rand)
-	c := &sealing{class: class, keys: keys}
+	rand.Read(number[:]) // never fails (crypto/rand)
+	rand.Read(key)
+	class := Class(max(binary.BigEndian.Uint64(number[:]), 1)) // 0 is no class
+	c := &sealing{class: class, set: set, keys: keys}
 	if err := c.arm(key); err != nil {
 		return nil, err
 	}
@@ -307,10 +349,14 @@ func (t *atom) use(c *sealing) {
 		t.check(classObject(c.class), 1)
 		return
 	}
+	if t.made == nil {
+		t.made = map[uint64]*sealing{}
+	}
+	t.made[c.set] = c
 	p := Put{Key: classObject(c.class), Data: c.made}
 	for _, k := range c.keys {
 		t.check(endedObject(k), 0)
-		p.Add = append(p.Add, Term{termKey(k), 0})
+		p.Add = append(p.Add, Term{termKey(k), c.set})
 	}
 	t.put(p)
 }
@@ -339,6 +385,7 @@ func (t *atom) settled() {
 			kept := *c
 			kept.made, kept.until = nil, time.Now().Add(unwrapped)
 			t.store.classes.put(class, &kept)
+			t.store.sets.put(c.set, class)
 		}
 	}
 }
@@ -356,6 +403,7 @@ func (s *Store) forget(key string) {
 	switch p, rest := placeOf(key); {
 	case p == classKey && len(rest) == 8:
 		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
+		s.sets.clear()
 	case p == endedKey:
 		s.subjects.clear()
 	case p == lineKey, p == fenceKey:

@@ -186,6 +186,7 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("the rows are erased, their keys are not destroyed yet; erase again to go on: %w", err)
 	}
 	x.s.classes.clear()
+	x.s.sets.clear()
 	x.s.subjects.clear()
 	if err := x.s.driver.Compact(ctx); err != nil {
 		return Certificate{}, fmt.Errorf("the rows are erased, the store is not compacted yet; erase again to go on: %w", err)

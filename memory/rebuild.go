@@ -215,9 +215,9 @@ func (b *rebuilding) class(ctx context.Context, class Class) error {
 	if err != nil {
 		return err
 	}
-	o := Restored{Object: objs[0]}
+	o, set := Restored{Object: objs[0]}, b.s.setOf(c.keys)
 	for _, k := range c.keys {
-		o.Terms = append(o.Terms, Term{termKey(k), 0})
+		o.Terms = append(o.Terms, Term{termKey(k), set})
 	}
 	return b.restore(ctx, o)
 }

@@ -51,6 +51,7 @@ type Store struct {
 	authority func(principal, subject, predicate string) bool
 	chains    chains
 	classes   shelf[Class, *sealing]
+	sets      shelf[uint64, Class] // of subjects
 	subjects  shelf[string, KeyID]
 	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
 	ledgers   ledgers

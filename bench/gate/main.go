@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/bench/stores"
@@ -71,31 +70,10 @@ func (b *bench) run(ctx context.Context) (figures []report.Figure, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	for _, step := range []struct {
-		short, name string
-		run         func(context.Context, string) ([]report.Figure, error)
-	}{
-		{"permit", "the permit path", b.permit},
-		{"rule", "the rule beside Cedar and Rego", b.rule},
-		{"closure", "a large closure", b.closure},
-		{"run", "many calls of one run", b.calls},
-	} {
-		if b.only != "" && b.only != step.short {
-			continue
-		}
-		fmt.Fprintf(b.progress, "%s …\n", step.name)
-		at := filepath.Join(dir, step.short)
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			return nil, err
-		}
-		got, err := step.run(ctx, at)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
-		}
-		figures = append(figures, got...)
-	}
-	if len(figures) == 0 {
-		return nil, fmt.Errorf("-only %q: want permit, rule, closure or run", b.only)
-	}
-	return figures, nil
+	return report.Run(ctx, dir, b.only, b.progress, []report.Step{
+		{Short: "permit", Name: "the permit path", Run: b.permit},
+		{Short: "rule", Name: "the rule beside Cedar and Rego", Run: b.rule},
+		{Short: "closure", Name: "a large closure", Run: b.closure},
+		{Short: "run", Name: "many calls of one run", Run: b.calls},
+	})
 }

@@ -3,11 +3,15 @@
 package report
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -184,4 +188,38 @@ func Spread(ratios []float64) float64 {
 	lo, hi := slices.Min(ratios), slices.Max(ratios)
 	mid := (lo + hi) / 2
 	return math.Abs(hi-mid) / mid
+}
+
+// Step is one thing that a program measures.
+type Step struct {
+	Short string // as -only names it
+	Name  string
+	// Run measures, with files in a folder of its own.
+	Run func(ctx context.Context, dir string) ([]Figure, error)
+}
+
+// Run takes the steps in order, or the one that only names ("" = all), each in a
+// folder of its own below dir, and tells progress which one it is at.
+func Run(ctx context.Context, dir, only string, progress io.Writer, steps []Step) (figures []Figure, err error) {
+	var names []string
+	for _, step := range steps {
+		names = append(names, step.Short)
+		if only != "" && only != step.Short {
+			continue
+		}
+		fmt.Fprintf(progress, "%s …\n", step.Name)
+		at := filepath.Join(dir, step.Short)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return nil, err
+		}
+		got, err := step.Run(ctx, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.Name, err)
+		}
+		figures = append(figures, got...)
+	}
+	if only != "" && !slices.Contains(names, only) {
+		return nil, fmt.Errorf("-only %q: want one of %s", only, strings.Join(names, ", "))
+	}
+	return figures, nil
 }

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/bench/stores"
@@ -79,33 +78,12 @@ func (b *bench) run(ctx context.Context, dir string) (figures []report.Figure, e
 		}
 		defer os.RemoveAll(dir)
 	}
-	for _, step := range []struct {
-		short, name string
-		run         func(context.Context, string) ([]report.Figure, error)
-	}{
-		{"size", "reads and writes by size", b.bySize},
-		{"fast", "writes without fsync", b.fast},
-		{"import", "import", b.imports},
-		{"bytes", "bytes of a row", b.bytes},
-		{"audit", "audit", b.audit},
-		{"erase", "erasure", b.erasure},
-	} {
-		if b.only != "" && b.only != step.short {
-			continue
-		}
-		fmt.Fprintf(b.progress, "%s …\n", step.name)
-		at := filepath.Join(dir, fmt.Sprint("step-", len(figures)))
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			return nil, err
-		}
-		got, err := step.run(ctx, at)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
-		}
-		figures = append(figures, got...)
-	}
-	if len(figures) == 0 {
-		return nil, fmt.Errorf("-only %q: want size, fast, import, bytes, audit or erase", b.only)
-	}
-	return figures, nil
+	return report.Run(ctx, dir, b.only, b.progress, []report.Step{
+		{Short: "size", Name: "reads and writes by size", Run: b.bySize},
+		{Short: "fast", Name: "writes without fsync", Run: b.fast},
+		{Short: "import", Name: "import", Run: b.imports},
+		{Short: "bytes", Name: "bytes of a row", Run: b.bytes},
+		{Short: "audit", Name: "audit", Run: b.audit},
+		{Short: "erase", Name: "erasure", Run: b.erasure},
+	})
 }

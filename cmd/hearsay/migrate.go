@@ -62,11 +62,7 @@ row-level security holds for it.`,
 		if err != nil {
 			return err
 		}
-		found := migrationsJSON{"hearsay.migrations/1", []migrationJSON{}}
-		for _, m := range list {
-			found.Migrations = append(found.Migrations, migrationJSON{m.Version, m.Name, m.Applied})
-		}
-		return a.migrations(found, *statusOutput)
+		return a.migrations(list, *statusOutput)
 	}
 
 	up := &cobra.Command{Use: "up", Short: "Bring the tables to this program's version", Example: "  hearsay migrate up --store postgres://owner@db/hearsay --role app", Args: args()}
@@ -85,12 +81,8 @@ row-level security holds for it.`,
 		if err != nil {
 			return err
 		}
-		found := migrationsJSON{"hearsay.migrations/1", []migrationJSON{}}
-		for _, m := range list[len(list)-len(ran):] { // the last ones, since they only go forward
-			found.Migrations = append(found.Migrations, migrationJSON{m.Version, m.Name, m.Applied})
-		}
 		fmt.Fprintf(a.talk, "%s applied\n", plural(len(ran), "migration"))
-		return a.migrations(found, *upOutput)
+		return a.migrations(list[len(list)-len(ran):], *upOutput) // the last ones, since they only go forward
 	}
 
 	from := 0
@@ -113,7 +105,11 @@ row-level security holds for it.`,
 	return cmd
 }
 
-func (a *app) migrations(found migrationsJSON, o output) error {
+func (a *app) migrations(list []pgstore.MigrationStatus, o output) error {
+	found := migrationsJSON{"hearsay.migrations/1", []migrationJSON{}}
+	for _, m := range list {
+		found.Migrations = append(found.Migrations, migrationJSON{m.Version, m.Name, m.Applied})
+	}
 	if o == asJSON {
 		return a.emit(found)
 	}

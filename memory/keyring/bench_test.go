@@ -16,7 +16,7 @@ func benchRing(b *testing.B) (*keyring.Ring, memory.KeyID) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := k.Class(b.Context(), nil, []string{"ann"})
+	c, err := k.Key(b.Context(), "ann")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,80 +49,58 @@ func BenchmarkOpen300Bytes(b *testing.B) {
 	}
 }
 
-func BenchmarkKnownClass(b *testing.B) {
-	k, c := benchRing(b)
-	for name, ask := range map[string]func() (memory.KeyID, error){
-		"of_a_subject": func() (memory.KeyID, error) { return k.Class(b.Context(), nil, []string{"ann"}) },
-		"of_a_parent":  func() (memory.KeyID, error) { return k.Class(b.Context(), []memory.KeyID{c}, nil) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := ask(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkNewClass(b *testing.B) {
+func BenchmarkKnownKey(b *testing.B) {
 	k, _ := benchRing(b)
-	n := 0
+	b.ReportAllocs()
 	for b.Loop() {
-		n++
-		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+		if _, err := k.Key(b.Context(), "ann"); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func BenchmarkNewClassOf10000Subjects(b *testing.B) {
+func BenchmarkNewKey(b *testing.B) {
 	k, _ := benchRing(b)
-	var subjects []string
-	for n := range 10_000 {
-		subjects = append(subjects, fmt.Sprint("subject ", n))
-	}
 	n := 0
 	for b.Loop() {
 		n++
-		if _, err := k.Class(b.Context(), nil, append(subjects, fmt.Sprint("another ", n))); err != nil {
+		if _, err := k.Key(b.Context(), fmt.Sprint("subject ", n)); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// The subject is of one class among a thousand.
-func BenchmarkRetireAndDestroyAmongAThousandClasses(b *testing.B) {
+// The subject is one among a thousand.
+func BenchmarkRetireAndDestroyAmongAThousandKeys(b *testing.B) {
 	k, _ := benchRing(b)
 	for n := range 1000 {
-		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+		if _, err := k.Key(b.Context(), fmt.Sprint("subject ", n)); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		if _, err := k.Class(b.Context(), nil, []string{"bob"}); err != nil {
+		if _, err := k.Key(b.Context(), "bob"); err != nil {
 			b.Fatal(err)
 		}
-		classes, err := k.Retire(b.Context(), "bob")
+		keys, err := k.Retire(b.Context(), "bob")
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := k.Destroy(b.Context(), classes...); err != nil {
+		if err := k.Destroy(b.Context(), keys...); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// Every file is read: the process has used none of the classes.
-func BenchmarkSubjectAmongTenThousandUnusedClasses(b *testing.B) {
+// Every file is read: the process has used none of the keys.
+func BenchmarkSubjectAmongTenThousandUnusedKeys(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "keys")
 	k, err := keyring.Create(dir, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for n := range 10_000 {
-		if _, err := k.Class(b.Context(), nil, []string{fmt.Sprint("subject ", n)}); err != nil {
+		if _, err := k.Key(b.Context(), fmt.Sprint("subject ", n)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	ann, err := keys.Class(ctx, nil, []string{"ann"})
+	ann, err := keys.Key(ctx, "ann")
 	if err != nil {
 		panic(err)
 	}
@@ -35,16 +35,16 @@ func Example() {
 	text, err := keys.Open(ctx, ann, sealed, []byte("row 1"))
 	fmt.Printf("%s, %v\n", text, err)
 
-	classes, err := keys.Retire(ctx, "ann")
+	retired, err := keys.Retire(ctx, "ann")
 	if err != nil {
 		panic(err)
 	}
-	if err := keys.Destroy(ctx, classes...); err != nil {
+	if err := keys.Destroy(ctx, retired...); err != nil {
 		panic(err)
 	}
 	_, err = keys.Open(ctx, ann, sealed, []byte("row 1"))
 	fmt.Println(errors.Is(err, memory.ErrErased))
-	anew, err := keys.Class(ctx, nil, []string{"ann"})
+	anew, err := keys.Key(ctx, "ann")
 	fmt.Println(anew != ann, err)
 	// Output:
 	// Ann is allergic to nuts, <nil>

@@ -49,7 +49,7 @@ var modes = []mode{
 // scene is a ring with something in it.
 type scene struct {
 	dir           string
-	a, b, both    memory.KeyID
+	a, b          memory.KeyID
 	sealA, sealB  []byte
 	auditID       uint32
 	auditKey      [32]byte
@@ -60,15 +60,14 @@ func newScene(t *testing.T) scene {
 	t.Helper()
 	s := scene{dir: fresh(t)}
 	k := create(t, s.dir)
-	s.a, s.b = class(t, k, nil, "ann"), class(t, k, nil, "bob")
-	s.both = class(t, k, []memory.KeyID{s.a, s.b})
+	s.a, s.b = key(t, k, "ann"), key(t, k, "bob")
 	s.sealA, s.sealB = seal(t, k, s.a, "about ann"), seal(t, k, s.b, "about bob")
 	s.auditID, s.auditKey = k.Audit()
 	s.dataKeyOfAnns = dataKey(t, s.dir, s.a)
 	return s
 }
 
-// dataKey is the key in the file of a class: behind mark, version, kind and id.
+// dataKey is what is in the file of a key: behind mark, version, kind and id.
 func dataKey(t *testing.T, dir string, c memory.KeyID) []byte {
 	t.Helper()
 	data := must(os.ReadFile(filepath.Join(dir, "classes", fmt.Sprintf("%016x", uint64(c)))))(t)
@@ -94,35 +93,33 @@ var faultCases = []struct {
 	// done asks, of a ring that was opened after act had succeeded, for its effect.
 	done func(t *testing.T, s scene, k *keyring.Ring)
 }{
-	{"making a class",
+	{"making a key",
 		func(t *testing.T, s scene, k *keyring.Ring) error {
-			_, err := k.Class(t.Context(), []memory.KeyID{s.b}, []string{"cid"})
+			_, err := k.Key(t.Context(), "cid")
 			return err
 		},
 		func(t *testing.T, s scene, k *keyring.Ring) {
 			if n := len(must(k.Subject(t.Context(), "cid"))(t)); n != 1 {
-				t.Fatalf("%d classes", n)
+				t.Fatalf("%d keys", n)
 			}
 		}},
 	{"retiring",
 		func(t *testing.T, s scene, k *keyring.Ring) error {
 			list, err := k.Retire(t.Context(), "ann")
-			if want := []memory.KeyID{min(s.a, s.both), max(s.a, s.both)}; err == nil && !slices.Equal(list, want) {
+			if want := []memory.KeyID{s.a}; err == nil && !slices.Equal(list, want) {
 				t.Fatalf("retired %x, want %x", list, want)
 			}
 			return err
 		},
 		func(t *testing.T, s scene, k *keyring.Ring) {
-			_, err := k.Class(t.Context(), []memory.KeyID{s.both}, nil)
-			wrong(t, err, memory.ErrErased)
-			if class(t, k, nil, "ann") == s.a {
-				t.Fatal("the class of before is in use")
+			if key(t, k, "ann") == s.a {
+				t.Fatal("the key of before is in use")
 			}
 			opens(t, k, s.a, s.sealA, "about ann")
 		}},
 	{"destroying",
 		func(t *testing.T, s scene, k *keyring.Ring) error {
-			err := k.Destroy(t.Context(), s.a, s.both)
+			err := k.Destroy(t.Context(), s.a)
 			if err == nil {
 				s.noKey(t)
 			}
@@ -132,7 +129,7 @@ var faultCases = []struct {
 			s.noKey(t)
 			_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
 			wrong(t, err, memory.ErrErased)
-			_, err = k.Class(t.Context(), nil, []string{"ann"}) // she was not retired
+			_, err = k.Key(t.Context(), "ann") // she was not retired
 			wrong(t, err, memory.ErrErased)
 		}},
 	{"rotating",
@@ -275,7 +272,7 @@ func TestOpenFinishesWhatADeathInDestroyLeft(t *testing.T) {
 	for _, m := range modes {
 		for at := 0; ; at++ {
 			s := newScene(t)
-			// It dies when the class is recorded as destroyed and its key still there.
+			// It dies when the key is recorded as destroyed and still there.
 			dead := false
 			k := must(keyring.OpenWith(s.dir, func(op, path string, act func() error) error {
 				if dead = dead || op == "wipe"; dead {
@@ -321,7 +318,7 @@ func TestTheOrderOfOperationsSurvivesALossOfPower(t *testing.T) {
 		switch op {
 		case "lock", "stat", "read", "list", "open", "close", "create":
 		default:
-			trace = append(trace, op+" "+strings.Replace(filepath.Base(path), fmt.Sprintf("%016x", uint64(s.a)), "CLASS", 1))
+			trace = append(trace, op+" "+strings.Replace(filepath.Base(path), fmt.Sprintf("%016x", uint64(s.a)), "KEY", 1))
 		}
 		return act()
 	}))(t)
@@ -336,13 +333,13 @@ func TestTheOrderOfOperationsSurvivesALossOfPower(t *testing.T) {
 		return []string{"write new", "sync new", "rename " + name, "sync " + dir}
 	}
 	expect("opening")
-	c := class(t, k, nil, "cid")
-	expect("making a class", put(fmt.Sprintf("%016x", uint64(c)), "classes")...)
-	class(t, k, nil, "ann")
-	expect("a class that another process made", "sync classes")
-	class(t, k, nil, "ann")
+	c := key(t, k, "cid")
+	expect("making a key", put(fmt.Sprintf("%016x", uint64(c)), "classes")...)
+	key(t, k, "ann")
+	expect("a key that another process made", "sync classes")
+	key(t, k, "ann")
 	seal(t, k, c, "text")
-	expect("a known class")
+	expect("a known key")
 	must(k.Retire(t.Context(), "ann"))(t)
 	expect("retiring", put("ended", "keys")...)
 	must(k.Retire(t.Context(), "ann"))(t)
@@ -350,7 +347,7 @@ func TestTheOrderOfOperationsSurvivesALossOfPower(t *testing.T) {
 	if err := k.Destroy(t.Context(), s.a); err != nil {
 		t.Fatal(err)
 	}
-	wiped := []string{"sync keys", "wipe CLASS", "sync CLASS", "remove CLASS", "sync classes"}
+	wiped := []string{"sync keys", "wipe KEY", "sync KEY", "remove KEY", "sync classes"}
 	expect("destroying", append(put("ended", "keys"), wiped...)...)
 	if err := k.Destroy(t.Context(), s.a); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func (k *Ring) Findings() []memory.Finding {
 			Loss: "everything that was written, when the process ends", Fix: "keep the keys in a folder: keyring.OpenOrCreate",
 		}}
 	}
-	return []memory.Finding{s.findFolder(), s.findStore(), s.findAudit(), s.findClasses()}
+	return []memory.Finding{s.findFolder(), s.findStore(), s.findAudit(), s.findKeys()}
 }
 
 func (s *state) findFolder() memory.Finding {
@@ -100,12 +100,12 @@ func (s *state) findAudit() memory.Finding {
 	return f
 }
 
-func (s *state) findClasses() memory.Finding {
+func (s *state) findKeys() memory.Finding {
 	f := memory.Finding{Name: "keys.classes", Safe: true}
 	err := s.refresh(context.Background(), 0)
 	var all []memory.KeyID
 	if err == nil {
-		all, err = s.disk.classes()
+		all, err = s.disk.keys()
 	}
 	v := s.view.Load()
 	live := 0

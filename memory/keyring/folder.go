@@ -17,11 +17,11 @@ import (
 
 // Names in the folder of a ring.
 const (
-	fileRing   = "ring"
-	fileEnded  = "ended"
-	fileLock   = "lock"
-	fileTemp   = "new" // whoever has the lock may write it, so one name is enough
-	dirClasses = "classes"
+	fileRing  = "ring"
+	fileEnded = "ended"
+	fileLock  = "lock"
+	fileTemp  = "new" // whoever has the lock may write it, so one name is enough
+	dirKeys   = "classes"
 )
 
 // folder is the one place where files are touched. All that writes is called
@@ -34,8 +34,8 @@ type folder struct {
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-func (f *folder) classPath(c memory.KeyID) string {
-	return f.path(filepath.Join(dirClasses, fmt.Sprintf("%016x", uint64(c))))
+func (f *folder) keyPath(id memory.KeyID) string {
+	return f.path(filepath.Join(dirKeys, fmt.Sprintf("%016x", uint64(id))))
 }
 
 // do runs one operation on a file.
@@ -173,9 +173,9 @@ func (f *folder) wipe(path string) error {
 	return f.do("remove", path, func() error { return os.Remove(path) })
 }
 
-// classes lists the classes that have a file, ascending.
-func (f *folder) classes() (list []memory.KeyID, err error) {
-	dir := f.path(dirClasses)
+// keys lists the data keys that have a file, ascending.
+func (f *folder) keys() (list []memory.KeyID, err error) {
+	dir := f.path(dirKeys)
 	var entries []fs.DirEntry
 	err = f.do("list", dir, func() error {
 		entries, err = os.ReadDir(dir)
@@ -186,7 +186,7 @@ func (f *folder) classes() (list []memory.KeyID, err error) {
 	}
 	for _, e := range entries {
 		var c memory.KeyID
-		if _, err := fmt.Sscanf(e.Name(), "%x", &c); err != nil || f.classPath(c) != filepath.Join(dir, e.Name()) {
+		if _, err := fmt.Sscanf(e.Name(), "%x", &c); err != nil || f.keyPath(c) != filepath.Join(dir, e.Name()) {
 			return nil, &FileError{Path: filepath.Join(dir, e.Name()), Err: memory.ErrForeign, Fix: "move it out of the folder"}
 		}
 		list = append(list, c)
@@ -235,8 +235,8 @@ func (f *folder) vacant() error {
 			if info, err := e.Info(); err == nil && info.Size() == int64(headerSize+8+sumSize) {
 				continue
 			}
-		case dirClasses:
-			if inside, err := f.classes(); err == nil && len(inside) == 0 {
+		case dirKeys:
+			if inside, err := f.keys(); err == nil && len(inside) == 0 {
 				continue
 			}
 		}
@@ -249,8 +249,8 @@ func (f *folder) vacant() error {
 	return nil
 }
 
-func (f *folder) makeClasses() error {
-	dir := f.path(dirClasses)
+func (f *folder) makeKeys() error {
+	dir := f.path(dirKeys)
 	return f.do("make", dir, func() error {
 		if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
 			return err

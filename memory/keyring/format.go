@@ -26,7 +26,7 @@ const (
 
 const (
 	kindRing  = 'R'
-	kindClass = 'C'
+	kindKey   = 'C'
 	kindEnded = 'E'
 )
 
@@ -123,35 +123,36 @@ func parseRing(data []byte) (*ringFile, error) {
 	return f, nil
 }
 
-// classFile is the file of one class that is not destroyed.
-type classFile struct {
+// keyFile is the file of one data key that is not destroyed. Its body ends in a list
+// of tokens, which is always of one.
+type keyFile struct {
 	id  memory.KeyID
 	key secret
-	set []token
+	of  token
 }
 
-func (f *classFile) encode(sum summer) []byte {
-	body := make([]byte, 0, 8+keySize+4+len(f.set)*tokenSize)
+func (f *keyFile) encode(sum summer) []byte {
+	body := make([]byte, 0, 8+keySize+4+tokenSize)
 	body = binary.BigEndian.AppendUint64(body, uint64(f.id))
 	body = append(body, f.key[:]...)
-	body = appendTokens(body, f.set)
-	return pack(kindClass, body, sum)
+	body = appendTokens(body, []token{f.of})
+	return pack(kindKey, body, sum)
 }
 
-func parseClass(data []byte, sum summer) (*classFile, error) {
-	body, err := unpack(kindClass, data, sum)
+func parseKey(data []byte, sum summer) (*keyFile, error) {
+	body, err := unpack(kindKey, data, sum)
 	if err != nil {
 		return nil, err
 	}
 	if len(body) < 8+keySize {
 		return nil, ErrDamaged
 	}
-	f := &classFile{id: memory.KeyID(binary.BigEndian.Uint64(body)), key: secret(body[8:])}
-	set, rest, ok := cutTokens(body[8+keySize:])
-	if f.set = set; !ok || len(rest) > 0 || f.id == 0 {
+	id, key := memory.KeyID(binary.BigEndian.Uint64(body)), secret(body[8:])
+	of, rest, ok := cutTokens(body[8+keySize:])
+	if !ok || len(of) != 1 || len(rest) > 0 || id == 0 {
 		return nil, ErrDamaged
 	}
-	return f, nil
+	return &keyFile{id, key, of[0]}, nil
 }
 
 // ended is all that was ended in the life of a ring. It only ever grows, and its
@@ -204,19 +205,6 @@ func (e ended) isRetired(t token) bool {
 
 func (e ended) isDestroyed(c memory.KeyID) bool {
 	_, ok := slices.BinarySearch(e.destroyed, c)
-	return ok
-}
-
-// touches reports whether a token of a set is retired.
-func (e ended) touches(set []token) bool {
-	if len(set) <= len(e.retired) {
-		return slices.ContainsFunc(set, e.isRetired)
-	}
-	return slices.ContainsFunc(e.retired, func(t token) bool { return holds(set, t) })
-}
-
-func holds(set []token, t token) bool {
-	_, ok := slices.BinarySearchFunc(set, t, token.compare)
 	return ok
 }
 

@@ -24,10 +24,10 @@ var samples = map[string]struct {
 			return f.encode(), nil
 		},
 	},
-	"class": {
-		(&classFile{id: 5, key: secret{4}, set: []token{{1}, {2}}}).encode(plainSum),
+	"key": {
+		(&keyFile{id: 5, key: secret{4}, of: token{1}}).encode(plainSum),
 		func(data []byte) ([]byte, error) {
-			f, err := parseClass(data, plainSum)
+			f, err := parseKey(data, plainSum)
 			if err != nil {
 				return nil, err
 			}
@@ -82,15 +82,16 @@ func TestAFileReadsAsItWasWrittenAndNotOtherwise(t *testing.T) {
 func TestAListThatIsNotInOrderIsDamaged(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][]byte{
-		"audit keys that descend":       (&ringFile{audit: []storedAudit{{2, 0, secret{}}, {1, 0, secret{}}}}).encode(),
-		"an audit key twice":            (&ringFile{audit: []storedAudit{{2, 0, secret{}}, {2, 0, secret{}}}}).encode(),
-		"an audit key without an id":    (&ringFile{audit: []storedAudit{{0, 0, secret{}}}}).encode(),
-		"tokens that descend":           (&classFile{id: 1, set: []token{{2}, {1}}}).encode(plainSum),
-		"a token twice":                 (&classFile{id: 1, set: []token{{1}, {1}}}).encode(plainSum),
-		"a class without an id":         (&classFile{}).encode(plainSum),
-		"retired tokens that descend":   ended{[]token{{2}, {1}}, nil}.encode(plainSum),
-		"destroyed classes in disorder": ended{nil, []memory.KeyID{2, 1}}.encode(plainSum),
-		"no class destroyed":            ended{nil, []memory.KeyID{0}}.encode(plainSum),
+		"audit keys that descend":     (&ringFile{audit: []storedAudit{{2, 0, secret{}}, {1, 0, secret{}}}}).encode(),
+		"an audit key twice":          (&ringFile{audit: []storedAudit{{2, 0, secret{}}, {2, 0, secret{}}}}).encode(),
+		"an audit key without an id":  (&ringFile{audit: []storedAudit{{0, 0, secret{}}}}).encode(),
+		"a key of two subjects":       pack(kindKey, appendTokens(append([]byte{7: 1}, make([]byte, keySize)...), []token{{1}, {2}}), plainSum),
+		"a key of nobody":             pack(kindKey, appendTokens(append([]byte{7: 1}, make([]byte, keySize)...), nil), plainSum),
+		"a key without an id":         (&keyFile{}).encode(plainSum),
+		"a retired token twice":       ended{[]token{{1}, {1}}, nil}.encode(plainSum),
+		"retired tokens that descend": ended{[]token{{2}, {1}}, nil}.encode(plainSum),
+		"destroyed keys in disorder":  ended{nil, []memory.KeyID{2, 1}}.encode(plainSum),
+		"no key destroyed":            ended{nil, []memory.KeyID{0}}.encode(plainSum),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,16 +143,16 @@ func FuzzAuditKeysNeverShow(f *testing.F) {
 	})
 }
 
-// Two sets with one class are not to be had, so the file of one is put in the
-// place of the other.
-func TestASetIsNeverSharedWithAnother(t *testing.T) {
+// Two subjects with one key are not to be had, so one is asked for in the place of the
+// other.
+func TestAKeyIsNeverSharedWithAnother(t *testing.T) {
 	t.Parallel()
 	k := Ephemeral()
-	c, err := k.Class(t.Context(), nil, []string{"ann"})
+	c, err := k.Key(t.Context(), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.s().ensure(c, []token{{1}}); !errors.Is(err, memory.ErrKey) {
-		t.Fatalf("another set has the class of ann: %v", err)
+	if err := k.s().ensure(c, token{1}); !errors.Is(err, memory.ErrKey) {
+		t.Fatalf("another subject has the key of ann: %v", err)
 	}
 }

@@ -51,30 +51,30 @@ func TestAFileThatIsNotAsItWasWrittenIsRefusedByName(t *testing.T) {
 		"of another program":   {func(d []byte) []byte { return []byte("Dear diary, nothing today.") }, memory.ErrForeign},
 		"of a version to come": {func(d []byte) []byte { d[8] = 2; return d }, memory.ErrSchema},
 	} {
-		for _, name := range []string{"ring", "ended", "class"} {
+		for _, name := range []string{"ring", "ended", "key"} {
 			t.Run("the "+name+" file is "+what, func(t *testing.T) {
 				t.Parallel()
 				s := newScene(t)
 				path := filepath.Join(s.dir, name)
-				if name == "class" {
+				if name == "key" {
 					path = filepath.Join(s.dir, "classes", fmt.Sprintf("%016x", uint64(s.a)))
 				}
 				data := must(os.ReadFile(path))(t)
 				if err := os.WriteFile(path, c.change(data), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if name != "class" {
+				if name != "key" {
 					refused(t, s.dir, c.want, path)
 					return
 				}
-				// A class is looked at when it is used. Others are not held up by it,
+				// A key is looked at when it is used. Others are not held up by it,
 				// but who asks for a subject is not told half of the truth.
 				k := reopen(t, s.dir)
 				before := contents(t, s.dir)
 				opens(t, k, s.b, s.sealB, "about bob")
 				_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
 				wrong(t, err, c.want)
-				_, err = k.Class(t.Context(), nil, []string{"ann"})
+				_, err = k.Key(t.Context(), "ann")
 				wrong(t, err, c.want)
 				_, err = k.Retire(t.Context(), "bob")
 				wrong(t, err, c.want)
@@ -109,7 +109,7 @@ func TestAFileThatIsGoneOrForeignIsNamed(t *testing.T) {
 	}
 	refused(t, s.dir, memory.ErrForeign, path)
 
-	// A ring whose ring file went is not made anew over its classes.
+	// A ring whose ring file went is not made anew over its keys.
 	s = newScene(t)
 	if err := os.Remove(filepath.Join(s.dir, "ring")); err != nil {
 		t.Fatal(err)
@@ -137,8 +137,8 @@ func TestFilesOfTwoRingsAreNotMixed(t *testing.T) {
 	name := func(c memory.KeyID) string { return filepath.Join("classes", fmt.Sprintf("%016x", uint64(c))) }
 	k := reopen(t, one.dir)
 	for what, from := range map[string]string{
-		"the file of another class": filepath.Join(one.dir, name(one.b)),
-		"the file of another ring":  filepath.Join(two.dir, name(two.a)),
+		"the file of another key":  filepath.Join(one.dir, name(one.b)),
+		"the file of another ring": filepath.Join(two.dir, name(two.a)),
 	} {
 		copyFile(t, from, filepath.Join(one.dir, name(one.a)))
 		_, err := k.Open(t.Context(), one.a, one.sealA, []byte("row 1"))
@@ -332,7 +332,7 @@ func TestSecretsAreInNothingThatIsPrinted(t *testing.T) {
 	audit := must(keyring.ParseAuditKeys("77:" + encoded(0xab)))(t)
 	options := keyring.Options{AuditKeys: audit}
 	k := must(keyring.Open(s.dir, &options))(t)
-	class(t, k, nil, "canary@example.org")
+	key(t, k, "canary@example.org")
 	root := k.Root()
 	_, key := reopen(t, s.dir).Audit()
 	secrets := [][]byte{root[:], key[:], bytes.Repeat([]byte{0xab}, 32), s.dataKeyOfAnns, []byte("canary@example.org")}
@@ -352,7 +352,7 @@ func TestSecretsAreInNothingThatIsPrinted(t *testing.T) {
 	}
 	for _, err := range []error{
 		func() error { _, err := k.Open(t.Context(), s.a, []byte("x"), nil); return err }(),
-		func() error { _, err := k.Class(t.Context(), nil, []string{"canary@example.org", ""}); return err }(),
+		func() error { _, err := k.Key(t.Context(), ""); return err }(),
 		func() error { _, err := k.Rotate(t.Context()); return err }(),
 		k.Destroy(t.Context(), 1),
 	} {
@@ -397,7 +397,7 @@ func TestNoFileHoldsASubjectOrADestroyedKey(t *testing.T) {
 		}
 	}
 	for n := range 20 {
-		c := class(t, k, slices.Clone(all[:min(n, 2)]), fmt.Sprintf("canary-%d@example.org", n))
+		c := key(t, k, fmt.Sprintf("canary-%d@example.org", n))
 		all, keys = append(all, c), append(keys, dataKey(t, dir, c))
 		seal(t, k, c, "canary in the text")
 	}
@@ -426,29 +426,6 @@ func TestNoFileHoldsASubjectOrADestroyedKey(t *testing.T) {
 	scan(gone)
 }
 
-func TestAClassOfTenThousandSubjects(t *testing.T) {
-	t.Parallel()
-	dir := fresh(t)
-	k := create(t, dir)
-	var subjects []string
-	for n := range 10_000 {
-		subjects = append(subjects, fmt.Sprint("subject ", n))
-	}
-	big := class(t, k, nil, subjects...)
-	more := class(t, k, []memory.KeyID{big}, "one more")
-	sealed := seal(t, k, more, "of all")
-	again := reopen(t, dir)
-	if class(t, again, []memory.KeyID{class(t, again, nil, "one more")}, subjects...) != more {
-		t.Fatal("another class")
-	}
-	opens(t, again, more, sealed, "of all")
-	if got := must(again.Retire(t.Context(), "subject 777"))(t); len(got) != 2 {
-		t.Fatalf("%d classes are retired", len(got))
-	}
-	_, err := k.Class(t.Context(), []memory.KeyID{big}, []string{"yet one more"})
-	wrong(t, err, memory.ErrErased)
-}
-
 func TestFindingsTellWhatIsNotSafe(t *testing.T) {
 	t.Parallel()
 	unsafe := func(k *keyring.Ring) (names []string) {
@@ -471,7 +448,7 @@ func TestFindingsTellWhatIsNotSafe(t *testing.T) {
 	expect(keyring.Ephemeral(), "keys.folder")
 	s := newScene(t)
 	k := reopen(t, s.dir)
-	if list := k.Findings(); len(list) != 4 || list[3].Found != "3, 0 destroyed" {
+	if list := k.Findings(); len(list) != 4 || list[3].Found != "2, 0 destroyed" {
 		t.Errorf("%+v", list)
 	}
 	expect(k)

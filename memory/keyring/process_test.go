@@ -19,7 +19,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/keyring"
 )
 
-// child makes classes of a few subjects, at once with other processes, retires
+// child makes keys of a few subjects, at once with other processes, retires
 // and destroys some, and says what it sealed and destroyed.
 func child(dir string) error {
 	ctx := context.Background()
@@ -28,8 +28,8 @@ func child(dir string) error {
 		return err
 	}
 	for n := 0; ; n++ {
-		subjects := []string{fmt.Sprint("subject ", rand.IntN(6)), fmt.Sprint("subject ", rand.IntN(6))}
-		c, err := k.Class(ctx, nil, subjects)
+		subject := fmt.Sprint("subject ", rand.IntN(6))
+		c, err := k.Key(ctx, subject)
 		if err != nil {
 			return err
 		}
@@ -42,20 +42,20 @@ func child(dir string) error {
 			fmt.Printf("sealed %d %x %s\n", uint64(c), sealed, hex.EncodeToString([]byte(text)))
 		}
 		if n%5 == 4 {
-			list, err := k.Retire(ctx, subjects[0])
+			list, err := k.Retire(ctx, subject)
 			if err != nil {
 				return err
 			}
-			fmt.Printf("destroying %s\n", classes(list))
+			fmt.Printf("destroying %s\n", texts(list))
 			if err := k.Destroy(ctx, list...); err != nil {
 				return err
 			}
-			fmt.Printf("destroyed %s\n", classes(list))
+			fmt.Printf("destroyed %s\n", texts(list))
 		}
 	}
 }
 
-func classes(list []memory.KeyID) string {
+func texts(list []memory.KeyID) string {
 	var out []string
 	for _, c := range list {
 		out = append(out, fmt.Sprint(uint64(c)))
@@ -68,7 +68,7 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 	const rounds, children = 6, 3
 	dir := fresh(t)
 	type cipher struct {
-		class        memory.KeyID
+		key          memory.KeyID
 		sealed, text []byte
 	}
 	var mu sync.Mutex
@@ -96,7 +96,7 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 					switch word {
 					case "sealed":
 						var c cipher
-						if _, err := fmt.Sscanf(rest, "%d %x %x", &c.class, &c.sealed, &c.text); err == nil {
+						if _, err := fmt.Sscanf(rest, "%d %x %x", &c.key, &c.sealed, &c.text); err == nil {
 							sealed = append(sealed, c)
 						}
 					case "destroying", "destroyed":
@@ -122,18 +122,18 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 		}
 		k := reopen(t, dir)
 		for _, c := range sealed {
-			got, err := k.Open(t.Context(), c.class, c.sealed, nil)
+			got, err := k.Open(t.Context(), c.key, c.sealed, nil)
 			switch {
 			case errors.Is(err, memory.ErrErased):
-				if !begun[c.class] {
-					t.Fatalf("class %x is erased and nobody destroyed it", c.class)
+				if !begun[c.key] {
+					t.Fatalf("key %x is erased and nobody destroyed it", c.key)
 				}
 			case err != nil:
-				t.Fatalf("class %x: %v", c.class, err)
-			case done[c.class]:
-				t.Fatalf("class %x was destroyed and opens", c.class)
+				t.Fatalf("key %x: %v", c.key, err)
+			case done[c.key]:
+				t.Fatalf("key %x was destroyed and opens", c.key)
 			case !slices.Equal(got, c.text):
-				t.Fatalf("class %x opens as %q, was %q", c.class, got, c.text)
+				t.Fatalf("key %x opens as %q, was %q", c.key, got, c.text)
 			}
 		}
 		for c := range done {
@@ -142,12 +142,12 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 		}
 	}
 	if len(sealed) < 10*rounds || len(done) < rounds {
-		t.Fatalf("only %d texts and %d classes destroyed", len(sealed), len(done))
+		t.Fatalf("only %d texts and %d keys destroyed", len(sealed), len(done))
 	}
-	t.Logf("%d texts, %d classes destroyed", len(sealed), len(done))
+	t.Logf("%d texts, %d keys destroyed", len(sealed), len(done))
 }
 
-func TestRingsThatMakeAClassAtOnceHaveOneKey(t *testing.T) {
+func TestRingsThatMakeAKeyAtOnceHaveOne(t *testing.T) {
 	t.Parallel()
 	dir := fresh(t)
 	var rings []*keyring.Ring
@@ -161,7 +161,7 @@ func TestRingsThatMakeAClassAtOnceHaveOneKey(t *testing.T) {
 		for i, k := range rings {
 			all.Go(func() {
 				var err error
-				made[i], err = k.Class(t.Context(), nil, []string{fmt.Sprint("subject ", round)})
+				made[i], err = k.Key(t.Context(), fmt.Sprint("subject ", round))
 				if err == nil {
 					sealed[i], err = k.Seal(t.Context(), made[i], []byte("text"), []byte("row 1"))
 				}
@@ -173,7 +173,7 @@ func TestRingsThatMakeAClassAtOnceHaveOneKey(t *testing.T) {
 		all.Wait()
 		for i := range rings {
 			if made[i] != made[0] {
-				t.Fatalf("classes %x", made)
+				t.Fatalf("keys %x", made)
 			}
 			for _, k := range rings {
 				opens(t, k, made[0], sealed[i], "text")
@@ -186,24 +186,22 @@ func TestAnotherRingNoticesWhatEnded(t *testing.T) {
 	t.Parallel()
 	dir := fresh(t)
 	here, there := create(t, dir), reopen(t, dir)
-	a := class(t, here, nil, "ann")
+	a := key(t, here, "ann")
 	sealed := seal(t, here, a, "text")
 	opens(t, there, a, sealed, "text")
-	if class(t, there, nil, "ann") != a || class(t, there, []memory.KeyID{a}) != a {
-		t.Fatal("another class")
+	if key(t, there, "ann") != a {
+		t.Fatal("another key")
 	}
 	if list := must(here.Retire(t.Context(), "ann"))(t); !slices.Equal(list, []memory.KeyID{a}) {
 		t.Fatalf("retired %x", list)
 	}
-	_, err := there.Class(t.Context(), []memory.KeyID{a}, nil)
-	wrong(t, err, memory.ErrErased)
-	if class(t, there, nil, "ann") == a {
-		t.Fatal("a retired class is in use")
+	if key(t, there, "ann") == a {
+		t.Fatal("a retired key is in use")
 	}
 	if err := here.Destroy(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	_, err = here.Open(t.Context(), a, sealed, []byte("row 1"))
+	_, err := here.Open(t.Context(), a, sealed, []byte("row 1"))
 	wrong(t, err, memory.ErrErased)
 	time.Sleep(keyring.Staleness)
 	_, err = there.Open(t.Context(), a, sealed, []byte("row 1"))
@@ -232,7 +230,7 @@ func TestOneRingServesManyGoroutines(t *testing.T) {
 			all.Go(func() {
 				for n := range 30 {
 					subject := fmt.Sprint("subject ", n%4)
-					c, err := k.Class(t.Context(), nil, []string{subject})
+					c, err := k.Key(t.Context(), subject)
 					if err != nil {
 						t.Error(err)
 						return
@@ -267,7 +265,7 @@ func TestAContextEndsTheWaitForTheLock(t *testing.T) {
 	t.Parallel()
 	dir := fresh(t)
 	other := create(t, dir)
-	known := class(t, other, nil, "known")
+	known := key(t, other, "known")
 	inside, leave := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	armed := false
@@ -281,14 +279,14 @@ func TestAContextEndsTheWaitForTheLock(t *testing.T) {
 	armed = true
 	var all sync.WaitGroup
 	all.Go(func() {
-		if _, err := k.Class(context.Background(), nil, []string{"ann"}); err != nil {
+		if _, err := k.Key(context.Background(), "ann"); err != nil {
 			t.Error(err)
 		}
 	})
 	<-inside
 	for _, waiting := range []*keyring.Ring{k, other} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := waiting.Class(ctx, nil, []string{"bob"})
+		_, err := waiting.Key(ctx, "bob")
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error is %v", err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -15,17 +14,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelled is what the model knows of a class: its subjects with the generation
-// they had, and what became of it.
+// modelled is what the model knows of a key: its subject and which one of it, and
+// what became of it.
 type modelled struct {
-	set       map[string]int
-	sealed    []byte
-	destroyed bool
+	subject    string
+	generation int
+	sealed     []byte
+	destroyed  bool
 }
 
+func (m *modelled) text() string { return fmt.Sprintf("%s#%d", m.subject, m.generation) }
+
 // After any calls, of two rings on one folder that are opened anew now and then,
-// a class opens iff it was not destroyed, and is a parent iff none of its subjects
-// was retired since.
+// a key opens iff it was not destroyed, and is the one of its subject iff that was
+// not retired since.
 func TestARingDoesAsAModelDoes(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -44,20 +46,13 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 		subject := rapid.SampledFrom([]string{"a", "b", "c", "ä"})
 		generation := map[string]int{}
 		known := map[memory.KeyID]*modelled{}
-		bySet := map[string]memory.KeyID{}
-		classes := func() []memory.KeyID { return slices.Sorted(maps.Keys(known)) }
-		retired := func(m *modelled) bool {
-			for s, g := range m.set {
-				if g < generation[s] {
-					return true
-				}
-			}
-			return false
-		}
+		present := map[string]memory.KeyID{}
+		keys := func() []memory.KeyID { return slices.Sorted(maps.Keys(known)) }
+		retired := func(m *modelled) bool { return m.generation < generation[m.subject] }
 		of := func(s string) (list []memory.KeyID) {
-			for _, c := range classes() {
-				if _, ok := known[c].set[s]; ok && !known[c].destroyed {
-					list = append(list, c)
+			for _, id := range keys() {
+				if known[id].subject == s && !known[id].destroyed {
+					list = append(list, id)
 				}
 			}
 			return list
@@ -65,44 +60,26 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 		ctx := t.Context()
 		ring := func() *keyring.Ring { return rings[rapid.IntRange(0, len(rings)-1).Draw(t, "ring")] }
 		t.Repeat(map[string]func(*rapid.T){
-			"class": func(t *rapid.T) {
-				subjects := rapid.SliceOfN(subject, 0, 2).Draw(t, "subjects")
-				var parents []memory.KeyID
-				if len(known) > 0 {
-					parents = rapid.SliceOfN(rapid.SampledFrom(classes()), 0, 2).Draw(t, "parents")
-				}
-				set, erased := map[string]int{}, false
-				for _, s := range subjects {
-					set[s] = generation[s]
-				}
-				for _, p := range parents {
-					erased = erased || known[p].destroyed || retired(known[p])
-					maps.Copy(set, known[p].set)
-				}
-				text := setText(set)
-				if c, ok := bySet[text]; ok && known[c].destroyed {
-					erased = true
-				}
+			"key": func(t *rapid.T) {
+				s := subject.Draw(t, "subject")
 				k := ring()
-				c, err := k.Class(ctx, parents, subjects)
-				if erased {
+				id, err := k.Key(ctx, s)
+				was, ok := present[s]
+				if ok && known[was].destroyed { // and not retired
 					if !errors.Is(err, memory.ErrErased) {
-						t.Fatalf("class %x, %v, want ErrErased", c, err)
+						t.Fatalf("key %x, %v, want ErrErased", id, err)
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || ok != (known[id] != nil) || ok && was != id {
+					t.Fatalf("the subject %q has the key %x, had %x (%v)", s, id, was, err)
 				}
-				if was, ok := bySet[text]; ok != (known[c] != nil) || ok && was != c {
-					t.Fatalf("the set %s has the class %x, had %x", text, c, was)
-				}
-				if bySet[text] = c; known[c] == nil {
-					sealed, err := k.Seal(ctx, c, []byte(text), nil)
-					if err != nil {
+				if present[s] = id; known[id] == nil {
+					m := &modelled{subject: s, generation: generation[s]}
+					if m.sealed, err = k.Seal(ctx, id, []byte(m.text()), nil); err != nil {
 						t.Fatal(err)
 					}
-					known[c] = &modelled{set: set, sealed: sealed}
+					known[id] = m
 				}
 			},
 			"retire": func(t *rapid.T) {
@@ -111,18 +88,16 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 				if want := of(s); err != nil || !slices.Equal(got, want) {
 					t.Fatalf("retired %x, want %x (%v)", got, want, err)
 				}
-				for _, c := range got {
-					if known[c].set[s] == generation[s] { // a class that is in use
-						generation[s]++
-						break
-					}
+				if id, ok := present[s]; ok && slices.Contains(got, id) { // one that is in use
+					generation[s]++
+					delete(present, s)
 				}
 			},
 			"destroy": func(t *rapid.T) {
 				if len(known) == 0 {
 					t.Skip()
 				}
-				list := rapid.SliceOfN(rapid.SampledFrom(classes()), 0, 2).Draw(t, "classes")
+				list := rapid.SliceOfN(rapid.SampledFrom(keys()), 0, 2).Draw(t, "keys")
 				if rapid.IntRange(0, 2).Draw(t, "how") > 0 { // as an erasure does
 					list = slices.DeleteFunc(list, func(c memory.KeyID) bool { return !retired(known[c]) })
 				}
@@ -134,7 +109,7 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 					known[c].destroyed = true
 					// Not after Staleness: at once, where it was destroyed.
 					if _, err := k.Open(ctx, c, known[c].sealed, nil); !errors.Is(err, memory.ErrErased) {
-						t.Fatalf("class %x: %v", c, err)
+						t.Fatalf("key %x: %v", c, err)
 					}
 				}
 			},
@@ -155,19 +130,11 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 				}
 				for c, m := range known {
 					got, err := k.Open(ctx, c, m.sealed, nil)
-					if m.destroyed && !errors.Is(err, memory.ErrErased) || !m.destroyed && (err != nil || string(got) != setText(m.set)) {
-						t.Fatalf("class %x (%+v): %q, %v", c, m, got, err)
+					if m.destroyed && !errors.Is(err, memory.ErrErased) || !m.destroyed && (err != nil || string(got) != m.text()) {
+						t.Fatalf("key %x (%+v): %q, %v", c, m, got, err)
 					}
 				}
 			},
 		})
 	})
-}
-
-func setText(set map[string]int) string {
-	var out []string
-	for _, s := range slices.Sorted(maps.Keys(set)) {
-		out = append(out, fmt.Sprintf("%s#%d", s, set[s]))
-	}
-	return strings.Join(out, " ")
 }

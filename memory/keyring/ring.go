@@ -41,7 +41,7 @@ type Options struct {
 // process or in many, may use one folder. It holds no file open and needs no
 // closing. It prints as its folder.
 //
-// A class that was used stays in memory, with 16 bytes for each of its subjects.
+// A data key that was used stays in memory until it is destroyed.
 type Ring struct {
 	s func() *state // fmt, with one verb or another, prints what is behind a pointer
 }
@@ -95,7 +95,7 @@ func create(f *folder, o *Options) (*Ring, error) {
 	if _, err := newAuditKeys(options.AuditKeys, content.audit); err != nil {
 		return nil, err
 	}
-	if err := f.makeClasses(); err != nil {
+	if err := f.makeKeys(); err != nil {
 		return nil, err
 	}
 	if err := f.replace(f.path(fileEnded), ended{}.encode(s.sums.sum)); err != nil {
@@ -117,7 +117,7 @@ func create(f *folder, o *Options) (*Ring, error) {
 // use, [ErrExposed]; a file that is not as it was written, [ErrDamaged],
 // [memory.ErrForeign] or [memory.ErrSchema]; each in a [*FileError] that names the
 // path. Nothing is changed by that. Open finishes what a process that was killed
-// while it destroyed a class had begun.
+// while it destroyed a key had begun.
 func Open(dir string, o *Options) (*Ring, error) {
 	f, err := at(dir)
 	if err != nil {
@@ -259,14 +259,14 @@ func (k *Ring) Rotate(ctx context.Context) (id uint32, err error) {
 }
 
 // Seal encrypts and authenticates plaintext (AES-256-GCM, a random nonce) under
-// the key of a class, bound to associated data. The ciphertext is [Overhead]
-// bytes longer. A class is good for 2^32 of them.
-func (k *Ring) Seal(ctx context.Context, c memory.KeyID, plaintext, associated []byte) ([]byte, error) {
-	cl, err := k.s().use(ctx, c)
+// a data key, bound to associated data. The ciphertext is [Overhead] bytes longer. A
+// key is good for 2^32 of them.
+func (k *Ring) Seal(ctx context.Context, id memory.KeyID, plaintext, associated []byte) ([]byte, error) {
+	key, err := k.s().use(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cl.aead.Encrypt(plaintext, associated)
+	out, err := key.aead.Encrypt(plaintext, associated)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: seal: the plaintext is too long")
 	}
@@ -274,13 +274,13 @@ func (k *Ring) Seal(ctx context.Context, c memory.KeyID, plaintext, associated [
 }
 
 // Open undoes Seal. It gives [memory.ErrKey] for whatever was not sealed under
-// the class with this associated data, and does not say why not.
-func (k *Ring) Open(ctx context.Context, c memory.KeyID, ciphertext, associated []byte) ([]byte, error) {
-	cl, err := k.s().use(ctx, c)
+// the key with this associated data, and does not say why not.
+func (k *Ring) Open(ctx context.Context, id memory.KeyID, ciphertext, associated []byte) ([]byte, error) {
+	key, err := k.s().use(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cl.aead.Decrypt(ciphertext, associated)
+	out, err := key.aead.Decrypt(ciphertext, associated)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: open: %w", memory.ErrKey)
 	}
@@ -292,100 +292,82 @@ func (k *Ring) Open(ctx context.Context, c memory.KeyID, ciphertext, associated 
 // [memory.ErrInvalid]; a key that was destroyed though its subject was not retired,
 // [memory.ErrErased].
 func (k *Ring) Key(ctx context.Context, subject string) (memory.KeyID, error) {
-	return k.class(ctx, nil, []string{subject})
-}
-
-// class returns the key of all the subjects of the parents' keys together with
-// subjects.
-func (k *Ring) class(ctx context.Context, parents []memory.KeyID, subjects []string) (memory.KeyID, error) {
-	if slices.Contains(subjects, "") {
-		return 0, &memory.FieldError{Field: "subjects", Rule: "required", Text: "a subject is empty"}
+	if subject == "" {
+		return 0, &memory.FieldError{Field: "subject", Rule: "required", Text: "a subject is empty"}
 	}
 	s := k.s()
 	if err := s.refresh(ctx, 0); err != nil {
 		return 0, err
 	}
-	var buffer [256]byte
-	question := appendQuestion(buffer[:0], parents, subjects)
 	v := s.view.Load()
 	v.mu.RLock()
-	c, ok := v.known[string(question)]
+	id, ok := v.known[subject]
 	v.mu.RUnlock()
 	if ok {
-		return c, nil
+		return id, nil
 	}
-	c, set, err := s.resolve(v, parents, subjects)
-	if err == nil {
-		if _, ok = s.classes.Load(c); ok {
-			v.remember(question, c)
-			return c, nil
-		}
-	} else if !errors.Is(err, errUnread) {
-		return 0, err
+	of, _ := s.generations(v, subject)
+	id = s.id(of)
+	if _, ok = s.used.Load(id); ok {
+		v.remember(subject, id)
+		return id, nil
 	}
-	err = s.locked(ctx, func() error {
-		for _, p := range parents {
-			if _, err := s.load(p); err != nil {
-				return err
-			}
-		}
+	err := s.locked(ctx, func() error {
 		v := s.view.Load()
-		if c, set, err = s.resolve(v, parents, subjects); err != nil {
+		of, _ := s.generations(v, subject)
+		id = s.id(of)
+		if err := s.ensure(id, of); err != nil {
 			return err
 		}
-		if err := s.ensure(c, set); err != nil {
-			return err
-		}
-		v.remember(question, c)
+		v.remember(subject, id)
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	return c, nil
+	return id, nil
 }
 
-// Retire ends the present classes of a subject. It returns all that are not
-// destroyed, of this and of earlier calls, ascending; what Class makes about the
-// subject from now on is new. A subject without a class that is in use has nothing
-// to end.
+// Retire ends the present key of a subject. It returns all keys of the subject that
+// are not destroyed, of this and of earlier calls, ascending; the one that Key returns
+// from now on is new. A subject without a key has nothing to end.
 func (k *Ring) Retire(ctx context.Context, subject string) (list []memory.KeyID, err error) {
 	return k.s().ofSubject(ctx, subject, true)
 }
 
-// Subject lists the classes of a subject that are not destroyed, ascending.
+// Subject lists the keys of a subject that are not destroyed, ascending.
 func (k *Ring) Subject(ctx context.Context, subject string) ([]memory.KeyID, error) {
 	return k.s().ofSubject(ctx, subject, false)
 }
 
-// Destroy makes the keys of classes unrecoverable, as far as the disk goes along.
-// When it returns without an error, they are recorded as destroyed and overwritten;
-// with an error, call it again. A class that there never was gives
-// [memory.ErrKey], and then none is destroyed.
-func (k *Ring) Destroy(ctx context.Context, classes ...memory.KeyID) error {
+// Destroy makes data keys unrecoverable, as far as the disk goes along. When it
+// returns without an error, they are recorded as destroyed and overwritten; with an
+// error, call it again. A key that there never was gives [memory.ErrKey], and then
+// none is destroyed.
+func (k *Ring) Destroy(ctx context.Context, keys ...memory.KeyID) error {
 	s := k.s()
 	return s.locked(ctx, func() error {
 		v := s.view.Load()
 		var fresh []memory.KeyID
-		for _, c := range classes {
-			if v.isDestroyed(c) {
+		for _, id := range keys {
+			if v.isDestroyed(id) {
 				continue
 			}
-			there, err := s.exists(c)
+			there, err := s.exists(id)
 			if err != nil {
 				return err
 			}
 			if !there {
-				return fmt.Errorf("keyring: destroy %016x: %w", uint64(c), memory.ErrKey)
+				return fmt.Errorf("keyring: destroy %016x: %w", uint64(id), memory.ErrKey)
 			}
-			fresh = append(fresh, c)
+			fresh = append(fresh, id)
 		}
 		if len(fresh) > 0 {
 			if err := s.end(v.with(nil, fresh)); err != nil {
 				return err
 			}
 		}
-		return s.wipe(classes)
+		return s.wipe(keys)
 	})
 }
 
@@ -403,7 +385,7 @@ func load(f *folder, o Options) (*Ring, error) {
 		return nil, err
 	}
 	// Only now that all of it is known to be ours is anything changed.
-	if _, err := s.listClasses(); err != nil {
+	if _, err := s.listKeys(); err != nil {
 		return nil, err
 	}
 	if err := f.removeTemp(); err != nil {

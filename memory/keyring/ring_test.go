@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -34,9 +35,9 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-func class(t *testing.T, k *keyring.Ring, parents []memory.KeyID, subjects ...string) memory.KeyID {
+func key(t *testing.T, k *keyring.Ring, subject string) memory.KeyID {
 	t.Helper()
-	return must(k.Class(t.Context(), parents, subjects))(t)
+	return must(k.Key(t.Context(), subject))(t)
 }
 
 func seal(t *testing.T, k *keyring.Ring, c memory.KeyID, text string) []byte {
@@ -64,35 +65,26 @@ func everyRing(t *testing.T, f func(t *testing.T, k *keyring.Ring)) {
 	t.Run("folder", func(t *testing.T) { t.Parallel(); f(t, create(t, fresh(t))) })
 }
 
-func TestTheSameSubjectsHaveTheSameClass(t *testing.T) {
+func TestASubjectHasOneKeyAndItsOwn(t *testing.T) {
 	t.Parallel()
 	everyRing(t, func(t *testing.T, k *keyring.Ring) {
-		a, b, none := class(t, k, nil, "ann"), class(t, k, nil, "bob"), class(t, k, nil)
-		both := class(t, k, nil, "ann", "bob")
-		if all := []memory.KeyID{a, b, none, both}; slices.Contains(all, 0) || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 4 {
-			t.Fatalf("four sets have the classes %x", all)
-		}
-		for name, got := range map[string]memory.KeyID{
-			"again":                     class(t, k, nil, "ann", "bob"),
-			"in another order":          class(t, k, nil, "bob", "ann", "bob"),
-			"of parents":                class(t, k, []memory.KeyID{b, a}),
-			"of a parent and a subject": class(t, k, []memory.KeyID{b}, "ann"),
-			"of itself":                 class(t, k, []memory.KeyID{both, none, a}, "ann"),
-		} {
-			if got != both {
-				t.Errorf("%s: class %x, want %x", name, got, both)
+		names := []string{"ann", "bob", "Ann", "ann ", "ann\x00", strings.Repeat("ann", 5000)}
+		of := map[memory.KeyID]string{}
+		for range 2 {
+			for _, name := range names {
+				of[key(t, k, name)] = name
 			}
 		}
-		if got := class(t, k, []memory.KeyID{none}); got != none {
-			t.Errorf("the empty set has the classes %x and %x", none, got)
+		if len(of) != len(names) || of[0] != "" {
+			t.Fatalf("%d subjects have %d keys", len(names), len(of))
 		}
 	})
 }
 
-func TestWhatIsSealedOpensUnderItsClassAndDataOnly(t *testing.T) {
+func TestWhatIsSealedOpensUnderItsKeyAndDataOnly(t *testing.T) {
 	t.Parallel()
 	everyRing(t, func(t *testing.T, k *keyring.Ring) {
-		a, b := class(t, k, nil, "ann"), class(t, k, nil, "bob")
+		a, b := key(t, k, "ann"), key(t, k, "bob")
 		sealed := seal(t, k, a, "she is allergic to nuts")
 		opens(t, k, a, sealed, "she is allergic to nuts")
 		opens(t, k, a, seal(t, k, a, ""), "")
@@ -127,46 +119,40 @@ func TestWhatIsSealedOpensUnderItsClassAndDataOnly(t *testing.T) {
 func TestARetiredSubjectBeginsAnew(t *testing.T) {
 	t.Parallel()
 	everyRing(t, func(t *testing.T, k *keyring.Ring) {
-		a, b := class(t, k, nil, "ann"), class(t, k, nil, "bob")
-		both := class(t, k, []memory.KeyID{a, b})
-		old := seal(t, k, both, "they met")
-		want := []memory.KeyID{min(a, both), max(a, both)}
+		a, b := key(t, k, "ann"), key(t, k, "bob")
+		old := seal(t, k, a, "they met")
 		for range 2 {
-			if got := must(k.Retire(t.Context(), "ann"))(t); !slices.Equal(got, want) {
-				t.Fatalf("retired %x, want %x", got, want)
+			if got := must(k.Retire(t.Context(), "ann"))(t); !slices.Equal(got, []memory.KeyID{a}) {
+				t.Fatalf("retired %x, want %x", got, a)
 			}
 		}
-		for _, parent := range want {
-			_, err := k.Class(t.Context(), []memory.KeyID{parent, b}, []string{"ann"})
-			wrong(t, err, memory.ErrErased)
-		}
-		if class(t, k, []memory.KeyID{b}) != b {
+		if key(t, k, "bob") != b {
 			t.Fatal("bob was retired too")
 		}
-		opens(t, k, both, old, "they met") // until it is destroyed
-		anew := class(t, k, nil, "ann")
-		if slices.Contains(want, anew) || class(t, k, []memory.KeyID{b}, "ann") == both {
-			t.Fatal("what is written now is of a retired class")
+		opens(t, k, a, old, "they met") // until it is destroyed
+		anew := key(t, k, "ann")
+		if anew == a {
+			t.Fatal("what is written now is under a retired key")
 		}
-		if err := k.Destroy(t.Context(), want...); err != nil {
+		if got := must(k.Subject(t.Context(), "ann"))(t); !slices.Equal(got, []memory.KeyID{min(a, anew), max(a, anew)}) {
+			t.Fatalf("keys %x, want %x and %x", got, a, anew)
+		}
+		if err := k.Destroy(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range want {
-			_, err := k.Open(t.Context(), c, old, []byte("row 1"))
-			wrong(t, err, memory.ErrErased)
-			_, err = k.Seal(t.Context(), c, nil, nil)
-			wrong(t, err, memory.ErrErased)
-			_, err = k.Class(t.Context(), []memory.KeyID{c}, nil)
-			wrong(t, err, memory.ErrErased)
-		}
+		_, err := k.Open(t.Context(), a, old, []byte("row 1"))
+		wrong(t, err, memory.ErrErased)
+		_, err = k.Seal(t.Context(), a, nil, nil)
+		wrong(t, err, memory.ErrErased)
 		opens(t, k, anew, seal(t, k, anew, "she came back"), "she came back")
-		if got := must(k.Subject(t.Context(), "ann"))(t); len(got) != 2 || !slices.Contains(got, anew) {
-			t.Fatalf("classes %x, want %x and the one with bob", got, anew)
+		if got := must(k.Subject(t.Context(), "ann"))(t); !slices.Equal(got, []memory.KeyID{anew}) {
+			t.Fatalf("keys %x, want %x", got, anew)
 		}
-		if err := k.Destroy(t.Context(), want...); err != nil {
+		if err := k.Destroy(t.Context(), a); err != nil {
 			t.Fatalf("destroyed twice: %v", err)
 		}
-		wrong(t, k.Destroy(t.Context(), a, 12345), memory.ErrKey)
+		wrong(t, k.Destroy(t.Context(), anew, 12345), memory.ErrKey)
+		opens(t, k, anew, seal(t, k, anew, "still there"), "still there")
 	})
 }
 
@@ -174,26 +160,26 @@ func TestARingOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	dir := fresh(t)
 	k := create(t, dir)
-	a := class(t, k, nil, "ann")
-	gone := class(t, k, nil, "gone")
+	a := key(t, k, "ann")
+	gone := key(t, k, "gone")
 	kept, lost := seal(t, k, a, "kept"), seal(t, k, gone, "lost")
 	must(k.Retire(t.Context(), "gone"))(t)
 	if err := k.Destroy(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
-	id, key := k.Audit()
+	id, auditKey := k.Audit()
 	again := reopen(t, dir)
 	opens(t, again, a, kept, "kept")
 	_, err := again.Open(t.Context(), gone, lost, []byte("row 1"))
 	wrong(t, err, memory.ErrErased)
-	if got := class(t, again, nil, "ann"); got != a {
-		t.Fatalf("class %x, was %x", got, a)
+	if got := key(t, again, "ann"); got != a {
+		t.Fatalf("key %x, was %x", got, a)
 	}
-	if got := class(t, again, nil, "gone"); got == gone {
-		t.Fatal("a destroyed class was made again")
+	if got := key(t, again, "gone"); got == gone {
+		t.Fatal("a destroyed key was made again")
 	}
 	againID, againKey := again.Audit()
-	if again.Root() != k.Root() || id != againID || key != againKey {
+	if again.Root() != k.Root() || id != againID || auditKey != againKey {
 		t.Fatal("another root or audit key")
 	}
 }
@@ -201,9 +187,11 @@ func TestARingOutlivesTheProcess(t *testing.T) {
 func TestAnEmptySubjectIsRefused(t *testing.T) {
 	t.Parallel()
 	everyRing(t, func(t *testing.T, k *keyring.Ring) {
-		_, err := k.Class(t.Context(), nil, []string{"ann", ""})
+		_, err := k.Key(t.Context(), "")
 		wrong(t, err, memory.ErrInvalid)
 		_, err = k.Retire(t.Context(), "")
+		wrong(t, err, memory.ErrInvalid)
+		_, err = k.Subject(t.Context(), "")
 		wrong(t, err, memory.ErrInvalid)
 	})
 }

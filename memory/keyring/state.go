@@ -21,25 +21,25 @@ import (
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 )
 
-// state is all of a ring. What a class is and what was ended are read without a
+// state is all of a ring. What a data key is and what was ended are read without a
 // lock; whatever changes them holds the gate and the lock of the folder.
 type state struct {
 	disk    *folder // nil: the keys end with the process
 	options Options
 	root    secret
 	tokens  *mac // of subjects
-	ids     *mac // of sets of tokens
+	ids     *mac // of tokens
 	sums    *mac // of files
 
-	gate    chan struct{} // holds one value while somebody is in
-	classes sync.Map      // memory.KeyID → *class: those that were used and are not destroyed
-	view    atomic.Pointer[view]
-	audit   atomic.Pointer[auditView]
+	gate  chan struct{} // holds one value while somebody is in
+	used  sync.Map      // memory.KeyID → *dataKey: those that were used and are not destroyed
+	view  atomic.Pointer[view]
+	audit atomic.Pointer[auditView]
 }
 
-// class is one that is not destroyed; never written to.
-type class struct {
-	set  []token // ascending
+// dataKey is one that is not destroyed; never written to.
+type dataKey struct {
+	of   token
 	aead *subtle.AESGCM
 }
 
@@ -60,7 +60,7 @@ type view struct {
 	look
 
 	mu    sync.RWMutex
-	known map[string]memory.KeyID // by the question
+	known map[string]memory.KeyID // by subject
 }
 
 type auditView struct {
@@ -213,9 +213,9 @@ func (s *state) setView(e ended, info fs.FileInfo) {
 		v.at.Store(int64(time.Since(epoch)))
 	}
 	s.view.Store(v)
-	s.classes.Range(func(c, _ any) bool {
-		if e.isDestroyed(c.(memory.KeyID)) {
-			s.classes.Delete(c)
+	s.used.Range(func(id, _ any) bool {
+		if e.isDestroyed(id.(memory.KeyID)) {
+			s.used.Delete(id)
 		}
 		return true
 	})
@@ -233,39 +233,39 @@ func (s *state) end(e ended) error {
 	return s.reload()
 }
 
-// load returns a class that is not destroyed, under the lock.
-func (s *state) load(c memory.KeyID) (*class, error) {
-	if s.view.Load().isDestroyed(c) {
-		return nil, fmt.Errorf("keyring: class %016x: %w", uint64(c), memory.ErrErased)
+// load returns a data key that is not destroyed, under the lock.
+func (s *state) load(id memory.KeyID) (*dataKey, error) {
+	if s.view.Load().isDestroyed(id) {
+		return nil, fmt.Errorf("keyring: key %016x: %w", uint64(id), memory.ErrErased)
 	}
-	if cl, ok := s.classes.Load(c); ok {
-		return cl.(*class), nil
+	if k, ok := s.used.Load(id); ok {
+		return k.(*dataKey), nil
 	}
-	file, err := s.readClass(c)
+	file, err := s.readKey(id)
 	if err != nil {
 		return nil, err
 	}
 	return s.keep(file)
 }
 
-func (s *state) keep(f *classFile) (*class, error) {
+func (s *state) keep(f *keyFile) (*dataKey, error) {
 	// The primitive itself, not a keyset handle: a keyset's prefix of 5 bytes in
 	// every ciphertext says which key of a set it is of, and here the row says that.
 	aead, err := subtle.NewAESGCM(f.key[:])
 	if err != nil {
 		return nil, fmt.Errorf("keyring: the cipher is not available")
 	}
-	cl := &class{f.set, aead}
-	s.classes.Store(f.id, cl)
-	return cl, nil
+	k := &dataKey{f.of, aead}
+	s.used.Store(f.id, k)
+	return k, nil
 }
 
-func (s *state) readClass(c memory.KeyID) (*classFile, error) {
-	unknown := fmt.Errorf("keyring: class %016x: %w", uint64(c), memory.ErrKey)
+func (s *state) readKey(id memory.KeyID) (*keyFile, error) {
+	unknown := fmt.Errorf("keyring: key %016x: %w", uint64(id), memory.ErrKey)
 	if s.disk == nil {
 		return nil, unknown
 	}
-	path := s.disk.classPath(c)
+	path := s.disk.keyPath(id)
 	data, err := s.disk.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, unknown
@@ -273,9 +273,9 @@ func (s *state) readClass(c memory.KeyID) (*classFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := parseClass(data, s.sums.sum)
-	if err == nil && (file.id != c || s.id(file.set) != c) {
-		err = fmt.Errorf("%w: it is the file of another class", ErrDamaged)
+	file, err := parseKey(data, s.sums.sum)
+	if err == nil && (file.id != id || s.id(file.of) != id) {
+		err = fmt.Errorf("%w: it is the file of another key", ErrDamaged)
 	}
 	if err != nil {
 		return nil, &FileError{Path: path, Err: err}
@@ -283,25 +283,25 @@ func (s *state) readClass(c memory.KeyID) (*classFile, error) {
 	return file, nil
 }
 
-// ensure makes a class, unless there is one, under the lock.
-func (s *state) ensure(c memory.KeyID, set []token) error {
-	cl, err := s.load(c)
+// ensure makes the data key of a token, unless there is one, under the lock.
+func (s *state) ensure(id memory.KeyID, of token) error {
+	k, err := s.load(id)
 	switch {
 	case err == nil:
-		if !slices.Equal(cl.set, set) { // 64 bits: once in a very long while
-			return fmt.Errorf("keyring: two sets of subjects have the class %016x: %w", uint64(c), memory.ErrKey)
+		if k.of != of { // 64 bits: once in a very long while
+			return fmt.Errorf("keyring: two subjects have the key %016x: %w", uint64(id), memory.ErrKey)
 		}
 		if s.disk == nil {
 			return nil
 		}
 		// Whoever made the file may have died before it was durable.
-		return s.disk.syncDir(s.disk.path(dirClasses))
+		return s.disk.syncDir(s.disk.path(dirKeys))
 	case !errors.Is(err, memory.ErrKey):
 		return err
 	}
-	file := &classFile{id: c, key: random(), set: set}
+	file := &keyFile{id: id, key: random(), of: of}
 	if s.disk != nil {
-		if err := s.disk.replace(s.disk.classPath(c), file.encode(s.sums.sum)); err != nil {
+		if err := s.disk.replace(s.disk.keyPath(id), file.encode(s.sums.sum)); err != nil {
 			return err
 		}
 	}
@@ -309,53 +309,52 @@ func (s *state) ensure(c memory.KeyID, set []token) error {
 	return err
 }
 
-func (s *state) exists(c memory.KeyID) (bool, error) {
+func (s *state) exists(id memory.KeyID) (bool, error) {
 	if s.disk == nil {
-		_, ok := s.classes.Load(c)
+		_, ok := s.used.Load(id)
 		return ok, nil
 	}
-	_, err := s.disk.stat(s.disk.classPath(c))
+	_, err := s.disk.stat(s.disk.keyPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// setOf returns the set of a class. It keeps nothing: all the sets together may
-// be large.
-func (s *state) setOf(c memory.KeyID) ([]token, error) {
-	if cl, ok := s.classes.Load(c); ok {
-		return cl.(*class).set, nil
+// tokenOf returns whose a data key is. It keeps nothing: there may be many.
+func (s *state) tokenOf(id memory.KeyID) (token, error) {
+	if k, ok := s.used.Load(id); ok {
+		return k.(*dataKey).of, nil
 	}
-	file, err := s.readClass(c)
+	file, err := s.readKey(id)
 	if err != nil {
-		return nil, err
+		return token{}, err
 	}
-	return file.set, nil
+	return file.of, nil
 }
 
-// listClasses lists the classes that are not destroyed, ascending, and wipes what
+// listKeys lists the data keys that are not destroyed, ascending, and wipes what
 // is left of those that are, under the lock.
-func (s *state) listClasses() (list []memory.KeyID, err error) {
+func (s *state) listKeys() (list []memory.KeyID, err error) {
 	if s.disk == nil {
-		s.classes.Range(func(c, _ any) bool {
-			list = append(list, c.(memory.KeyID))
+		s.used.Range(func(id, _ any) bool {
+			list = append(list, id.(memory.KeyID))
 			return true
 		})
 		slices.SortFunc(list, cmp.Compare)
 		return list, nil
 	}
-	all, err := s.disk.classes()
+	all, err := s.disk.keys()
 	if err != nil {
 		return nil, err
 	}
 	v := s.view.Load()
 	var left []memory.KeyID
-	for _, c := range all {
-		if v.isDestroyed(c) {
-			left = append(left, c)
+	for _, id := range all {
+		if v.isDestroyed(id) {
+			left = append(left, id)
 		} else {
-			list = append(list, c)
+			list = append(list, id)
 		}
 	}
 	if len(left) > 0 {
@@ -364,23 +363,23 @@ func (s *state) listClasses() (list []memory.KeyID, err error) {
 	return list, nil
 }
 
-// wipe overwrites and removes the files of classes that are recorded as
+// wipe overwrites and removes the files of data keys that are recorded as
 // destroyed, under the lock.
-func (s *state) wipe(classes []memory.KeyID) error {
-	if s.disk == nil || len(classes) == 0 {
+func (s *state) wipe(keys []memory.KeyID) error {
+	if s.disk == nil || len(keys) == 0 {
 		return nil
 	}
-	// First the record, by whomever: a key must not go before it is durable that
-	// its class is destroyed, or the class could be made again.
+	// First the record, by whomever: a key must not go before it is durable that it
+	// is destroyed, or another one could be made in its place.
 	if err := s.disk.syncDir(s.disk.dir); err != nil {
 		return err
 	}
-	for _, c := range classes {
-		if err := s.disk.wipe(s.disk.classPath(c)); err != nil {
+	for _, id := range keys {
+		if err := s.disk.wipe(s.disk.keyPath(id)); err != nil {
 			return err
 		}
 	}
-	return s.disk.syncDir(s.disk.path(dirClasses))
+	return s.disk.syncDir(s.disk.path(dirKeys))
 }
 
 // reloadAudit reads the audit keys of the file, if it changed, under the lock.
@@ -444,43 +443,31 @@ func (f *folder) ring() (*ringFile, error) {
 	return content, nil
 }
 
-// use returns a class to seal or open with.
-func (s *state) use(ctx context.Context, c memory.KeyID) (*class, error) {
+// use returns a data key to seal or open with.
+func (s *state) use(ctx context.Context, id memory.KeyID) (*dataKey, error) {
 	if err := s.refresh(ctx, Staleness); err != nil {
 		return nil, err
 	}
-	if cl, ok := s.classes.Load(c); ok {
-		return cl.(*class), nil
+	if k, ok := s.used.Load(id); ok {
+		return k.(*dataKey), nil
 	}
-	var cl *class
+	var k *dataKey
 	err := s.locked(ctx, func() (err error) {
-		cl, err = s.load(c)
+		k, err = s.load(id)
 		return err
 	})
-	return cl, err
-}
-
-// appendQuestion writes what a Class call asks, unmistakably.
-func appendQuestion(b []byte, parents []memory.KeyID, subjects []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(parents)))
-	for _, p := range parents {
-		b = binary.BigEndian.AppendUint64(b, uint64(p))
-	}
-	for _, s := range subjects {
-		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
-	}
-	return b
+	return k, err
 }
 
 // Limits of what is remembered: it is a few megabytes at most, and starts anew
 // when it is full.
 const (
-	maxKnown    = 4096
-	maxQuestion = 1024
+	maxKnown   = 4096
+	maxSubject = 1024
 )
 
-func (v *view) remember(question []byte, c memory.KeyID) {
-	if len(question) > maxQuestion {
+func (v *view) remember(subject string, id memory.KeyID) {
+	if len(subject) > maxSubject {
 		return
 	}
 	v.mu.Lock()
@@ -488,49 +475,13 @@ func (v *view) remember(question []byte, c memory.KeyID) {
 	if len(v.known) >= maxKnown {
 		clear(v.known)
 	}
-	v.known[string(question)] = c
+	v.known[subject] = id
 }
 
-// errUnread: a class is not in memory; its file may say more.
-var errUnread = errors.New("class not in memory")
-
-// resolve finds the set and the class of a question, with what is in memory.
-func (s *state) resolve(v *view, parents []memory.KeyID, subjects []string) (memory.KeyID, []token, error) {
-	set := make([]token, 0, len(subjects))
-	for _, subject := range subjects {
-		now, _ := s.generations(v, subject)
-		set = append(set, now)
-	}
-	set = union(set, nil, token.compare)
-	for _, p := range parents {
-		if v.isDestroyed(p) {
-			return 0, nil, fmt.Errorf("keyring: parent %016x: %w", uint64(p), memory.ErrErased)
-		}
-		cl, ok := s.classes.Load(p)
-		if !ok {
-			return 0, nil, errUnread
-		}
-		parent := cl.(*class).set
-		if v.touches(parent) {
-			return 0, nil, fmt.Errorf("keyring: parent %016x is retired: %w", uint64(p), memory.ErrErased)
-		}
-		if len(set) == 0 {
-			set = parent
-		} else if !slices.Equal(set, parent) {
-			set = union(set, parent, token.compare)
-		}
-	}
-	return s.id(set), set, nil
-}
-
-// id names a set.
-func (s *state) id(set []token) memory.KeyID {
-	flat := make([]byte, 0, len(set)*tokenSize)
-	for _, t := range set {
-		flat = append(flat, t[:]...)
-	}
-	sum := s.ids.sum(flat)
-	return max(1, memory.KeyID(binary.BigEndian.Uint64(sum[:]))) // 0 is no class
+// id names the data key of a token.
+func (s *state) id(of token) memory.KeyID {
+	sum := s.ids.sum(of[:])
+	return max(1, memory.KeyID(binary.BigEndian.Uint64(sum[:]))) // 0 is no key
 }
 
 // generations returns the token of a subject's present generation, and those of
@@ -556,19 +507,18 @@ func (s *state) ofSubject(ctx context.Context, subject string, retire bool) (lis
 		v := s.view.Load()
 		now, before := s.generations(v, subject)
 		inUse := false
-		all, err := s.listClasses()
+		all, err := s.listKeys()
 		if err != nil {
 			return err
 		}
-		for _, c := range all {
-			set, err := s.setOf(c)
+		for _, id := range all {
+			of, err := s.tokenOf(id)
 			if err != nil {
 				return err
 			}
-			present := holds(set, now)
-			inUse = inUse || present
-			if present || slices.ContainsFunc(before, func(t token) bool { return holds(set, t) }) {
-				list = append(list, c)
+			inUse = inUse || of == now
+			if of == now || slices.Contains(before, of) {
+				list = append(list, id)
 			}
 		}
 		switch {

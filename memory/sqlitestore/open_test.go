@@ -352,14 +352,31 @@ func TestAFileWhoseFirstPageIsHalfThereIsLookedAtAgain(t *testing.T) {
 	clear(half[60:100]) // whose it is
 	write(t, path, half)
 	write(t, path+"-journal", nil)
-	go func() {
-		time.Sleep(50 * time.Millisecond)
-		_ = os.WriteFile(path, data, 0o600)
-		_ = os.Remove(path + "-journal")
-	}()
-	d := open(t, path, nil)
+	looks := 0
+	d, err := sqlitestore.Open(asking{t.Context(), func() { // a look saw what is half there
+		if looks++; looks == 2 {
+			_ = os.WriteFile(path, data, 0o600)
+			_ = os.Remove(path + "-journal")
+		}
+	}}, path, nil)
+	if err != nil || looks != 2 {
+		t.Fatalf("after %d looks: %v", looks, err)
+	}
 	defer d.Close()
 	apply(t, d, put("k", 0, "x"))
+}
+
+// asking is a context that tells when Open asks it whether to look again.
+type asking struct {
+	context.Context
+	told func()
+}
+
+func (a asking) Err() error {
+	if pc, _, _, ok := runtime.Caller(1); ok && strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".settled") {
+		a.told()
+	}
+	return a.Context.Err()
 }
 
 func TestAWriteWaitsForTheLockOfAnotherAsLongAsItsContextLetsIt(t *testing.T) {

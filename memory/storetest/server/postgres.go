@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -26,6 +27,8 @@ type PostgresServer struct {
 	port int
 	as   *syscall.Credential
 	args []string
+
+	filled bool // from the template
 }
 
 // Postgres makes and starts a private PostgreSQL server, with the binaries of the
@@ -53,7 +56,7 @@ func Postgres(ctx context.Context, settings ...string) (*PostgresServer, error) 
 	}
 	s.dir = filepath.Join(parent, "data")
 	if err := s.create(ctx, parent, settings); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(parent))
+		return nil, errors.Join(err, os.RemoveAll(parent), s.released())
 	}
 	return s, nil
 }
@@ -74,9 +77,7 @@ func (s *PostgresServer) create(ctx context.Context, parent string, settings []s
 		return err
 	}
 	s.port = port
-	// No fsync of the fresh folder: what a crash of this machine leaves of it is
-	// nobody's data. Checksums are on, as they are by default from version 18.
-	if err := s.run(ctx, "initdb", "-D", s.dir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--data-checksums"); err != nil {
+	if err := s.fill(ctx); err != nil {
 		return err
 	}
 	options := []string{
@@ -88,6 +89,74 @@ func (s *PostgresServer) create(ctx context.Context, parent string, settings []s
 	}
 	s.args = options
 	return s.start(ctx)
+}
+
+// template is a data directory that no server has run on. initdb takes longer than
+// all else that a short test does, so it runs once for the servers that a process has
+// at the same time; the last of them to end removes it.
+var template struct {
+	sync.Mutex
+	dir     string // "" = there is none
+	servers int
+}
+
+// fill makes the data directory, from the template.
+func (s *PostgresServer) fill(ctx context.Context) (err error) {
+	template.Lock()
+	defer template.Unlock()
+	defer func() {
+		if s.filled = err == nil; s.filled {
+			template.servers++
+		}
+	}()
+	if template.dir == "" {
+		// No fsync of the fresh folder: what a crash of this machine leaves of it is
+		// nobody's data. Checksums are on, as they are by default from version 18.
+		if err := s.run(ctx, "initdb", "-D", s.dir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--data-checksums"); err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp("", "hearsay-postgres-template-")
+		if err != nil {
+			return err
+		}
+		if s.as != nil {
+			err = os.Chown(dir, int(s.as.Uid), int(s.as.Gid))
+		}
+		if err == nil {
+			err = s.copy(ctx, s.dir, dir)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(dir))
+		}
+		template.dir = dir
+		return nil
+	}
+	return s.copy(ctx, template.dir, s.dir)
+}
+
+// released removes the template, if the server was the last one that it served.
+func (s *PostgresServer) released() error {
+	template.Lock()
+	defer template.Unlock()
+	if !s.filled {
+		return nil
+	}
+	s.filled = false
+	if template.servers--; template.servers > 0 {
+		return nil
+	}
+	dir := template.dir
+	template.dir = ""
+	return os.RemoveAll(dir)
+}
+
+// copy copies what is in a folder, with modes and owner.
+func (s *PostgresServer) copy(ctx context.Context, from, to string) error {
+	cp, err := exec.LookPath("cp")
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, cp, "-a", from+"/.", to)
 }
 
 // Dir is the data directory of the server.
@@ -145,7 +214,7 @@ func (s *PostgresServer) Stop(ctx context.Context) error {
 	if _, running := s.pid(); running == nil {
 		err = s.stop(ctx, "immediate")
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Dir(s.dir)))
+	return errors.Join(err, os.RemoveAll(filepath.Dir(s.dir)), s.released())
 }
 
 // Backend tells the process of a connection to end itself as after a memory
@@ -174,7 +243,7 @@ func (s *PostgresServer) pid() (int, error) {
 	return strconv.Atoi(line)
 }
 
-// run runs a program of PostgreSQL. Its output goes to a file: a pipe would stay
+// run runs a program of PostgreSQL, or the one at a path. Its output goes to a file: a pipe would stay
 // open for as long as the server that pg_ctl starts.
 func (s *PostgresServer) run(ctx context.Context, program string, args ...string) error {
 	out, err := os.CreateTemp(filepath.Dir(s.dir), "out-")
@@ -183,12 +252,15 @@ func (s *PostgresServer) run(ctx context.Context, program string, args ...string
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
+	if !filepath.IsAbs(program) {
+		program = s.Program(program)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, filepath.Dir(s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true}
 	if err := cmd.Run(); err != nil {
 		text, _ := os.ReadFile(out.Name())
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(program), err, strings.TrimSpace(string(text)))
 	}
 	return nil
 }

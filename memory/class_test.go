@@ -1,0 +1,119 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+)
+
+// failing is a driver whose server fails over to a replica in the middle of a batch:
+// the store has seen the old server until it sends the batch, and the new one gets it.
+type failing struct {
+	memory.Driver
+	replica     memory.Driver // not nil: the next batch goes there, and all that follows
+	incarnation uint64
+}
+
+func (d *failing) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	if d.replica != nil {
+		d.Driver, d.replica = d.replica, nil
+		d.incarnation++
+	}
+	return d.Driver.Apply(ctx, tenant, b)
+}
+
+func (d *failing) Incarnation() uint64 { return d.incarnation }
+
+// TestNothingIsSealedUnderAClassThatAFailOverLost: a replica that lagged has no class
+// of a subject, another process has made one there, and a writer that still knows the
+// lost one writes about the subject.
+func TestNothingIsSealedUnderAClassThatAFailOverLost(t *testing.T) {
+	keys := keyring.Ephemeral()
+	on := func(d memory.Driver) *memory.Store {
+		t.Helper()
+		s, err := memory.New(d, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	put := func(s *memory.Store, object string) memory.ID {
+		t.Helper()
+		r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", object)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	replica := storetest.NewMap()
+	d := &failing{Driver: storetest.NewMap()}
+	writer := on(d)
+	put(writer, "tea")
+	put(on(replica), "milk")
+	d.replica = replica
+	ids := []memory.ID{put(writer, "coffee"), put(writer, "water")}
+	if d.incarnation != 1 {
+		t.Fatal("nothing failed over")
+	}
+	reader := on(replica)
+	for _, id := range ids {
+		rows, err := reader.Get(t.Context(), id)
+		if err != nil || rows[0].Content.Subject != "ana" {
+			t.Errorf("%s is in the store and cannot be read: %v", id, err)
+		}
+	}
+	if _, err := reader.Verify(t.Context(), nil, nil); err != nil {
+		t.Error(err)
+	}
+	// Whichever class a row is of, an erasure finds it.
+	done, err := reader.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"})
+	if err != nil || done.Rows != 3 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// Two writers that make a class of one subject at once make two, or one of them begins
+// again: what either wrote is read, found and erased.
+func TestTwoClassesOfOneSubject(t *testing.T) {
+	keys, d := keyring.Ephemeral(), storetest.NewMap()
+	var ids []memory.ID
+	for _, object := range []string{"tea", "milk"} {
+		s, err := memory.New(hiding{d}, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", object)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	s, err := memory.New(d, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Fitness(t.Context(), ids)
+	if err != nil || f.Heads[0].Class == f.Heads[1].Class {
+		t.Fatalf("%+v, %v", f.Heads, err)
+	}
+	rows, err := s.Get(t.Context(), ids...)
+	if err != nil || rows[0].Content.Object != "tea" || rows[1].Content.Object != "milk" {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if _, err := s.Rebuild(t.Context(), "ops", nil); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+}
+
+// hiding is a driver whose index shows nothing yet.
+type hiding struct{ memory.Driver }
+
+func (hiding) Query(context.Context, string, memory.Query) ([]memory.Hit, string, error) {
+	return nil, "", nil
+}
