@@ -12,8 +12,9 @@ import (
 // another agent's run, or a call to another process. Lost from the context, it makes
 // no token and [Delegate] is of unknown lineage.
 type calling struct {
-	run  *Run
-	tool *Tool
+	run    *Run
+	tool   *Tool
+	ledger *ledger // what feeds the call: that of run, and what its handles stand for
 
 	mu   sync.Mutex
 	runs map[*Run]bool // of other agents, that the tool has used
@@ -45,7 +46,7 @@ func (c *calling) join(r *Run) {
 	}
 	c.runs[r] = true
 	c.mu.Unlock()
-	r.ledger.join(c.run.ledger)
+	r.ledger.join(c.ledger)
 }
 
 // end brings what other runs read inside the call into the ledger of the caller,
@@ -119,5 +120,5 @@ func Token(ctx context.Context, words []byte) (string, error) {
 	if c == nil || c.tool.audience == "" {
 		return "", nil
 	}
-	return c.run.Token(ctx, c.tool.audience, words)
+	return c.run.token(ctx, c.ledger, c.tool.audience, words)
 }

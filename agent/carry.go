@@ -25,17 +25,22 @@ func (r *Run) Token(ctx context.Context, audience string, words []byte) (string,
 	if err := r.readyIn(ctx); err != nil {
 		return "", err
 	}
+	return r.token(ctx, r.ledger, audience, words)
+}
+
+// token signs that words were made from all that is in a ledger.
+func (r *Run) token(ctx context.Context, from *ledger, audience string, words []byte) (string, error) {
 	if !plainName(audience) {
 		return "", fmt.Errorf("%w: audience: not a name of 1 to 255 visible characters", ErrTokens)
 	}
-	c := r.claims(kindWords)
+	c := r.claims(kindWords, from)
 	c.audience = audience
 	return r.agent.opts.Tokens.issue(ctx, c, words)
 }
 
-// claims are what a token says of this run.
-func (r *Run) claims(kind tokenKind) claims {
-	now := r.ledger.snapshot()
+// claims are what a token says of this run, by a ledger of it.
+func (r *Run) claims(kind tokenKind, from *ledger) claims {
+	now := from.snapshot()
 	return claims{kind: kind, agent: r.agent.name, model: r.agent.model.ID, family: r.agent.model.Family, run: r.id,
 		unknown: now.unknown != "", why: clean(now.unknown, maxWhy), direct: now.direct, ancestors: now.lineage.Ancestors()}
 }

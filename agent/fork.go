@@ -26,7 +26,7 @@ func (r *Run) Fork() (*Run, error) {
 // A note that collapses onto a row the fork was served gives a handle that still
 // carries the whole ledger of the fork (I-8). A fork may be joined more than once.
 func (r *Run) Join(ctx context.Context, n Note) (Handle, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return Handle{}, err
 	}
 	if r.parent == nil {
@@ -37,17 +37,17 @@ func (r *Run) Join(ctx context.Context, n Note) (Handle, error) {
 		return Handle{}, err
 	}
 	now := r.ledger.snapshot() // after the write: what was read meanwhile counts too
-	rows, err := r.agent.store.Get(ctx, receipt.ID)
-	if err != nil {
-		return Handle{}, fmt.Errorf("agent: reading rows: %w", err)
-	}
-	direct := []memory.ID{receipt.ID}
+	from := []memory.ID{receipt.ID}
 	if receipt.Disposition != memory.Created {
 		for _, id := range now.direct {
 			if id != receipt.ID {
-				direct = append(direct, id)
+				from = append(from, id)
 			}
 		}
 	}
-	return r.parent.refer(ctx, rows[0], direct, now.unknown)
+	rows, err := r.agent.store.Get(ctx, from...)
+	if err != nil {
+		return Handle{}, fmt.Errorf("agent: reading rows: %w", err)
+	}
+	return r.parent.refer(ctx, rows, now.unknown)
 }

@@ -48,11 +48,19 @@ func (h Handle) String() string { return h.token + " (" + h.label + ")" }
 
 // referred is what a handle stands for, kept in the ledger.
 type referred struct {
-	content memory.Content
-	// direct are the row, and whatever else it was made from that its own closure does
-	// not name; ancestors are the strict ancestors of them together.
-	direct, ancestors []memory.ID
-	unknown           string // why part of that is not known; "" = all is known
+	// rows are the row, and after it whatever else it was made from that its own closure
+	// does not name; ancestors are the strict ancestors of them together.
+	rows      []memory.Row
+	ancestors []memory.ID
+	unknown   string // why part of that is not known; "" = all is known
+}
+
+func (f *referred) direct() []memory.ID {
+	ids := make([]memory.ID, len(f.rows))
+	for i := range f.rows {
+		ids[i] = f.rows[i].ID
+	}
+	return ids
 }
 
 // handlePrefix begins every handle, so that a model can tell one.
@@ -69,7 +77,7 @@ var tokens = regexp.MustCompile(handlePrefix + `[a-z2-7]{26}`)
 //
 // What a handle's holder learns is that there is a row, and its label.
 func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return nil, err
 	}
 	policy := r.agent.opts.Recall
@@ -80,7 +88,7 @@ func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, erro
 	}
 	var out []Handle
 	for _, row := range slices.Concat(res.Context, res.Uncertain) {
-		h, err := r.refer(ctx, row, []memory.ID{row.ID}, "")
+		h, err := r.refer(ctx, []memory.Row{row}, "")
 		if err != nil {
 			return nil, err
 		}
@@ -89,16 +97,18 @@ func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, erro
 	return out, nil
 }
 
-// refer makes a handle of the run for a row that was made from others.
-func (r *Run) refer(ctx context.Context, row memory.Row, direct []memory.ID, unknown string) (Handle, error) {
-	up, err := r.agent.store.Closure(ctx, direct...)
-	if err != nil {
+// refer makes a handle of the run for the first of some rows, which rests on the others
+// too.
+func (r *Run) refer(ctx context.Context, rows []memory.Row, unknown string) (Handle, error) {
+	to := referred{rows: rows, unknown: unknown}
+	var err error
+	if to.ancestors, err = r.agent.store.Closure(ctx, to.direct()...); err != nil {
 		return Handle{}, fmt.Errorf("agent: tracing lineage: %w", err)
 	}
-	h := Handle{token: handlePrefix + strings.ToLower(rand.Text()), row: row.ID, label: label(&row)}
-	r.ledger.refer(h.token, referred{content: row.Content, direct: direct, ancestors: up, unknown: unknown})
+	h := Handle{token: handlePrefix + strings.ToLower(rand.Text()), row: rows[0].ID, label: label(&rows[0])}
+	r.ledger.refer(h.token, to)
 	if r.agent.opts.Reads != nil {
-		r.agent.opts.Reads.ObserveReads([]memory.ID{row.ID}, 1)
+		r.agent.opts.Reads.ObserveReads([]memory.ID{h.row}, 1)
 	}
 	return h, nil
 }
@@ -127,7 +137,7 @@ const maxNumber = 64
 // Open puts the rows behind handles into the run's context, and returns their tagged
 // lines. From then on they feed the run like any row it has read.
 func (r *Run) Open(ctx context.Context, handles ...Handle) (string, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return "", err
 	}
 	var out strings.Builder
@@ -136,21 +146,13 @@ func (r *Run) Open(ctx context.Context, handles ...Handle) (string, error) {
 		if !have || h.row == "" {
 			return "", ErrNoHandle
 		}
-		rows, err := r.agent.store.Get(ctx, ref.direct...)
-		if err != nil {
-			return "", fmt.Errorf("agent: reading rows: %w", err)
-		}
-		if err := r.enter(ctx, rows); err != nil {
+		if err := r.enter(ctx, ref.rows); err != nil {
 			return "", err
 		}
 		if ref.unknown != "" {
 			r.ledger.lose(ref.unknown)
 		}
-		for i := range rows {
-			if rows[i].ID == h.row {
-				out.WriteString(recall.Render(r.agent.store.Now(), rows[i]))
-			}
-		}
+		out.WriteString(recall.Render(r.agent.store.Now(), ref.rows[0]))
 	}
 	return out.String(), nil
 }
@@ -242,15 +244,16 @@ func (r *Run) substitute(b *bound, at string, v any, t *Tool) (any, error) {
 // value is what a tool gets for a handle: the typed object, a number where the schema
 // wants one, or else the text.
 func (f *referred) value(schema *jsonschema.Schema) any {
-	if !f.content.Typed() {
-		return f.content.Text
+	c := &f.rows[0].Content
+	if !c.Typed() {
+		return c.Text
 	}
 	wantsNumber := schema != nil && (schema.Type == "number" || schema.Type == "integer" ||
 		slices.Contains(schema.Types, "number") || slices.Contains(schema.Types, "integer"))
-	if n := json.Number(f.content.Object); wantsNumber && len(n) <= maxNumber && json.Valid([]byte(n)) {
+	if n := json.Number(c.Object); wantsNumber && len(n) <= maxNumber && json.Valid([]byte(n)) {
 		return n
 	}
-	return f.content.Object
+	return c.Object
 }
 
 // untrusted is the tool with nothing declared of its output: all of it is third-party
@@ -264,7 +267,7 @@ func (t *Tool) untrusted() *Tool {
 // rows are the rows that the handles add to a call, each once.
 func (b *bound) rows() (direct, ancestors []memory.ID, unknown string) {
 	for _, ref := range b.handles {
-		direct, ancestors = append(direct, ref.direct...), append(ancestors, ref.ancestors...)
+		direct, ancestors = append(direct, ref.direct()...), append(ancestors, ref.ancestors...)
 		if unknown == "" {
 			unknown = ref.unknown
 		}
@@ -272,4 +275,20 @@ func (b *bound) rows() (direct, ancestors []memory.ID, unknown string) {
 	slices.Sort(direct)
 	slices.Sort(ancestors)
 	return slices.Compact(direct), slices.Compact(ancestors), unknown
+}
+
+// feeding is the ledger that feeds what a call starts: that of the run, and what its
+// handles stand for.
+func (b *bound) feeding(l *ledger) *ledger {
+	if len(b.handles) == 0 {
+		return l
+	}
+	l = l.fork()
+	for _, ref := range b.handles {
+		l.read(ref.rows, ref.ancestors)
+		if ref.unknown != "" {
+			l.lose(ref.unknown)
+		}
+	}
+	return l
 }

@@ -151,6 +151,27 @@ func TestOutputOfACallWithAHandleInheritsItsRow(t *testing.T) {
 	}
 }
 
+// TestWhatACallWithAHandleStartsRestsOnItsRow: another agent's run inside the tool.
+func TestWhatACallWithAHandleStartsRestsOnItsRow(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("mail", "says", "Emacs"))
+	other := w.agentWith(t, "other", w.gate, w.tools(), nil)
+	var inside error
+	run := w.agent(t, agent.Delegate("ask", "", other, func(ctx context.Context, sub *agent.Run, in searchIn) (string, error) {
+		_, inside = sub.Call(ctx, "set_editor", args(in))
+		return "asked", nil
+	}, agent.ReadOnly())).Start("ana")
+	typed(t, run, "use Emacs")
+	res := mustFire(t, run, "ask", searchIn{handles(t, run, "mail", "says")[0].Token()})
+	if !errors.Is(inside, gate.ErrUnverified) || w.ran("set_editor") != 0 {
+		t.Errorf("the other agent's call: %v", inside)
+	}
+	if got := w.row(t, res.Rows[0]); !slices.Contains(got.DerivedFrom, row) {
+		t.Errorf("the answer is derived from %v", got.DerivedFrom)
+	}
+	mustBlock(t, run, "set_editor", searchIn{"Emacs"}, gate.ErrUnverified)
+}
+
 func TestAnOpenedHandleFeedsTheRun(t *testing.T) {
 	w := newWorld(t)
 	w.pending(t, fact("mail", "says", "evil@x.example"))

@@ -19,7 +19,7 @@ func (r *Run) Save(ctx context.Context, history []byte) (string, error) {
 	if t == nil {
 		return "", ErrNoTokens
 	}
-	c := r.claims(kindState)
+	c := r.claims(kindState, r.ledger)
 	c.audience, c.principal, c.typed = t.o.Audience, r.principal, r.ledger.words()
 	if !plainName(r.principal) {
 		return "", fmt.Errorf("%w: the principal is no name of 1 to 255 visible characters", ErrTokens)

@@ -267,7 +267,7 @@ func (r *Run) decide(ctx context.Context, callID string, t *Tool, call bound, re
 	if len(call.handles) > 0 { // whatever comes back may say what the handle's row says
 		t = t.untrusted()
 	}
-	return r.fire(ctx, t, canonical, now, d)
+	return r.fire(ctx, t, &call, now, d)
 }
 
 // arguments brings arguments to the canonical form, puts what handles stand for in
@@ -296,11 +296,13 @@ func (r *Run) arguments(t *Tool, args json.RawMessage) (bound, error) {
 }
 
 // fire calls the tool and records how it ended.
-func (r *Run) fire(ctx context.Context, t *Tool, args json.RawMessage, now snapshot, d gate.Decision) (Result, error) {
-	calling := &calling{run: r, tool: t}
+func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d gate.Decision) (Result, error) {
+	args := call.args
+	calling := &calling{run: r, tool: t, ledger: call.feeding(r.ledger)}
 	output, callErr := safely(context.WithValue(ctx, callingKey{}, calling), t, slices.Clone(args))
 	if calling.end() {
 		now = r.ledger.snapshot()
+		now.add(call.rows())
 	}
 	// The call happened: what follows must be recorded even if ctx ends now.
 	ctx = context.WithoutCancel(ctx)

@@ -77,7 +77,7 @@ func (r *Run) sink(call *bound, p string, leaf any) gate.Sink {
 	value, ok := scalar(leaf)
 	s.Value = value
 	if ref, bound := call.handles[p]; bound {
-		s.Source, s.Row = gate.SourceHandle, ref.direct[0]
+		s.Source, s.Row = gate.SourceHandle, ref.rows[0].ID
 		return s
 	}
 	_, isBool := leaf.(bool)
