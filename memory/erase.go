@@ -808,6 +808,12 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 			return err
 		}
 		for _, hit := range hits {
+			if ledgerKey.holds(hit.Key) && !seen[hit.Key] {
+				seen[hit.Key] = true
+				if err := x.eraseSegment(ctx, hit.Key); err != nil {
+					return err
+				}
+			}
 			if decisionKey.holds(hit.Key) && !seen[hit.Key] {
 				seen[hit.Key] = true
 				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
@@ -849,18 +855,14 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 }
 
 func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {
-	for after := ""; ; {
-		hits, next, err := x.s.query(ctx, Query{Term: termCites(id), After: after, Limit: 1000})
-		if err != nil {
-			return err
-		}
-		for _, h := range hits {
-			into[h.Key] = true
-		}
-		if after = next; after == "" {
-			return nil
-		}
+	hits, err := x.s.hits(ctx, termCites(id))
+	if err == nil {
+		hits, err = x.s.throughSegments(ctx, hits)
 	}
+	for _, h := range hits {
+		into[h.Key] = true
+	}
+	return err
 }
 
 // strip takes the payloads out of the logs of rows whose class has a key that

@@ -218,7 +218,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 			rest = (&erasing{}).encode() // of nothing and complete: its rows are acknowledged one by one
 		}
 		e.Kind, e.Axis = EntryErase, 0
-		decision := decisionKey.holds(lost.Key)
+		decision := decisionKey.holds(lost.Key) || ledgerKey.holds(lost.Key)
 		if decision {
 			rest = nil
 		}

@@ -234,12 +234,19 @@ func (b *bench) tampered(what string, o audit.Options) *memory.TamperError {
 func newWitness(t testing.TB) (*audit.Witness, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "witness")
-	return openWitness(t, path), path
+	w, err := audit.CreateWitness(path)
+	return closing(t, w, err), path
 }
 
 func openWitness(t testing.TB, path string) *audit.Witness {
 	t.Helper()
 	w, err := audit.OpenWitness(path)
+	return closing(t, w, err)
+}
+
+// closing closes a witness at the end of a test.
+func closing(t testing.TB, w *audit.Witness, err error) *audit.Witness {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
