@@ -107,6 +107,22 @@ func (r *restored) put(content memory.Content, from ...memory.ID) memory.ID {
 	return w.ID
 }
 
+// imports has a row imported that another store knows.
+func (r *restored) imports(content memory.Content) memory.Receipt {
+	r.Helper()
+	i, err := r.store.Importing(r.Context(), memory.ImportSource{Name: "elsewhere", Dump: "1", Actor: "op"})
+	if err != nil {
+		r.Fatal(err)
+	}
+	d := memory.Draft{Content: content, Origin: memory.OriginFirstHand, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+		Asserter: memory.Asserter{Principal: "bench", Tool: "crm"}}
+	out, err := i.Put(r.Context(), []memory.Imported{{Name: "there/1", Draft: d}}, func([]memory.ImportReceipt) []byte { return nil })
+	if err != nil || len(out) != 1 {
+		r.Fatal(out, err)
+	}
+	return out[0].Receipt
+}
+
 func (r *restored) fit(id memory.ID) (bool, error) {
 	f, err := r.store.Fitness(r.Context(), []memory.ID{id})
 	return err == nil && f.Heads[0].State() == memory.StateVerified, err
@@ -223,6 +239,10 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			again := r.put(memory.Content{Subject: "eve", Predicate: "lives in", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
 			if fit, err := r.fit(again); !fit || slices.Contains(gone, again) {
 				t.Fatalf("said again it is %s, of %v: %v", again, gone, err)
+			}
+			imported := r.imports(memory.Content{Subject: "parcel 1", Predicate: "goes to", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
+			if imported.Disposition != memory.Created || slices.Contains(gone, imported.ID) {
+				t.Fatalf("imported it is %+v, of %v", imported, gone)
 			}
 			// The record of the erasure is back, so that it can be made again.
 			for range 2 {
