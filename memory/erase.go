@@ -131,7 +131,7 @@ type erasing struct {
 	link    link
 	open    bool
 	again   bool    // what is erased is erased again
-	pending []ID    // rows of the last atom, whose logs and children are not settled
+	pending []ID    // rows of the last atom that only name the subject, whose logs and children are not settled
 	echoes  []Token // claims that went with them
 }
 
@@ -605,7 +605,9 @@ func (x *erasing) eraseRows(ctx context.Context, rows []*doomed) error {
 			return err
 		}
 		x.Rows++
-		x.pending = append(x.pending, r.ID)
+		if !x.classes[r.Class] { // else its key goes, and all that was made of it is found by its class
+			x.pending = append(x.pending, r.ID)
+		}
 	}
 	nonce, err := x.note(ctx, tx, "rows erased")
 	if err == nil {
@@ -744,7 +746,7 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Clear: true}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
 	if r.readable && ID(r.ident.Data) == r.ID {
-		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision, Clear: true})
+		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
 	}
 	// The terms of a body that nobody can open any more go with it: none of them has to
 	// be known.
@@ -785,7 +787,7 @@ func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) er
 	}
 	if r.claim.Data != nil {
 		x.Claims++
-		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision, Clear: true})
+		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision})
 	}
 	if r.echo.Data != nil {
 		_, prev, err := echoesOf(r.echo)

@@ -418,15 +418,23 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		return r, false, err
 	}
 	onto := ID(objs[0].Data)
+	var h Head
+	if onto != "" { // of a row whose erasure was made good for, the identity may be left
+		if h, err = b.rowHead(onto); err != nil {
+			return r, false, err
+		}
+		if h.Has(FlagErased) {
+			onto = ""
+		}
+	}
 	if onto == "" && objs[1].Data != nil && !d.Origin.External() {
 		onto = known.First
+		if h, err = b.rowHead(onto); err != nil {
+			return r, false, err
+		}
 	}
 	name := b.seen[b.name(m.Name)]
 	if onto != "" {
-		h, err := b.rowHead(onto)
-		if err != nil {
-			return r, false, err
-		}
 		e := b.echoes[objs[2].Key]
 		if e == nil {
 			e = &reentry{by: d.Asserter, run: d.Run, row: h}

@@ -28,7 +28,8 @@ type mapDriver struct {
 	live          map[string]uint64 // revision by tenant and key; tombstones have none
 	before, after func(memory.Batch) error
 	history       func() error
-	race          func() // runs once, between what the next Apply read and its commit
+	race          func()                                                                          // runs once, between what the next Apply read and its commit
+	rewrite       func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error // instead of Rewrite, if set
 }
 
 func newMapDriver() *mapDriver {
@@ -62,6 +63,13 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 		return d.after(b)
 	}
 	return nil
+}
+
+func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
+	if d.rewrite != nil {
+		return d.rewrite(ctx, tenant, key, entries)
+	}
+	return d.Driver.Rewrite(ctx, tenant, key, entries)
 }
 
 func (d *mapDriver) History(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {

@@ -309,7 +309,15 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		return Receipt{}, err
 	}
 	if objs[0].Data != nil {
-		return s.again(ctx, d, ID(objs[0].Data), objs[2], now)
+		holder, err := s.heads(ctx, []ID{ID(objs[0].Data)})
+		if err != nil {
+			return Receipt{}, err
+		}
+		// An erasure that is made good for when its key is gone cannot tell what the
+		// identity of the row was, and leaves it.
+		if !holder[0].Has(FlagErased) {
+			return s.again(ctx, d, holder[0], objs[2], now)
+		}
 	}
 	if objs[1].Data != nil && !d.Origin.External() {
 		return s.collapse(ctx, d, known.First, objs[2], now)
@@ -596,14 +604,10 @@ func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
 	return terms
 }
 
-// again handles an identity that is already there.
-func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time.Time) (Receipt, error) {
+// again handles an identity that a row has already.
+func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now time.Time) (Receipt, error) {
 	if !d.Origin.External() || d.State != StateVerified {
-		return s.collapse(ctx, d, id, echo, now)
-	}
-	heads, err := s.heads(ctx, []ID{id})
-	if err != nil {
-		return Receipt{}, err
+		return s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
 	}
 	authority := AuthorityProbe
 	if d.Origin == OriginUserAsserted {
@@ -613,14 +617,14 @@ func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time
 	for i := range evidence { // what the draft was made from, its evidence rests on
 		evidence[i].DerivedFrom = dedupe(append(slices.Clone(evidence[i].DerivedFrom), d.DerivedFrom...))
 	}
-	h, err := s.Apply(ctx, Transition{Row: id, Revision: heads[0].Revision, To: TruthSupported, Authority: authority,
+	h, err := s.Apply(ctx, Transition{Row: row.ID, Revision: row.Revision, To: TruthSupported, Authority: authority,
 		Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source", Evidence: evidence})
 	switch {
 	case err == nil:
-		return Receipt{ID: id, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
+		return Receipt{ID: row.ID, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
 	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
 		// The word of its own source does not lift what took the state away.
-		r, echoErr := s.collapse(ctx, d, id, echo, now)
+		r, echoErr := s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
 		return r, echoErr
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +24,44 @@ type restored struct {
 	dir     string
 	keys    memory.Keys
 	store   *memory.Store
+	driver  *carrying
 	witness *audit.Witness
+}
+
+// carrying remembers which terms were ever carried.
+type carrying struct {
+	memory.Driver
+	mu    sync.Mutex
+	terms map[string]bool
+}
+
+func (d *carrying) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	d.mu.Lock()
+	for _, p := range b.Puts {
+		for _, term := range p.Add {
+			d.terms[term.Name] = true
+		}
+	}
+	d.mu.Unlock()
+	return d.Driver.Apply(ctx, tenant, b)
+}
+
+// carriers counts what carries a term beside the place of a log among the changes.
+func (r *restored) carriers() (found map[string]int) {
+	r.Helper()
+	found = map[string]int{}
+	for term := range r.driver.terms {
+		hits, _, err := r.driver.Query(r.Context(), "default", memory.Query{Term: term, Limit: 1000})
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, h := range hits {
+			if term != "L" {
+				found[h.Key]++
+			}
+		}
+	}
+	return found
 }
 
 func (r *restored) open(witnessed bool) {
@@ -35,7 +74,11 @@ func (r *restored) open(witnessed bool) {
 	if witnessed {
 		o.Witness = r.witness.Ledger("default", "")
 	}
-	if r.store, err = memory.New(d, r.keys, o); err != nil {
+	if r.driver == nil {
+		r.driver = &carrying{terms: map[string]bool{}}
+	}
+	r.driver.Driver = d
+	if r.store, err = memory.New(r.driver, r.keys, o); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -64,6 +107,22 @@ func (r *restored) put(content memory.Content, from ...memory.ID) memory.ID {
 	return w.ID
 }
 
+// imports has a row imported that another store knows.
+func (r *restored) imports(content memory.Content) memory.Receipt {
+	r.Helper()
+	i, err := r.store.Importing(r.Context(), memory.ImportSource{Name: "elsewhere", Dump: "1", Actor: "op"})
+	if err != nil {
+		r.Fatal(err)
+	}
+	d := memory.Draft{Content: content, Origin: memory.OriginFirstHand, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+		Asserter: memory.Asserter{Principal: "bench", Tool: "crm"}}
+	out, err := i.Put(r.Context(), []memory.Imported{{Name: "there/1", Draft: d}}, func([]memory.ImportReceipt) []byte { return nil })
+	if err != nil || len(out) != 1 {
+		r.Fatal(out, err)
+	}
+	return out[0].Receipt
+}
+
 func (r *restored) fit(id memory.ID) (bool, error) {
 	f, err := r.store.Fitness(r.Context(), []memory.ID{id})
 	return err == nil && f.Heads[0].State() == memory.StateVerified, err
@@ -89,6 +148,8 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			demoted := r.put(memory.Content{Subject: "acme", Predicate: "email", Object: "a@acme.example", Cardinality: memory.CardinalityFunctional})
 			erased := r.put(memory.Content{Subject: "eve", Predicate: "lives in", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
 			made := r.put(memory.Content{Subject: "parcel 1", Predicate: "goes to", Object: "Oslo", Cardinality: memory.CardinalityFunctional}, erased)
+			named := r.put(memory.Content{Subject: "bill 12", Predicate: "was sent to", Object: "Eve", Cardinality: memory.CardinalityFunctional})
+			gone := []memory.ID{erased, made, named}
 			kept := r.put(memory.Content{Subject: "bolt", Predicate: "email", Object: "b@bolt.example", Cardinality: memory.CardinalityFunctional})
 			yesterday := r.copy()
 
@@ -122,6 +183,9 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 				if _, err := r.store.Get(t.Context(), made); !errors.Is(err, memory.ErrErased) {
 					t.Fatal(err)
 				}
+				if carried := r.carriers(); carried[bodyKey(erased)] < 5 {
+					t.Fatalf("%v: nothing to be found by", carried)
+				}
 				return
 			}
 			for _, id := range []memory.ID{demoted, kept} {
@@ -136,7 +200,7 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 				t.Fatalf("the older copy was accepted as it is: %v", err)
 			}
 			done, err := r.store.Recover(t.Context(), "operator")
-			if err != nil || done.Demoted != 1 || done.Erased != 2 {
+			if err != nil || done.Demoted != 1 || done.Erased != len(gone) {
 				t.Fatal(done, err)
 			}
 			if fit, err := r.fit(demoted); fit || err != nil {
@@ -145,10 +209,22 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			if fit, err := r.fit(kept); !fit {
 				t.Fatal("the gate is closed:", err)
 			}
-			for _, id := range []memory.ID{erased, made} {
+			carried := r.carriers()
+			for _, id := range gone {
 				if _, err := r.store.Get(t.Context(), id); !errors.Is(err, memory.ErrErased) {
 					t.Fatal(err)
 				}
+				// The key of two of them is gone, so nobody can tell what they were found by.
+				if n := carried[bodyKey(id)] + carried[memory.HeadKey(id)]; n > 0 {
+					t.Errorf("%s still carries %d terms", id, n)
+				}
+				log, err := r.store.History(t.Context(), id, false)
+				if err != nil || len(log) != 2 || !log[0].Erased || log[0].Actor != "" {
+					t.Errorf("%+v %v: the key of the third is not", log, err)
+				}
+			}
+			if carried[bodyKey(kept)] < 5 {
+				t.Errorf("%v: what was not erased is not found either", carried)
 			}
 			if _, err := r.store.Verify(t.Context(), nil, nil); err != nil {
 				t.Fatal(err)
@@ -158,6 +234,15 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			}
 			if err := r.witness.Accept(t.Context(), r.store); !errors.Is(err, memory.ErrInvalid) {
 				t.Fatalf("a store without a checkpoint was accepted: %v", err)
+			}
+			// What is said again is a new row, not one that was erased.
+			again := r.put(memory.Content{Subject: "eve", Predicate: "lives in", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
+			if fit, err := r.fit(again); !fit || slices.Contains(gone, again) {
+				t.Fatalf("said again it is %s, of %v: %v", again, gone, err)
+			}
+			imported := r.imports(memory.Content{Subject: "parcel 1", Predicate: "goes to", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
+			if imported.Disposition != memory.Created || slices.Contains(gone, imported.ID) {
+				t.Fatalf("imported it is %+v, of %v", imported, gone)
 			}
 			// The record of the erasure is back, so that it can be made again.
 			for range 2 {
@@ -177,6 +262,9 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 		})
 	}
 }
+
+// bodyKey is the key of what a row says.
+func bodyKey(id memory.ID) string { return "b" + memory.HeadKey(id)[1:] }
 
 // failingWitness does not confirm.
 type failingWitness struct{ memory.Witness }

@@ -432,6 +432,7 @@ func askRewriteRace(a *asker) {
 		all.Go(func() {
 			for done := 0; done < each; {
 				log, err := a.d.History(a.ctx, a.tenant, "k", 0, 10)
+				runtime.Gosched() // the others read the same
 				if err == nil {
 					var up []memory.Rewritten
 					for _, l := range log {
