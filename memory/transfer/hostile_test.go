@@ -19,7 +19,7 @@ import (
 
 const header = `{"schema":"hearsay.rows/1","tenant":"evil","namespace":"","exported_at":"2026-04-17T12:00:00Z","dump":"X"}`
 
-func id(n int) memory.ID { return memory.ID(fmt.Sprintf("mem_%026d", n)) }
+func id(n int) memory.ID { return memory.ID(fmt.Sprintf("mem_%025d0", n)) }
 
 // object is a good line of a row, with members replaced: a nil value leaves one out.
 func object(n int, with map[string]any) string {

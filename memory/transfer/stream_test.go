@@ -61,7 +61,7 @@ func line(i int) string {
 	return fmt.Sprintf(template, i, i%1000, i, i/100)
 }
 
-var template = strings.NewReplacer(string(id(0)), "mem_%026d", `"claim 0"`, `"customer %d said on the phone that order %d of last month had not arrived and should be sent again to the office in Hamburg"`,
+var template = strings.NewReplacer(string(id(0)), "mem_%025d0", `"claim 0"`, `"customer %d said on the phone that order %d of last month had not arrived and should be sent again to the office in Hamburg"`,
 	`"security"`, `"run":"run-%d","security"`).Replace(object(0, nil))
 
 // heap is how much of it is live at most, at the moments that are looked at.
