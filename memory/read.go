@@ -803,7 +803,7 @@ func (t *atom) classesOf(rows []Cited) (classes []Class, err error) {
 			return nil, err
 		}
 		for _, h := range heads {
-			if h.Revision > 0 && !slices.Contains(classes, h.Class) {
+			if h.Revision > 0 && !h.Has(FlagErased) && !slices.Contains(classes, h.Class) {
 				classes = append(classes, h.Class)
 			}
 		}
@@ -944,7 +944,9 @@ func (e *AuditEntry) harms() bool {
 	case AxisSecurity:
 		return e.To != SecurityClean.String()
 	case AxisRetrieval:
-		return e.To == RetrievalHidden.String() || e.To == RetrievalBlocked.String()
+		raised := e.From == RetrievalHidden.String() || e.From == RetrievalBlocked.String()
+		return e.To == RetrievalHidden.String() && e.From != RetrievalBlocked.String() || e.To == RetrievalBlocked.String() ||
+			e.To == RetrievalRestricted.String() && !raised
 	}
 	return false
 }
