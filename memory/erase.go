@@ -788,6 +788,9 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	if class == 0 { // it is erased already, through a segment that it cites
+		return s.stripLog(ctx, key, math.MaxUint64)
+	}
 	p := Put{Key: key, From: objs[0].Revision}
 	if ok {
 		for _, t := range s.decisionTerms(&r, class) {
