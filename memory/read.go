@@ -33,10 +33,7 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := make([]string, 0, len(ids)+1+fences)
-	for _, id := range ids {
-		keys = append(keys, headKey.of(id))
-	}
+	keys := headKey.each(make([]string, 0, len(ids)+1+fences), ids)
 	keys = append(append(keys, epochKey), fenceKeys[:]...)
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
