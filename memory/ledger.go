@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -419,10 +418,7 @@ func (x *erasing) eraseSegment(ctx context.Context, key string) error {
 		if err != nil && !isErased(err) {
 			return struct{}{}, err
 		}
-		p := Put{Key: key, From: objs[0].Revision}
-		for _, t := range segmentTerms(g, time.Time{}) {
-			p.Remove = append(p.Remove, t.Name)
-		}
+		p := Put{Key: key, From: objs[0].Revision, Clear: true}
 		tx := s.begin(ctx, s.Now())
 		nonce := newNonce()
 		tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
@@ -436,7 +432,7 @@ func (x *erasing) eraseSegment(ctx context.Context, key string) error {
 	if err := x.eraseDecisions(ctx, termLedger(key)); err != nil {
 		return err
 	}
-	return s.stripLog(ctx, key, math.MaxUint64)
+	return s.stripLog(ctx, key)
 }
 
 // ledger restores a segment and what it is found by.

@@ -179,6 +179,7 @@ const (
 	termDue      = "D"
 	termParked   = "P"
 	termDecision = "X"
+	termLeft     = "V" // what is left under a nonce, by the time it may be dropped
 )
 
 // newestFirst sorts the carriers of a term by descending time.
