@@ -117,8 +117,9 @@ func TestARecordStandsOnAFenceThatWasLookedAt(t *testing.T) {
 	for memory.FenceKey(far) == memory.FenceKey(row) {
 		far = put()
 	}
+	epoch := uint64(0)
 	record := func(f *memory.Fence) error {
-		return b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Tool: "pay", Run: "r", Fired: true, Rows: []memory.Cited{{Row: row, Revision: 1}}, Fence: f})
+		return b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Epoch: epoch, Tool: "pay", Run: "r", Fired: true, Rows: []memory.Cited{{Row: row, Revision: 1}}, Fence: f})
 	}
 	if err := record(&memory.Fence{}); !errors.Is(err, memory.ErrInvalid) {
 		t.Errorf("the zero fence: %v", err)
@@ -137,8 +138,16 @@ func TestARecordStandsOnAFenceThatWasLookedAt(t *testing.T) {
 	}
 	f = b.fence()
 	d.n++
+	now, err := b.Fitness(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch = now.Epoch // which was bumped, so that it is not what refuses
 	if err := record(&f); !errors.Is(err, memory.ErrConflict) {
 		t.Errorf("the server was restarted: %v", err)
+	}
+	if err := record(&now.Fence); err != nil {
+		t.Errorf("looked at again: %v", err)
 	}
 }
 
