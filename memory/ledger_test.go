@@ -65,7 +65,16 @@ func (l *ledgers) open() *memory.Store {
 }
 
 func (l *ledgers) add(subject string) {
-	r, err := l.stores[0].Put(context.Background(), toolDraft(says(subject, fmt.Sprint("p", len(l.rows)), "x"), "crm"))
+	l.write(subject, toolDraft(says(subject, fmt.Sprint("p", len(l.rows)), "x"), "crm"))
+}
+
+// name adds a row that is about nobody, and only names a subject.
+func (l *ledgers) name(subject string) {
+	l.write(subject, modelDraft(memory.Content{Text: fmt.Sprintf("Call %d was for %s.", len(l.rows), subject), Cardinality: memory.CardinalityUnknown}))
+}
+
+func (l *ledgers) write(subject string, d memory.Draft) {
+	r, err := l.stores[0].Put(context.Background(), d)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -176,7 +185,11 @@ func TestI11DecisionsAreFoundThroughTheirLedger(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0: // it reads more
 				for range rapid.IntRange(1, 30).Draw(rt, "more") {
-					l.add(fmt.Sprint("person", rapid.IntRange(0, 3).Draw(rt, "subject")))
+					if n := rapid.IntRange(0, 4).Draw(rt, "subject"); n < 4 {
+						l.add(fmt.Sprint("person", n))
+					} else {
+						l.name("person1")
+					}
 					ledger[run] = append(ledger[run], l.rows[len(l.rows)-1])
 				}
 			case 1:
@@ -230,6 +243,11 @@ func TestI11DecisionsAreFoundThroughTheirLedger(t *testing.T) {
 				}
 				return false
 			})
+			for _, id := range l.rows {
+				if cited, err := l.stores[0].DecisionsCiting(ctx, id); l.subjects[id] == who && (err != nil || len(cited) > 0) {
+					rt.Fatalf("%s was erased, and %d decisions cite it: %v", id, len(cited), err)
+				}
+			}
 			l.rows = slices.DeleteFunc(l.rows, func(id memory.ID) bool { return l.subjects[id] == who })
 			if n := was - len(l.decisions); certificate.Decisions != n || dry.Decisions != n {
 				rt.Fatalf("%d decisions erased, %d in the dry run, want %d", certificate.Decisions, dry.Decisions, n)
