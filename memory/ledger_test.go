@@ -354,3 +354,20 @@ func TestTwoProcessesOfOneRunMeet(t *testing.T) {
 	}
 	l.check(l.open())
 }
+
+// TestErasingARowThatNamesSomebodyTakesItsSegment: the decision is of a class that the
+// subject has no part in, and is found through the segment alone.
+func TestErasingARowThatNamesSomebodyTakesItsSegment(t *testing.T) {
+	l := newLedgers(t)
+	for range 10 {
+		l.add("other")
+	}
+	l.name("person1")
+	l.decide(l.stores[0], "run", true, l.rows)
+	certificate, err := l.stores[0].Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo"})
+	if err != nil || certificate.Decisions != 1 || certificate.Rows != 1 {
+		t.Fatalf("%+v, %v", certificate, err)
+	}
+	clear(l.decisions)
+	l.check(l.open())
+}
