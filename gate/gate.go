@@ -215,7 +215,7 @@ func (g *Gate) again(ctx context.Context, req *Request, id string, invalid error
 	switch err := g.record(ctx, &d, req, f, step, true); {
 	case err == nil:
 		return d, f, nil
-	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrExpired):
+	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrExpired), errors.Is(err, memory.ErrErased):
 		g.memo.forget(req.Run)
 		return d, f, errLook
 	default:
@@ -312,7 +312,10 @@ func cited(l Lineage, f memory.Fitness) []memory.Cited {
 	for i, id := range l.ids() {
 		c := memory.Cited{Row: id}
 		if i < len(f.Heads) {
-			c.Revision, c.Class = f.Heads[i].Revision, f.Heads[i].Class
+			c.Revision = f.Heads[i].Revision
+			if !f.Heads[i].Has(memory.FlagErased) { // nothing is sealed for an erased one
+				c.Class = f.Heads[i].Class
+			}
 		}
 		out = append(out, c)
 	}

@@ -17,7 +17,7 @@ type Rule struct {
 	Why   string
 	// Effect treats the tool as graver than it declares; nil = as it declares.
 	Effect *Effect
-	// MaxAge is how long ago, at most, the inputs were verified; 0 = as declared.
+	// MaxAge is how long inputs may feed the tool after they were verified; 0 = as declared.
 	MaxAge time.Duration
 	// Ceiling is how sensitive the inputs may be; unset = as declared.
 	Ceiling memory.Sensitivity
@@ -263,7 +263,7 @@ func (d *Decision) direct(t *terms, h *memory.Head, id memory.ID) {
 			d.add(Reason{Code: LineageUnknown, Row: id})
 		}
 	}
-	tooOld := verified && t.maxAge > 0 && t.now.Sub(h.VerifiedAt) > t.maxAge
+	tooOld := verified && t.maxAge > 0 && t.now.Sub(h.VerifiedAt) >= t.maxAge // a permit ends in that very moment
 	if f := h.FreshnessAt(t.now); tooOld || f != memory.FreshnessFresh && f != memory.FreshnessStale {
 		d.add(Reason{Code: StaleInput, Row: id})
 	}

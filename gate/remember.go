@@ -132,6 +132,7 @@ func (g *Gate) remembered(ctx context.Context, req *Request) (f memory.Fitness, 
 				j++
 			}
 		}
+		g.memo.keep(req.Run, ids, memory.Fitness{Heads: heads, Epoch: r.Epoch, Fence: r.Fence})
 	}
 	return memory.Fitness{Heads: heads, Epoch: r.Epoch, Fence: r.Fence, Now: g.store.Now()}, true
 }

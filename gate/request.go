@@ -44,8 +44,8 @@ type Contract struct {
 	// Ceiling is how sensitive the inputs of a call may be, since arguments leave
 	// with it. Unset = internal.
 	Ceiling memory.Sensitivity
-	// MaxAge is how long ago, at most, the inputs were verified. 0 = their own
-	// freshness decides.
+	// MaxAge is how long inputs may feed the tool after they were verified: when it is
+	// over, they are stale. 0 = their own freshness decides.
 	MaxAge time.Duration
 	// Privileged clears the tool for rows whose retrieval is privileged_only.
 	Privileged bool

@@ -848,6 +848,9 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil && !isErased(err) {
 		return err
 	}
+	if class == 0 { // it is erased already, through a segment that it cites
+		return s.stripLog(ctx, key)
+	}
 	tx := s.begin(ctx, s.Now())
 	tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})

@@ -33,10 +33,7 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := make([]string, 0, len(ids)+1+fences)
-	for _, id := range ids {
-		keys = append(keys, headKey.of(id))
-	}
+	keys := headKey.each(make([]string, 0, len(ids)+1+fences), ids)
 	keys = append(append(keys, epochKey), fenceKeys[:]...)
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -814,7 +811,7 @@ func (t *atom) classesOf(rows []Cited) (classes []Class, err error) {
 			return nil, err
 		}
 		for _, h := range heads {
-			if h.Revision > 0 && !slices.Contains(classes, h.Class) {
+			if h.Revision > 0 && !h.Has(FlagErased) && !slices.Contains(classes, h.Class) {
 				classes = append(classes, h.Class)
 			}
 		}
@@ -964,7 +961,9 @@ func (e *AuditEntry) harms() bool {
 	case AxisSecurity:
 		return e.To != SecurityClean.String()
 	case AxisRetrieval:
-		return e.To == RetrievalHidden.String() || e.To == RetrievalBlocked.String()
+		raised := e.From == RetrievalHidden.String() || e.From == RetrievalBlocked.String()
+		return e.To == RetrievalHidden.String() && e.From != RetrievalBlocked.String() || e.To == RetrievalBlocked.String() ||
+			e.To == RetrievalRestricted.String() && !raised
 	}
 	return false
 }

@@ -738,11 +738,7 @@ func echoesOf(o Object) (e Echoes, prev link, err error) {
 }
 
 func (s *Store) heads(ctx context.Context, ids []ID) ([]Head, error) {
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		keys[i] = headKey.of(id)
-	}
-	objs, err := s.get(ctx, keys...)
+	objs, err := s.get(ctx, headKey.each(make([]string, 0, len(ids)), ids)...)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,10 @@ func headKeys(ids []memory.ID) []string {
 }
 
 // permit times a permit, from reading fitness to the fire intent, beside what it
-// cannot do without: one read and one durable write.
+// cannot do without: one read and one durable write. What the run has read is in the
+// ledger already; the gate has not read it before. Beside that, the first call of a
+// run, which also writes its ledger, and a later one, of which the gate remembers what
+// it read.
 func (b *bench) permit(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	defer report.Caught(&err)
 	d, s, err := stores.Open(ctx, b.store, dir, true)
@@ -70,8 +73,6 @@ func (b *bench) permit(ctx context.Context, dir string) (figures []report.Figure
 	}
 	defer s.Close()
 	known := fill(ctx, s)
-	report.Check(d.Mirror(ctx))
-	g := report.Must(gate.New(s, policy, nil))
 	random := rand.New(rand.NewPCG(b.seed, 1))
 	// A run is about one customer; each side has rows of its own, so that none finds
 	// them warm.
@@ -82,43 +83,70 @@ func (b *bench) permit(ctx context.Context, dir string) (figures []report.Figure
 		}
 		return ids
 	}
+	knows := report.Must(gate.New(s, policy, nil))
+	const runs = customers
+	var standing [runs]gate.Request // runs that have called before
+	for n := range standing {
+		standing[n] = request(fmt.Sprint("run_", n), pick(), nil)
+		decide(ctx, knows, standing[n])
+	}
+	report.Check(d.Mirror(ctx))
 	var (
-		whole, half gate.Request
-		bare        [2][]string
-		halves      []memory.ID
-		size, n     int
-		reads       int64
-		writes      int64
+		g                   *gate.Gate
+		first, later, again gate.Request
+		half                gate.Request
+		bare                [2][]string
+		halves              []memory.ID
+		batches             [3]memory.Batch
+		calls               [3][2]int64
+		n                   int
 	)
+	counted := func(which int, g *gate.Gate, req gate.Request) {
+		r, w := d.Calls()
+		decide(ctx, g, req)
+		reads, writes := d.Calls()
+		calls[which], batches[which] = [2]int64{reads - r, writes - w}, d.Last()
+	}
+	floor := func(which int) {
+		report.Must(d.Fetch(ctx, s.Tenant(), bare[1]))
+		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, batches[which]))
+	}
 	t := report.Interleave(b.rounds, func() {
 		d.Written = d.Written[:0]
 		n++
+		g = report.Must(gate.New(s, policy, nil)) // it has read nothing yet
 		halves = pick()
-		whole, half = request("run_bench", pick(), nil), request("run_bench", halves, nil)
+		first, half = request(fmt.Sprint("run_first_", n), pick(), nil), request("run_half", halves, nil)
+		later, again = standing[random.IntN(runs)], standing[random.IntN(runs)]
 		bare = [2][]string{headKeys(pick()), headKeys(pick())}
 	}, func() {
-		r, w := d.Calls()
-		decide(ctx, g, whole)
-		reads, writes = d.Calls()
-		if reads -= r; reads != 1 || writes-w != 1 {
-			panic(fmt.Errorf("a permit took %d reads and %d writes of the driver, want 1 and 1", reads, writes-w))
-		}
-		writes -= w
-		size = stores.BytesOf(d.Last())
+		counted(0, g, later)
 	}, func() {
 		report.Must(d.Fetch(ctx, s.Tenant(), bare[0]))
 	}, func() {
-		report.Check(d.Insert(ctx, fmt.Sprint("permit/", n), bytes.Repeat([]byte{byte(n)}, size)))
+		report.Check(d.Insert(ctx, fmt.Sprint("permit/", n), bytes.Repeat([]byte{byte(n)}, stores.BytesOf(batches[0]))))
 	}, func() {
-		report.Must(d.Fetch(ctx, s.Tenant(), bare[1]))
-		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, d.Last()))
+		floor(0)
 	}, func() {
 		f := report.Must(s.Fitness(ctx, halves))
 		if v := policy.Evaluate(&half, f); v.Outcome != gate.Permit {
 			panic(fmt.Errorf("not permitted: %v", v.Reasons))
 		}
+	}, func() {
+		counted(1, g, first)
+	}, func() {
+		floor(1)
+	}, func() {
+		counted(2, knows, again)
+	}, func() {
+		report.Check(d.Backend.Apply(ctx, stores.FloorTenant, batches[2]))
 	})
-	path, read, write, same, judged := t[0], t[1], t[2], t[3], t[4]
+	path, read, write, same, judged, whole, wholeSame, repeat, repeatSame := t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8]
+	for which, want := range [...][2]int64{{1, 1}, {1, 1}, {0, 1}} {
+		if calls[which] != want {
+			return nil, fmt.Errorf("a permit took %d reads and writes of the driver, want %d", calls[which], want)
+		}
+	}
 	over := func(name string, value, floor, target float64) report.Figure {
 		if target == 0 {
 			return report.Beside(name, "us", value, floor, b.rounds, b.seed)
@@ -126,12 +154,18 @@ func (b *bench) permit(ctx context.Context, dir string) (figures []report.Figure
 		return report.Over(name, "us", value, floor, target, b.rounds, b.seed)
 	}
 	trips, batch := map[string]float64{"sqlite": 2.2, "redis": 2}, map[string]float64{"sqlite": 1.3}
+	bareTrips := func(q float64) float64 { return read.Quantile(q) + write.Quantile(q) }
 	figures = []report.Figure{
-		report.Exactly("permit/driver_calls", "calls", float64(reads+writes), 2, b.rounds, b.seed),
-		over("permit/bare_read_and_write/p50", path.Quantile(0.5), read.Quantile(0.5)+write.Quantile(0.5), trips[b.store]),
-		over("permit/bare_read_and_write/p99", path.Quantile(0.99), read.Quantile(0.99)+write.Quantile(0.99), 0),
+		report.Exactly("permit/driver_calls", "calls", float64(calls[0][0]+calls[0][1]), 2, b.rounds, b.seed),
+		over("permit/bare_read_and_write/p50", path.Quantile(0.5), bareTrips(0.5), trips[b.store]),
+		over("permit/bare_read_and_write/p99", path.Quantile(0.99), bareTrips(0.99), 0),
 		over("permit/same_batch/p50", path.Quantile(0.5), same.Quantile(0.5), batch[b.store]),
 		over("permit/same_batch/p99", path.Quantile(0.99), same.Quantile(0.99), 0),
+		over("permit/first_call/bare_read_and_write/p50", whole.Quantile(0.5), bareTrips(0.5), 0),
+		over("permit/first_call/same_batch/p50", whole.Quantile(0.5), wholeSame.Quantile(0.5), batch[b.store]),
+		report.Exactly("permit/remembered/driver_calls", "calls", float64(calls[2][0]+calls[2][1]), 1, b.rounds, b.seed),
+		over("permit/remembered/bare_write/p50", repeat.Quantile(0.5), write.Quantile(0.5), 0),
+		over("permit/remembered/same_batch/p50", repeat.Quantile(0.5), repeatSame.Quantile(0.5), 0),
 		over("permit/bare_read/p50", judged.Quantile(0.5), read.Quantile(0.5), 0),
 		report.AtMost("permit/read_and_evaluate/p50", "us", judged.Quantile(0.5), 200, b.rounds, b.seed),
 	}
@@ -146,16 +180,17 @@ func (b *bench) permit(ctx context.Context, dir string) (figures []report.Figure
 	var mixed gate.Request
 	made := b.rounds/10 + max(b.rounds/100, 3)
 	r, w := d.Calls()
-	first := report.Interleave(b.rounds/10, func() {
+	fresh := report.Interleave(b.rounds/10, func() {
 		var ids []memory.ID
 		for _, c := range random.Perm(customers)[:rowsPerCall] {
 			ids = append(ids, known[c][random.IntN(rowsPerCustomer)])
 		}
-		mixed = request("run_bench", ids, nil)
-	}, func() { decide(ctx, g, mixed) })[0]
-	reads, writes = d.Calls()
+		n++
+		mixed = request(fmt.Sprint("run_mixed_", n), ids, nil)
+	}, func() { decide(ctx, knows, mixed) })[0]
+	reads, writes := d.Calls()
 	return append(figures,
-		over("permit/new_set_of_20_subjects/p50", first.Quantile(0.5), path.Quantile(0.5), 0),
+		over("permit/new_set_of_20_subjects/p50", fresh.Quantile(0.5), whole.Quantile(0.5), 0),
 		report.Figure{Name: "permit/new_set_of_20_subjects/driver_calls", Unit: "calls", Value: float64(reads-r+writes-w) / float64(made), OK: true, N: made, Seed: b.seed}), nil
 }
 
@@ -222,7 +257,8 @@ func (b *bench) closure(ctx context.Context, dir string) (figures []report.Figur
 }
 
 // calls times the later calls of runs whose ledgers no longer grow beside the first
-// call of a run that has read 20 rows.
+// call of a run that has read 20 rows, and those of one whose ledger grows by a row a
+// call.
 func (b *bench) calls(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	defer report.Caught(&err)
 	d, s, err := stores.Open(ctx, b.store, dir, true)
@@ -239,7 +275,7 @@ func (b *bench) calls(ctx context.Context, dir string) (figures []report.Figure,
 	for _, ids := range known {
 		all = append(all, ids...)
 	}
-	var fresh gate.Request
+	var fresh, growing gate.Request
 	few, many := request("run_few", known[0][:rowsPerCall], nil), request("run_many", all[:large], nil)
 	n := 0
 	t := report.Interleave(calls, func() {
@@ -247,9 +283,12 @@ func (b *bench) calls(ctx context.Context, dir string) (figures []report.Figure,
 		d.Written = d.Written[:0]
 		about := known[random.IntN(customers)]
 		fresh = request(fmt.Sprint("run_", n), about[rowsPerCall:], nil)
-	}, func() { decide(ctx, g, fresh) }, func() { decide(ctx, g, few) }, func() { decide(ctx, g, many) })
+		growing = request("run_growing", all[:large-calls+n], nil)
+	}, func() { decide(ctx, g, fresh) }, func() { decide(ctx, g, few) }, func() { decide(ctx, g, many) }, func() { decide(ctx, g, growing) })
+	first := t[0].Quantile(0.5)
 	return []report.Figure{
-		report.Over("run/200_calls/20_rows", "us", t[1].Quantile(0.5), t[0].Quantile(0.5), 1.5, calls, b.seed),
-		report.Over(fmt.Sprintf("run/200_calls/%d_rows", large), "us", t[2].Quantile(0.5), t[0].Quantile(0.5), 1.5, calls, b.seed),
+		report.Over("run/200_calls/20_rows", "us", t[1].Quantile(0.5), first, 1.5, calls, b.seed),
+		report.Over(fmt.Sprintf("run/200_calls/%d_rows", large), "us", t[2].Quantile(0.5), first, 1.5, calls, b.seed),
+		report.Beside(fmt.Sprintf("run/200_calls/growing_to_%d_rows", large), "us", t[3].Quantile(0.5), first, calls, b.seed),
 	}, nil
 }

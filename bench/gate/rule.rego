@@ -50,7 +50,7 @@ unfit(row) if {
 
 unfit(row) if {
 	input.max_age > 0
-	input.now - row.verified_at > input.max_age
+	input.now - row.verified_at >= input.max_age
 }
 
 unfit(row) if {
