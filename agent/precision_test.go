@@ -246,7 +246,7 @@ func TestAVerifiedRowThatWasNotShownMayVouchIfTheToolSaysSo(t *testing.T) {
 		}
 		return w, run, known
 	}
-	w, run, _ := build()
+	_, run, _ := build()
 	mustBlock(t, run, "pay", payIn{To: "ACME-PAY"}, gate.ErrUnverified)
 	w, run, known := build(agent.Corroborated())
 	res := mustFire(t, run, "pay", payIn{To: "ACME-PAY"})

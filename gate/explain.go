@@ -212,6 +212,9 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 		if r.Code == FromNowhere && !d.Fault && !d.Has(ToolNotNamed) {
 			ask = append(ask, Remedy{Kind: RemedyAskUser, Question: "Which value should " + quoted(r.Argument, 60) + " of " + toolName(d.Tool) + " have?"})
 		}
+		if r.Code == ToolNotChosen && !d.Fault && !d.Has(ToolNotNamed) {
+			ask = append(ask, Remedy{Kind: RemedyAskUser, Question: "Should " + toolName(d.Tool) + " be used?"})
+		}
 	}
 	var out []Remedy
 	for _, kind := range [][]Remedy{call, ask, confirm} {

@@ -26,7 +26,8 @@ var pointing = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://\S+` + // a URL of an
 	`|[\pL\pN._%+'-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)*` + // a mail address, or a handle with a host
 	`|[\pL\pN_-]+(?:\.[\pL\pN_-]+)*\.\pL[\pL\pN-]+(?::[0-9]+)?(?:[/?#]\S*)?` + // a host by its name
 	`|\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:/\S*)?` + // or by its number
-	`|\b[a-z]{2}[0-9]{2}(?:[ -]?[a-z0-9]{2,4}){3,}\b` + // an IBAN, in groups or not
+	`|(?-i:\b[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{2,4}){3,8}\b)` + // an IBAN in groups
+	`|\b[a-z]{2}[0-9]{2}[a-z0-9]{8,30}\b` + // or not
 	`|\b0x[0-9a-f]{20,}\b` +
 	`|\+?[0-9](?:[ -]?[0-9]){8,}`) // a number of a card, an account or a telephone
 
