@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +137,44 @@ func TestImportsKeepToTheTable(t *testing.T) {
 		t.Fatal("no import was checked")
 	}
 	t.Logf("%d rooms, %d imports checked", len(seen), checked)
+}
+
+// TestNoAgentDecidesAboutAHeldCall holds design section 6: neither an agent nor an
+// adapter reaches, through anything, the package that approves calls and confirms rows,
+// or names the verb of the store behind it.
+func TestNoAgentDecidesAboutAHeldCall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Deps \" \"}}", "./agent/...", "./gate", "./promotion/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for _, line := range lines {
+		if deps := strings.Fields(line); slices.Contains(deps, module+"/gate/confirm") {
+			t.Errorf("%s reaches gate/confirm", deps[0])
+		}
+	}
+	if len(lines) < 6 {
+		t.Fatalf("only %d packages were looked at", len(lines))
+	}
+	read := 0
+	for _, dir := range []string{"agent", "agent/*", "gate", "promotion", "promotion/*"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read++; strings.Contains(string(text), "MoveHold(") && !strings.HasSuffix(path, "_test.go") {
+				t.Errorf("%s calls the store's verb", path)
+			}
+		}
+	}
+	if read < 40 {
+		t.Fatalf("only %d files were read", read)
+	}
 }
 
 type pkg struct {

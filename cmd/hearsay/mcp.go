@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/mcp"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
 )
 
 // startWithin is how long a server behind the proxy may take to start and list
@@ -49,6 +51,7 @@ type proxyFlags struct {
 	onlySource    bool
 	lineageKeys   string
 	audience      string
+	trusted       string
 }
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -88,6 +91,7 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
+	flags.StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
 	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
 	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
@@ -200,7 +204,15 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	for _, name := range f.never {
 		policy.Tools[name] = gate.Rule{Never: true, Why: "the operator of the proxy refuses it"}
 	}
-	g, err := gate.New(store, policy, &gate.Options{Logger: logger})
+	options := &gate.Options{Logger: logger}
+	if path := cmp.Or(f.trusted, a.getenv("HEARSAY_TRUSTED_KEYS")); path != "" {
+		keys, err := confirm.LoadKeyring(path)
+		if err != nil {
+			return fmt.Errorf("trusted keys: %w", err)
+		}
+		options.Approvals = keys
+	}
+	g, err := gate.New(store, policy, options)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -351,5 +352,58 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 				t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 			}
 		})
+	}
+}
+
+// TestMCPProxyMakesACallOnceItWasApproved goes all the way with real processes: the
+// agent's call is held in the proxy, a person approves it with the command, the agent
+// calls again and it is made, once.
+func TestMCPProxyMakesACallOnceItWasApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.Close()
+	key := w.key("ana", "call:mail")
+	book := filepath.Join(t.TempDir(), "book")
+	cmd := w.proxied(book, append([]string{"--only-source", "-trusted-keys", w.env["HEARSAY_TRUSTED_KEYS"]}, officeFlags...)...)
+	session := connect(t, &api.CommandTransport{Command: cmd})
+	mail := func() string {
+		t.Helper()
+		text, _ := callTool(t, session, "mail", mcpArguments{To: "new@acme.example"})
+		return text
+	}
+	operator := func(args ...string) string {
+		t.Helper()
+		var out, talk bytes.Buffer
+		a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: time.Now}
+		if code := a.run(t.Context(), args); code != exitDone {
+			t.Fatalf("%q: exit %d\n%s", args, code, &talk)
+		}
+		return out.String()
+	}
+	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || strings.Contains(text, "approve") {
+		t.Fatalf("to an address that nobody gave: %q", text)
+	}
+	id := strings.TrimSpace(operator("call", "list", "-o", "id"))
+	var shown struct {
+		Call struct {
+			Args       mcpArguments
+			ArgsSHA256 string `json:"args_sha256"`
+		}
+	}
+	if err := json.Unmarshal([]byte(operator("call", "show", id, "-o", "json")), &shown); err != nil || shown.Call.Args.To != "new@acme.example" {
+		t.Fatalf("%+v, %v", shown, err)
+	}
+	operator("call", "approve", id, "--args-sha256", shown.Call.ArgsSHA256, "--key", key, "--as", "ana", "--reason", "a new address, by phone")
+	if text := mail(); strings.HasPrefix(text, "NOT EXECUTED") {
+		t.Fatalf("approved: %q", text)
+	}
+	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || !strings.Contains(text, "that one call was made") {
+		t.Errorf("once more: %q", text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(book); err != nil || string(got) != "mail new@acme.example\n" {
+		t.Errorf("the server did %q (%v)", got, err)
 	}
 }

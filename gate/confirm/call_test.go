@@ -156,6 +156,10 @@ func TestAnApprovalThatDoesNotStandIsRefusedByTheGate(t *testing.T) {
 			must(t, w.put(w.said(confirm.Withdraw, id, "cleo", nil)))
 			w.plant(t, w.said(confirm.Approve, id, "cleo", func(s *confirm.CallStatement) { s.Call = "blk_" + strings.Repeat("0", 26) }), id)
 		}, gate.ErrApprovalForeign, "for another call"},
+		"of other rows under the same id, written into the store": {func(t *testing.T, w *desk, _ *gate.Request, id string) {
+			must(t, w.put(w.said(confirm.Withdraw, id, "cleo", nil)))
+			w.plant(t, w.said(confirm.Approve, id, "cleo", func(s *confirm.CallStatement) { s.Binding[0]++ }))
+		}, gate.ErrApprovalForeign, "for another call"},
 		"of an earlier round, written into the store": {func(t *testing.T, w *desk, _ *gate.Request, id string) {
 			s := w.said(confirm.Approve, id, "cleo", func(s *confirm.CallStatement) { s.Round = 0 })
 			must(t, w.put(w.said(confirm.Withdraw, id, "cleo", nil)))

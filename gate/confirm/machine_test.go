@@ -24,7 +24,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
-// office is a store with rows, a gate over it, and people who approve calls: cleo
+// desk is a store with rows, a gate over it, and people who approve calls: cleo
 // has a key for all of them, tom one for the tool book, eve none that is known.
 type desk struct {
 	*memory.Store
@@ -158,7 +158,6 @@ type machine struct {
 	spent   map[string]bool      // decisions and grants that were used
 	calls   map[string]string    // hold: call
 	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced int }
-	open    map[string]confirm.CallVerb
 }
 
 // approved is an approval that stands, and what it is bound to.
