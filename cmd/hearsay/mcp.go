@@ -51,7 +51,7 @@ type proxyFlags struct {
 	onlySource    bool
 	lineageKeys   string
 	audience      string
-	trusted       string
+	approvers     string
 }
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -91,7 +91,7 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
-	flags.StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
+	flags.StringVar(&f.approvers, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
 	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
 	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
@@ -113,7 +113,7 @@ variables that begin with HEARSAY_.`,
 		if err := local(f.listen); err != nil {
 			return err
 		}
-		trusted, err := f.trusted()
+		trusted, err := f.lineage()
 		if err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 	return out, nil
 }
 
-// trusted are the keys whose lineage tokens are believed; nil = none are read.
-func (f *proxyFlags) trusted() (map[string]ed25519.PublicKey, error) {
+// lineage are the keys whose lineage tokens are believed; nil = none are read.
+func (f *proxyFlags) lineage() (map[string]ed25519.PublicKey, error) {
 	switch {
 	case f.lineageKeys == "" && f.audience == "":
 		return nil, nil
@@ -204,15 +204,15 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	for _, name := range f.never {
 		policy.Tools[name] = gate.Rule{Never: true, Why: "the operator of the proxy refuses it"}
 	}
-	options := &gate.Options{Logger: logger}
-	if path := cmp.Or(f.trusted, a.getenv("HEARSAY_TRUSTED_KEYS")); path != "" {
+	asks := &gate.Options{Logger: logger}
+	if path := cmp.Or(f.approvers, a.getenv("HEARSAY_TRUSTED_KEYS")); path != "" {
 		keys, err := confirm.LoadKeyring(path)
 		if err != nil {
 			return fmt.Errorf("trusted keys: %w", err)
 		}
-		options.Approvals = keys
+		asks.Approvals = keys
 	}
-	g, err := gate.New(store, policy, options)
+	g, err := gate.New(store, policy, asks)
 	if err != nil {
 		return err
 	}
