@@ -49,6 +49,7 @@ func (s *Store) freshen() {
 		s.classes.clear()
 		s.subjects.clear()
 		s.moved.clear()
+		s.revoked.Store(nil)
 	}
 }
 

@@ -360,6 +360,8 @@ func (s *Store) forget(key string) {
 		s.subjects.clear()
 	case p == lineKey:
 		s.moved.drop(key)
+	case key == revokedKey:
+		s.revoked.Store(nil)
 	}
 }
 

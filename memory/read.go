@@ -32,11 +32,11 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := make([]string, len(ids)+1)
+	keys := make([]string, len(ids)+2)
 	for i, id := range ids {
 		keys[i] = headKey.of(id)
 	}
-	keys[len(ids)] = epochKey
+	keys[len(ids)], keys[len(ids)+1] = epochKey, revokedKey
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
 		return Fitness{}, err
@@ -46,6 +46,9 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	}
 	heads, err := decodeHeads(objs[:len(ids)], ids)
 	if err != nil {
+		return Fitness{}, err
+	}
+	if err := s.unfit(ctx, heads, objs[len(ids)+1]); err != nil {
 		return Fitness{}, err
 	}
 	return Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Now: s.Now()}, nil
@@ -64,7 +67,11 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	for _, id := range ids {
 		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, err := s.get(ctx, append(keys, revokedKey)...)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := s.revocationsOf(ctx, objs[len(keys)])
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +80,9 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	for i, id := range ids {
 		if err := s.row(ctx, &rows[i], id, objs[per*i:per*i+per]); err != nil {
 			return nil, err
+		}
+		if revoked.open() {
+			revoked.harm(&rows[i].Head, rows[i].Evidence)
 		}
 		keys = append(keys, echoKey.at(rows[i].Claim), claimKey.at(rows[i].Claim))
 	}
@@ -857,7 +867,7 @@ func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error)
 // harms reports whether the entry took trust away from the row.
 func (e *AuditEntry) harms() bool {
 	switch e.Kind {
-	case EntryReject, EntryErase:
+	case EntryReject, EntryErase, EntryRevoke:
 		return true
 	case EntryTransition, EntryRollback:
 	default:

@@ -52,9 +52,10 @@ type Store struct {
 	chains    chains
 	classes   shelf[Class, *sealing]
 	subjects  shelf[string, KeyID]
-	moved     shelf[string, Object] // claims and lines, as they were a moment ago
-	known     atomic.Bool           // the store was written with these keys
-	fresh     atomic.Uint64         // the incarnation that classes and subjects are of, plus 1
+	moved     shelf[string, Object]       // claims and lines, as they were a moment ago
+	known     atomic.Bool                 // the store was written with these keys
+	revoked   atomic.Pointer[revocations] // as they were read last
+	fresh     atomic.Uint64               // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
@@ -400,7 +401,14 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 	}
 	state, reason := d.State, ""
 	if state == StateVerified {
-		switch {
+		revoked, err := s.knownRevocations(ctx)
+		if err != nil {
+			return written{}, err
+		}
+		t.check(revokedKey, revoked.Revision)
+		switch refused := revoked.refuse(d.Evidence); {
+		case refused != nil:
+			state, reason = StateUnverified, strings.TrimPrefix(refused.Error(), "memory: ")
 		case d.Origin == OriginUserAsserted && !s.authority(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate):
 			state, reason = StateUnverified, "the principal has no authority over this subject"
 		case known.Rejection != nil && d.Origin != OriginUserAsserted:
@@ -614,7 +622,7 @@ func (s *Store) again(ctx context.Context, d Draft, id ID, echo Object, now time
 	switch {
 	case err == nil:
 		return Receipt{ID: id, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
-	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
+	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrRevoked), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
 		// The word of its own source does not lift what took the state away.
 		r, echoErr := s.collapse(ctx, d, id, echo, now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
