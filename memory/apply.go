@@ -254,7 +254,7 @@ func outranked(h Head, standing []Evidence, t Transition) error {
 }
 
 // openContradiction is the highest rank at which somebody contradicts the claim
-// and has not supported it since.
+// and has not supported it since, at no lower rank.
 func openContradiction(evidence []Evidence) Rank {
 	open := map[string]Rank{}
 	for _, e := range evidence {
@@ -262,7 +262,7 @@ func openContradiction(evidence []Evidence) Rank {
 		case e.Void:
 		case e.Relation == RelationContradicts:
 			open[e.Group] = e.Rank
-		case e.Relation == RelationSupports:
+		case e.Relation == RelationSupports && e.Rank >= open[e.Group]:
 			delete(open, e.Group)
 		}
 	}
