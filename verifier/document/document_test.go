@@ -63,7 +63,7 @@ func asks(t *testing.T, ask verifier.Ask, err error) *verifier.ToolVerifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return verifier.NewTool("prices", ask, &verifier.ToolOptions{Rank: memory.RankPrimarySource})
+	return verifier.NewTool("prices", ask, &verifier.ToolOptions{Rank: memory.RankPrimarySource, CompareBy: map[string]verifier.Compare{"price": verifier.CompareNumber}})
 }
 
 func TestATableAnswersByTypeAndSaysWhereItIsWritten(t *testing.T) {
