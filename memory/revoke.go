@@ -352,6 +352,10 @@ type RevocationWalk struct {
 	Touched   int  `json:"touched"`   // of them, with evidence that was revoked
 	Withdrawn int  `json:"withdrawn"` // of them, that lost the verified state
 	Done      bool `json:"done"`
+	// Lost are the rows that lost the verified state since the last time that progress
+	// was told: what was made from them, and the calls that ran on them, depend on a
+	// reading that no longer holds ([Store.DecisionsCiting]).
+	Lost []ID `json:"-"`
 
 	revision uint64 // of the revocations that the walk is for
 	after    string
@@ -410,12 +414,14 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 			}
 			if withdrawn {
 				w.Withdrawn++
+				w.Lost = append(w.Lost, id)
 			}
 		}
 		w.after = next
 		if progress != nil {
 			progress(w)
 		}
+		w.Lost = nil
 		if next == "" {
 			break
 		}

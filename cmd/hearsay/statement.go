@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"time"
 
@@ -115,27 +116,9 @@ is void, and only a user's confirmation brings it back.`),
 // state signs a statement on a row as it is now, checks it against the trusted
 // keys, and applies it.
 func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f *statementFlags, arg string) (statementJSON, error) {
-	trusted := f.trusted
-	if trusted == "" {
-		trusted = a.getenv("HEARSAY_TRUSTED_KEYS")
-	}
-	for _, required := range [...]struct{ flag, value string }{
-		{"--key FILE", f.key}, {"--as PRINCIPAL", f.as}, {"-trusted-keys FILE (or HEARSAY_TRUSTED_KEYS)", trusted},
-	} {
-		if required.value == "" {
-			return statementJSON{}, usage("%s is missing: only a person with a trusted key may %s a row", required.flag, verb).with(keyHint)
-		}
-	}
-	if f.reason == "" {
-		return statementJSON{}, usage("--reason TEXT is missing: it is kept with the move, for whoever asks later")
-	}
-	keyring, err := confirm.LoadKeyring(trusted)
+	keyring, key, err := a.signer(f, verb.String()+" a row")
 	if err != nil {
-		return statementJSON{}, fmt.Errorf("trusted keys: %w", err)
-	}
-	key, err := confirm.LoadKey(f.key)
-	if err != nil {
-		return statementJSON{}, fmt.Errorf("key %s: %w", f.key, err)
+		return statementJSON{}, err
 	}
 	s, err := a.open(ctx, store, &memory.Options{Authority: keyring.Authority})
 	if err != nil {
@@ -186,6 +169,33 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 		}
 	}
 	return said, nil
+}
+
+// signer is who speaks, by flags and environment: whom to trust, and the key.
+func (a *app) signer(f *statementFlags, what string) (*confirm.Keyring, ed25519.PrivateKey, error) {
+	trusted := f.trusted
+	if trusted == "" {
+		trusted = a.getenv("HEARSAY_TRUSTED_KEYS")
+	}
+	for _, required := range [...]struct{ flag, value string }{
+		{"--key FILE", f.key}, {"--as PRINCIPAL", f.as}, {"-trusted-keys FILE (or HEARSAY_TRUSTED_KEYS)", trusted},
+	} {
+		if required.value == "" {
+			return nil, nil, usage("%s is missing: only a person with a trusted key may %s", required.flag, what).with(keyHint)
+		}
+	}
+	if f.reason == "" {
+		return nil, nil, usage("--reason TEXT is missing: it is kept with the move, for whoever asks later")
+	}
+	keyring, err := confirm.LoadKeyring(trusted)
+	if err != nil {
+		return nil, nil, fmt.Errorf("trusted keys: %w", err)
+	}
+	key, err := confirm.LoadKey(f.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("key %s: %w", f.key, err)
+	}
+	return keyring, key, nil
 }
 
 func (a *app) stateText(said statementJSON) error {

@@ -222,17 +222,22 @@ func (k *Keyring) verify(s *Signed, now time.Time) (*key, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	return k.signer(s.Principal, s.bytes(), s.Signature, s.Expires, now)
+}
+
+// signer is the key of a principal that signed exactly this, and not too long ago.
+func (k *Keyring) signer(principal string, signed, signature []byte, expires, now time.Time) (*key, error) {
 	if k == nil || len(k.keys) == 0 {
 		return nil, refuse(ErrKey, "", "no key is configured, so nothing can be confirmed")
 	}
 	var signer *key
 	known := false
 	for i := range k.keys {
-		if k.keys[i].principal != s.Principal {
+		if k.keys[i].principal != principal {
 			continue
 		}
 		known = true
-		if ed25519.Verify(k.keys[i].public, s.bytes(), s.Signature) {
+		if ed25519.Verify(k.keys[i].public, signed, signature) {
 			signer = &k.keys[i]
 			break
 		}
@@ -242,9 +247,9 @@ func (k *Keyring) verify(s *Signed, now time.Time) (*key, error) {
 		return nil, refuse(ErrUnknownKey, "principal", "no key is configured for it")
 	case signer == nil:
 		return nil, refuse(ErrForged, "signature", "no key of the principal made it for this statement")
-	case !now.Before(s.Expires):
+	case !now.Before(expires):
 		return nil, refuse(ErrExpired, "expires", "it has ended")
-	case s.Expires.Sub(now) > MaxValidity:
+	case expires.Sub(now) > MaxValidity:
 		return nil, refuse(ErrExpired, "expires", fmt.Sprintf("more than %s ahead", MaxValidity))
 	}
 	return signer, nil
