@@ -307,7 +307,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 	}
 	now := s.Now()
 	r.At, r.Walked, r.Since = now, false, r.Since.UTC().Truncate(time.Microsecond)
-	objs, err := s.get(ctx, revokedKey, epochKey)
+	objs, err := s.get(ctx, append([]string{revokedKey, epochKey}, fenceKeys[:]...)...)
 	if err != nil {
 		return err
 	}
@@ -333,6 +333,9 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 	nonce := tx.revocations(have, append(slices.Clone(have.list), r), r.By, r.Kind.String()+" "+r.Name, r.Reason)
 	epoch := AuditEntry{Kind: EntryEpoch, Revision: objs[1].Revision + 1, At: now, Actor: r.By, Authority: AuthorityPolicy, Source: "revocation", Reason: r.Reason, Nonce: newNonce()}
 	tx.log(Put{Key: epochKey, From: objs[1].Revision}, prev, nil, nil, tx.nobody(), epoch, change{})
+	for _, o := range objs[2:] { // whoever kept heads by a fence looks again
+		tx.put(Put{Key: o.Key, From: o.Revision, Data: fenceData})
+	}
 	return tx.commit(revokedKey, have.Revision+1, nonce)
 }
 

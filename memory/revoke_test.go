@@ -203,6 +203,14 @@ func TestI7NoPermitOutlivesARevocation(t *testing.T) {
 	err = b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Tool: "pay", Fired: true, Epoch: f.Epoch,
 		Rows: []memory.Cited{{Row: id, Revision: f.Heads[0].Revision}}, Data: []byte("{}")})
 	wantErr(t, err, memory.ErrConflict)
+	// Nor does what was kept by a fence.
+	g, err := b.Fitness(t.Context(), []memory.ID{id})
+	if err != nil || g.Fence == f.Fence || g.Epoch == f.Epoch {
+		t.Fatalf("the fence stands where it stood: %v", err)
+	}
+	err = b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Tool: "pay", Fired: true, Epoch: g.Epoch, Fence: &f.Fence,
+		Rows: []memory.Cited{{Row: id, Revision: f.Heads[0].Revision}}, Data: []byte("{}")})
+	wantErr(t, err, memory.ErrConflict)
 }
 
 // A promotion that read before the revocation does not commit after it.

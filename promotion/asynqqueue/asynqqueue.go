@@ -4,11 +4,13 @@
 // tokens that only wake a worker; which row is checked next is decided at that
 // moment, by a sorted set:
 //
-//	hearsay:{<tenant>}:waiting   sorted set   row id -> order (hottest first)
-//	hearsay:{<tenant>}:claimed   sorted set   row id -> end of its lease, ms
-//	hearsay:{<tenant>}:later     sorted set   row id -> when its verifier may be asked, ms
-//	hearsay:{<tenant>}:order     hash         row id -> order, while claimed or later
-//	asynq:{hearsay-<tenant>}:*                asynq's own keys
+//	hearsay:{<scope>}:waiting   sorted set   row id -> order (hottest first)
+//	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
+//	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
+//	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
+//	asynq:{hearsay-<scope>}:*                asynq's own keys
+//
+// The scope is the tenant, or tenant.namespace, each in hexadecimal.
 //
 // A worker renews its claim while it checks the row. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
@@ -53,8 +55,11 @@ const (
 
 // Options of a [Queue]. Every zero field has a usable default.
 type Options struct {
-	Tenant      string // "" = "default"
-	Concurrency int    // checks at a time in this process; 0 = 8
+	// Tenant and Namespace are the scope of the store whose rows are offered: a queue
+	// of another scope sees none of them. Tenant "" = "default".
+	Tenant      string
+	Namespace   string
+	Concurrency int // checks at a time in this process; 0 = 8
 	// Lease is how long a row stays with a worker that died; 0 = 8 s.
 	Lease time.Duration
 	// ShutdownTimeout is how long checks may take to end when Serve ends; 0 = 8 s.
@@ -104,9 +109,12 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 		q.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	// Hexadecimal, so that no tenant can name another's keys or break a hash tag.
-	tenant := hex.EncodeToString([]byte(q.opts.Tenant))
-	q.name, q.kind = "hearsay-"+tenant, "hearsay:check"
-	prefix := "hearsay:{" + tenant + "}:"
+	scope := hex.EncodeToString([]byte(q.opts.Tenant))
+	if q.opts.Namespace != "" {
+		scope += "." + hex.EncodeToString([]byte(q.opts.Namespace))
+	}
+	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
+	prefix := "hearsay:{" + scope + "}:"
 	q.waiting, q.claimed, q.order, q.later = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later"
 	return q
 }
