@@ -24,7 +24,7 @@ func (a *app) verifierCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	store := addStoreFlags(cmd)
-	cmd.AddCommand(a.verifierListCommand(store), a.revokeCommand(store), a.revocationWalkCommand(store))
+	cmd.AddCommand(a.verifierListCommand(store), a.verifierTestCommand(), a.revokeCommand(store), a.revocationWalkCommand(store))
 	return cmd
 }
 
