@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -207,6 +208,39 @@ func TestARevokedVerifierIsAnAlarmAndMovesNothing(t *testing.T) {
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
 		t.Errorf("%d alarms:\n%s", n, &log)
 	}
+}
+
+// What whoever revoked did not finish, a worker does.
+func TestAWorkerMovesTheRowsOfARevocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.claim("acme", "Oslo", nil)
+		w.want(id, memory.StateVerified, w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id), promotion.Promoted)
+		before := w.row(id).Revision
+		ctx, cancel := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			promotion.Withdraw(ctx, w.store, time.Minute, slog.New(slog.NewTextHandler(&log, nil)))
+		}()
+		synctest.Wait()
+		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "r"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		row := w.row(id)
+		list, _, err := w.store.Revocations(w.ctx)
+		if err != nil || !list[0].Walked || row.Revision == before || row.State() == memory.StateVerified || row.Has(memory.FlagRevoked) {
+			t.Errorf("%+v, %v, %+v", list, err, row.Head)
+		}
+		cancel()
+		<-done
+		if strings.Count(log.String(), "withdrawn=1") != 1 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("it is said once:\n%s", &log)
+		}
+	})
 }
 
 // However sources change their minds: no verdict moves a row more than once, and a

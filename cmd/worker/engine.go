@@ -32,6 +32,8 @@ type engine struct {
 	checker *draining
 	drain   time.Duration
 	done    func() error // lets go of what the verifiers hold
+	sweep   time.Duration
+	log     *slog.Logger
 }
 
 func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (*engine, error) {
@@ -63,7 +65,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}, done: done}
+	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
 	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
 	e.sweeper = promotion.NewSweeper(store, e.queue, c.sweep, log)
 	m.registry.MustRegister(e)
@@ -102,6 +104,7 @@ func (e *engine) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, e.checker.stop)
 	defer stop()
 	sweeping.Go(func() { e.sweeper.Serve(ctx) })
+	sweeping.Go(func() { promotion.Withdraw(ctx, e.store, e.sweep, e.log) })
 	if err := e.queue.Serve(ctx, e.checker); err != nil {
 		return err
 	}
