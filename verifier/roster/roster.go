@@ -315,7 +315,7 @@ func (r *Roster) addQuorum(at string, w quorumWire) {
 	case w.K < 1 || w.K > len(w.Of) || len(w.Of) > memory.MaxQuorum:
 		r.add("%s.k: %d of %d, at most %d", at, w.K, len(w.Of), memory.MaxQuorum)
 	default:
-		r.Quorums = append(r.Quorums, Quorum{Name: w.Name, Of: w.Of, K: w.K})
+		r.Quorums = append(r.Quorums, Quorum(w))
 	}
 }
 
