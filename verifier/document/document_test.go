@@ -184,6 +184,7 @@ func TestADocumentThatCannotBeReadRefutesNothing(t *testing.T) {
 		}, false, 0, verifier.ErrMisconfigured, 0},
 		{"401", status(401), false, 0, verifier.ErrMisconfigured, 0},
 		{"a redirect", status(302, "Location", "http://169.254.169.254/latest/meta-data"), false, 0, verifier.ErrMisconfigured, 0},
+		{"a redirect to where it may be read", status(302, "Location", "/again"), false, 0, verifier.ErrMisconfigured, 0},
 		{"more than may be read", body(strings.Repeat("x", 5000)), false, 0, verifier.ErrMisconfigured, 0},
 		{"no text", body("sku,price\nA-1,\xff\xfe\n"), false, 0, verifier.ErrMisconfigured, 0},
 		{"no table", body("sku,price\n\"A-1,10"), false, 0, verifier.ErrMisconfigured, 0},
