@@ -43,6 +43,8 @@ var rooms = map[string]room{
 	"gate/confirm": {own: []string{"memory"}},
 
 	"verifier":              {own: []string{"memory"}, foreign: []string{"github.com/sony/gobreaker"}},
+	"verifier/document":     {own: []string{"memory", "verifier"}},
+	"verifier/roster":       {own: []string{"memory", "verifier", "verifier/document", "verifier/secondmodel"}},
 	"verifier/secondmodel":  {own: []string{"memory", "verifier"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
 	"verifier/verifiertest": {own: []string{"memory", "verifier"}},
 

@@ -258,7 +258,11 @@ func (d *Decision) direct(t *terms, h *memory.Head, id memory.ID) {
 	}
 	verified := h.Truth == memory.TruthSupported
 	if !verified {
-		d.add(Reason{Code: unverified(h), Row: id})
+		r := Reason{Code: unverified(h), Row: id}
+		if h.Flags&memory.FlagRevoked != 0 {
+			r.Detail = "what verified it was revoked"
+		}
+		d.add(r)
 		if h.Flags&memory.FlagLineageUnknown != 0 {
 			d.add(Reason{Code: LineageUnknown, Row: id})
 		}

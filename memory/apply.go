@@ -13,12 +13,14 @@ import (
 // due mark are one atom, compared and swapped on t.Revision (I-6). It refuses an
 // illegal move ([*IllegalMoveError]), a promotion without sufficient independent
 // evidence ([ErrInsufficient], I-4), one by a user without authority over the
-// subject ([ErrNoAuthority], I-13), and one of a claim that a user rejected
-// ([ErrRejected]), and a demotion on a word of no higher rank ([ErrOutranked]).
+// subject ([ErrNoAuthority], I-13), one of a claim that a user rejected
+// ([ErrRejected]), a demotion on a word of no higher rank ([ErrOutranked]), and the
+// word of who was revoked ([ErrRevoked]).
 // It returns the new head.
 //
 // Moving a verified row to TruthSupported again reaffirms it: the evidence is
-// added and the freshness window starts anew.
+// added and the freshness window starts anew. Evidence of a lower rank than what
+// verified the row does not suffice for that.
 //
 // A promotion settles its rivals on a functional predicate: a verified row with
 // another object is demoted and re-queued if the new evidence is of higher rank
@@ -44,7 +46,7 @@ func (s *Store) Apply(ctx context.Context, t Transition) (Head, error) {
 
 func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	id, now := t.Row, s.Now()
-	objs, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id))
+	objs, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), revokedKey)
 	if err != nil {
 		return Head{}, err
 	}
@@ -71,6 +73,10 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, err
 	}
 	evidence := evid.list
+	revoked, err := s.current(ctx, id, objs[4], evidence, t.Evidence)
+	if err != nil {
+		return Head{}, err
+	}
 	claims, err := s.get(ctx, claimKey.at(old.Claim), s.line(b.Content))
 	if err != nil {
 		return Head{}, err
@@ -102,6 +108,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 
 	tx, next := s.begin(ctx, now), old
+	tx.check(revokedKey, revoked.Revision)
 	said, voided, voids := evidence, false, voidsNothing
 	if t.Reject {
 		said, voided = voidAll(evidence)
@@ -200,6 +207,26 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	return next, contested
 }
 
+// current refuses new evidence that was revoked, and sees to it that no standing
+// evidence of a row is: of a row that the walk has not reached it is taken away
+// first, and the caller looks again.
+func (s *Store) current(ctx context.Context, row ID, o Object, standing, added []Evidence) (*revocations, error) {
+	r, err := s.revocationsOf(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.refuse(added); err != nil {
+		return nil, err
+	}
+	if r.touched(standing) == nil {
+		return r, nil
+	}
+	if _, _, err := s.withdraw(ctx, row); err != nil {
+		return nil, err
+	}
+	return nil, &ConflictError{Key: evidKey.of(row)}
+}
+
 // outranked refuses a move that would take the verified state away on a word of
 // no higher rank. A user's word ends by a user's word alone; the source that
 // verified a row may take its own word back.
@@ -227,7 +254,7 @@ func outranked(h Head, standing []Evidence, t Transition) error {
 }
 
 // openContradiction is the highest rank at which somebody contradicts the claim
-// and has not supported it since.
+// and has not supported it since, at no lower rank.
 func openContradiction(evidence []Evidence) Rank {
 	open := map[string]Rank{}
 	for _, e := range evidence {
@@ -235,7 +262,7 @@ func openContradiction(evidence []Evidence) Rank {
 		case e.Void:
 		case e.Relation == RelationContradicts:
 			open[e.Group] = e.Rank
-		case e.Relation == RelationSupports:
+		case e.Relation == RelationSupports && e.Rank >= open[e.Group]:
 			delete(open, e.Group)
 		}
 	}
@@ -270,11 +297,14 @@ func voidAll(evidence []Evidence) (out []Evidence, any bool) {
 }
 
 // sufficient gathers the kin of the claim and applies I-4. To verify again what
-// is verified takes new evidence that would suffice alone, or the new word of the
-// very source that the row came from; the rank is never lowered by it.
+// is verified takes new evidence that would suffice alone and is of no lower rank, or
+// the new word of the very source that the row came from.
 func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t Transition, reaffirm bool) (Rank, error) {
 	if reaffirm {
 		evidence = t.Evidence
+	}
+	if t.Authority == AuthorityAutoObservation {
+		evidence = observed(evidence)
 	}
 	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
 	ids, err := s.closure(ctx, []Head{h})
@@ -310,10 +340,24 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || s.scope.group(e.Group) != h.Group })
 		rank, err = Sufficient(kin, own)
 	}
+	if err == nil && rank < h.Rank {
+		err = fmt.Errorf("%w: what rank %s verified is not renewed at rank %s", ErrInsufficient, h.Rank, rank)
+	}
 	if err != nil {
 		return 0, err
 	}
-	return max(rank, h.Rank), nil
+	return rank, nil
+}
+
+// observed is the evidence that counts where nobody asked a source and rows were
+// only seen side by side: of rank tool or higher, and never of one group (D-30).
+func observed(evidence []Evidence) []Evidence {
+	const groups = 2
+	out := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank != RankTool && e.Rank != RankPrimarySource })
+	for i := range out {
+		out[i].Quorum = max(out[i].Quorum, groups)
+	}
+	return out
 }
 
 // What the object of a line says. Without it nothing is known of the line.
@@ -487,9 +531,14 @@ func (s *Store) beside(ctx context.Context, c Content) ([]bystander, error) {
 	return s.verified(ctx, term, func(*Head, *body) bool { return true })
 }
 
-// verified returns the verified carriers of a term that are wanted.
+// verified returns the verified carriers of a term that are wanted, without those
+// that rest on what was revoked.
 func (s *Store) verified(ctx context.Context, term string, want func(*Head, *body) bool) ([]bystander, error) {
 	var out []bystander
+	revoked, err := s.knownRevocations(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for after := ""; ; {
 		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 200})
 		if err != nil {
@@ -517,7 +566,7 @@ func (s *Store) verified(ctx context.Context, term string, want func(*Head, *bod
 			if r.evid, err = s.evidenceOf(ctx, objs[per*i+1]); err != nil {
 				return nil, err
 			}
-			if want(&r.Head, &r.body) {
+			if revoked.harm(&r.Head, r.evid.list); r.Truth == TruthSupported && want(&r.Head, &r.body) {
 				out = append(out, r)
 			}
 		}
@@ -548,7 +597,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		return nil
 	}
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, headKey.of(row), evidKey.of(row), noteKey.of(row))
+		objs, err := s.get(ctx, headKey.of(row), evidKey.of(row), noteKey.of(row), revokedKey)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -567,6 +616,10 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if err != nil {
 			return struct{}{}, err
 		}
+		revoked, err := s.current(ctx, row, objs[3], have.list, evidence)
+		if err != nil {
+			return struct{}{}, err
+		}
 		merged := mergeEvidence(have.list, evidence)
 		if len(merged) == len(have.list) {
 			return struct{}{}, nil
@@ -581,6 +634,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		entry := AuditEntry{Kind: EntryEvidence, Row: row, Revision: objs[2].Revision + 1, At: now, Actor: actor,
 			Authority: AuthorityProbe, Source: evidence[0].Source, Reason: reason, Nonce: nonce}
 		tx := s.begin(ctx, now)
+		tx.check(revokedKey, revoked.Revision)
 		tx.note(&h, objs[2], prev, entry, tx.evidence(&h, have, voidsNothing, merged[len(have.list):]))
 		if h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
 			next := h

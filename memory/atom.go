@@ -53,6 +53,7 @@ func (s *Store) freshen() {
 		s.sets.clear()
 		s.subjects.clear()
 		s.moved.clear()
+		s.revoked.Store(nil)
 	}
 }
 

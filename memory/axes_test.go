@@ -198,6 +198,9 @@ func TestLS5AMoveOnOneAxisMovesNoOther(t *testing.T) {
 							if to == memory.AxisValue(memory.TruthContradicted) {
 								evidence = []memory.Evidence{contradicts(memory.RankPrimarySource, "doc:1")}
 							}
+							if who == memory.AuthorityAutoObservation {
+								evidence = append(evidence, supports(memory.RankTool, "tool:erp")) // D-30
+							}
 							legal := legalFrom(b.head(id), to, who)
 							rev := b.head(id).Revision
 							_, err := b.move(id, to, who, evidence...)

@@ -408,6 +408,8 @@ func (s *Store) forget(key string) {
 		s.subjects.clear()
 	case p == lineKey, p == fenceKey:
 		s.moved.drop(key)
+	case key == revokedKey:
+		s.revoked.Store(nil)
 	case p == ledgerKey:
 		s.ledgers.forget(key)
 	}

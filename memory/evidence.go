@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,12 +30,23 @@ type Evidence struct {
 	DerivedFrom []ID      `json:"derived_from,omitempty"`
 	Authority   string    `json:"authority,omitempty"` // of a user: the scope that gave it
 	At          time.Time `json:"at"`
+	// Quorum is how many independence groups must say the same, this one among them,
+	// for the evidence to count at all; 0 and 1 = it counts alone. Members of a quorum
+	// are of rank tool or primary source. At most [MaxQuorum].
+	Quorum int `json:"quorum,omitempty"`
 	// Void is set when a user's contradiction ended what this evidence said.
 	Void bool `json:"void,omitempty"`
 }
 
+// MaxQuorum is the most groups that a piece of evidence may ask for.
+const MaxQuorum = 64
+
 // ID names the evidence by what it rests on: repeating it gives the same id.
 func (e *Evidence) ID() string {
+	if e.Quorum > 1 {
+		k := digest("evidence/1", e.Relation.String(), e.Rank.String(), e.Verifier, e.Group, e.Anchor.URI, e.Anchor.Version, e.Anchor.Hash, strconv.Itoa(e.Quorum))
+		return "evi_" + hex.EncodeToString(k[:10])
+	}
 	k := digest("evidence/1", e.Relation.String(), e.Rank.String(), e.Verifier, e.Group, e.Anchor.URI, e.Anchor.Version, e.Anchor.Hash)
 	return "evi_" + hex.EncodeToString(k[:10])
 }
@@ -60,6 +72,12 @@ func (e *Evidence) check() error {
 		if err := checkText(f.name, f.value, MaxField); err != nil {
 			return err
 		}
+	}
+	if e.Quorum < 0 || e.Quorum > MaxQuorum {
+		return invalid("evidence.quorum", "out_of_range", "%d, want 0 to %d", e.Quorum, MaxQuorum)
+	}
+	if e.Quorum > 1 && e.Rank != RankTool && e.Rank != RankPrimarySource {
+		return invalid("evidence.quorum", "conflict", "evidence of rank %s is no member of a quorum", e.Rank)
 	}
 	if e.At.IsZero() {
 		return invalid("evidence.at", "required", "when it was seen")
@@ -98,14 +116,16 @@ func fold(group string) string {
 // Sufficient applies I-4. It returns the rank the evidence earns, or an error
 // that wraps [ErrInsufficient] and says what is missing. Sufficient is: one user
 // with authority, or one primary source, or one tool of another group, or, only
-// for rows of low criticality, two other model families. Voided and repeated
+// for rows of low criticality, two other model families. Evidence that asks for a
+// quorum counts when so many groups are there ([Evidence.Quorum]). Voided and repeated
 // evidence, evidence of the claim's own group or of an ancestor's, and evidence
 // that rests on the claim itself or on another row of its identity, count
 // nothing; nor does any of it suffice against a standing contradiction of a higher
 // rank. Confidence is not an argument (SR-4.1).
 func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 	var best Rank
-	families := map[string]bool{}
+	families, strong := map[string]bool{}, map[string]bool{}
+	var members []*Evidence // of a quorum, or alone
 	reason := "no evidence"
 	for i := range evidence {
 		e := &evidence[i]
@@ -117,12 +137,22 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 			continue
 		}
 		switch e.Rank {
-		case RankUser, RankPrimarySource, RankTool:
-			best = max(best, e.Rank)
+		case RankUser:
+			best = RankUser
+		case RankPrimarySource, RankTool:
+			strong[fold(e.Group)] = true
+			members = append(members, e)
 		case RankSecondModel, RankModel:
 			families[fold(e.Group)] = true
 		default:
 			reason = "a recall supports nothing"
+		}
+	}
+	for _, e := range members {
+		if e.Quorum <= len(strong) {
+			best = max(best, e.Rank)
+		} else {
+			reason = fmt.Sprintf("%d independent groups of %d say so", len(strong), e.Quorum)
 		}
 	}
 	if best == 0 && len(families) >= 2 && kin.Claim.Criticality == CriticalityLow {
@@ -146,7 +176,7 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 // dependent says why a piece of evidence is not independent of the claim, or "".
 func dependent(kin Kin, e *Evidence) string {
 	for _, h := range kin.EvidenceLineage[e.ID()] {
-		if h.Revision == 0 {
+		if h.Revision == 0 || h.Has(FlagErased) || h.Has(FlagLineageUnknown) {
 			return "what the evidence rests on is not known"
 		}
 		if h.ID == kin.Claim.ID || h.Claim == kin.Claim.Claim {
@@ -182,9 +212,9 @@ func (e *encoder) evidence(list []Evidence) {
 	e.num(uint64(len(list)))
 	for i := range list {
 		v := &list[i]
-		void := byte(0)
+		void := byte(v.Quorum) << 1 // the lowest bit says void
 		if v.Void {
-			void = 1
+			void |= 1
 		}
 		e.byte(byte(v.Relation))
 		e.byte(byte(v.Rank))
@@ -208,7 +238,9 @@ func (d *decoder) evidence() []Evidence {
 	list := make([]Evidence, n)
 	for i := range list {
 		v := &list[i]
-		v.Relation, v.Rank, v.Void, v.At = Relation(d.byte()), Rank(d.byte()), d.byte() == 1, d.time()
+		v.Relation, v.Rank = Relation(d.byte()), Rank(d.byte())
+		void := d.byte()
+		v.Void, v.Quorum, v.At = void&1 == 1, int(void>>1), d.time()
 		for _, s := range [...]*string{&v.Source, &v.Verifier, &v.Group, &v.Anchor.URI, &v.Anchor.Version, &v.Anchor.Hash, &v.Authority} {
 			*s = d.str()
 		}

@@ -23,7 +23,9 @@ func TestI4Sufficient(t *testing.T) {
 	ancestor := memory.Head{ID: "up", Revision: 1, Claim: memory.Token{2}, Group: groupToken("web")}
 	twin := memory.Head{ID: "twin", Revision: 1, Claim: memory.Token{1}, Group: groupToken("claude")}
 	stranger := memory.Head{ID: "other", Revision: 1, Claim: memory.Token{3}, Group: groupToken("bob")}
-	lineages := map[string][]memory.Head{"none": nil, "the claim": {claim}, "another row of its identity": {stranger, twin}, "a stranger": {stranger}, "what is not known": {{}}}
+	erased := memory.Head{ID: "gone", Revision: 2, Flags: memory.FlagErased}
+	stray := memory.Head{ID: "stray", Revision: 1, Claim: memory.Token{4}, Flags: memory.FlagLineageUnknown}
+	lineages := map[string][]memory.Head{"what was erased": {erased}, "what came from nobody knows where": {stray}, "none": nil, "the claim": {claim}, "another row of its identity": {stranger, twin}, "a stranger": {stranger}, "what is not known": {{}}}
 	for rank := memory.RankRecall; rank <= memory.RankUser; rank++ {
 		for _, group := range []string{"tool:crm", "family:gpt", "family:claude", "family:Claude", "claude", "tool:web", "Tool:web"} {
 			for lineage, rests := range lineages {
@@ -521,6 +523,120 @@ func TestSourcesOfOneRankThatDisagreeVerifyNothing(t *testing.T) {
 		t.Fatalf("SR-7.14: the row is %s", s)
 	}
 	b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1"))
+}
+
+func TestSupportOfALowerRankRenewsNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		verified, says memory.Rank
+		renews         bool
+	}{
+		{"a tool does not renew what a primary source verified", memory.RankPrimarySource, memory.RankTool, false},
+		{"nor what a user verified", memory.RankUser, memory.RankTool, false},
+		{"another primary source does", memory.RankPrimarySource, memory.RankPrimarySource, true},
+		{"a primary source renews what a tool verified, and raises it", memory.RankTool, memory.RankPrimarySource, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			id := b.put(modelDraft(berlin)).ID
+			who := memory.AuthorityProbe
+			if tc.verified == memory.RankUser {
+				who = memory.AuthorityUser
+			}
+			before := b.mustMove(id, memory.TruthSupported, who, supports(tc.verified, "src:a"))
+			b.pass(time.Hour)
+			_, err := b.move(id, memory.TruthSupported, memory.AuthorityProbe, supports(tc.says, "src:b"))
+			if after := b.head(id); (err == nil) != tc.renews || tc.renews != after.StaleAt.After(before.StaleAt) || after.Rank != max(tc.verified, after.Rank) {
+				t.Fatalf("%v: stale at %s, before %s, rank %s", err, after.StaleAt, before.StaleAt, after.Rank)
+			}
+			if !tc.renews {
+				wantErr(t, err, memory.ErrInsufficient)
+			}
+		})
+	}
+}
+
+func TestEvidenceOfAQuorumCountsTogetherOrNotAtAll(t *testing.T) {
+	of := func(k int, rank memory.Rank, group string) memory.Evidence {
+		e := supports(rank, group)
+		e.Quorum = k
+		return e
+	}
+	claim := memory.Head{ID: "claim", Revision: 1, Claim: memory.Token{1}, Group: groupToken("claude")}
+	for _, tc := range []struct {
+		name     string
+		evidence []memory.Evidence
+		want     memory.Rank
+	}{
+		{"one of two is too few", []memory.Evidence{of(2, memory.RankTool, "tool:a")}, 0},
+		{"two of two", []memory.Evidence{of(2, memory.RankTool, "tool:a"), of(2, memory.RankTool, "tool:b")}, memory.RankTool},
+		{"one group in two spellings is one", []memory.Evidence{of(2, memory.RankTool, "tool:a"), of(2, memory.RankTool, "TOOL:A")}, 0},
+		{"a member of the claim's own group is none", []memory.Evidence{of(2, memory.RankTool, "tool:a"), of(2, memory.RankTool, "claude")}, 0},
+		{"two of three are too few", []memory.Evidence{of(3, memory.RankTool, "tool:a"), of(3, memory.RankPrimarySource, "doc:b")}, 0},
+		{"the rank is the highest among them", []memory.Evidence{of(2, memory.RankTool, "tool:a"), of(2, memory.RankPrimarySource, "doc:b")}, memory.RankPrimarySource},
+		{"a model is no member", []memory.Evidence{of(2, memory.RankTool, "tool:a"), supports(memory.RankSecondModel, "family:gpt")}, 0},
+		{"a source that needs no quorum suffices alone", []memory.Evidence{of(3, memory.RankPrimarySource, "doc:b"), supports(memory.RankTool, "tool:a")}, memory.RankTool},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := memory.Sufficient(memory.Kin{Group: groupToken, Claim: claim}, tc.evidence)
+			if got != tc.want || (err == nil) != (tc.want != 0) {
+				t.Fatalf("%s, %v; want %s", got, err, tc.want)
+			}
+		})
+	}
+	t.Run("it is stored with the evidence", func(t *testing.T) {
+		b := newBench(t)
+		id := b.put(modelDraft(berlin)).ID
+		one, two := of(2, memory.RankTool, "tool:a"), of(2, memory.RankTool, "tool:b")
+		if err := b.AddEvidence(t.Context(), id, "w", "r", one); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.move(id, memory.TruthSupported, memory.AuthorityProbe)
+		wantErr(t, err, memory.ErrInsufficient)
+		b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, two)
+		for _, e := range b.row(id).Evidence {
+			if e.Quorum != 2 || e.Void {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+	for name, bad := range map[string]memory.Evidence{"below zero": of(-1, memory.RankTool, "tool:a"), "above the limit": of(memory.MaxQuorum+1, memory.RankTool, "tool:a"), "of a user": of(2, memory.RankUser, "user:ana")} {
+		t.Run(name+" is refused", func(t *testing.T) {
+			b := newBench(t)
+			err := b.AddEvidence(t.Context(), b.put(modelDraft(berlin)).ID, "w", "r", bad)
+			var field *memory.FieldError
+			if !errors.As(err, &field) || field.Field != "evidence.quorum" {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// What was only seen side by side, and asked of nobody, takes two groups of tools.
+func TestD30AutoObservationTakesTwoGroupsOfTools(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		evidence []memory.Evidence
+		want     bool
+	}{
+		{"one tool", []memory.Evidence{supports(memory.RankTool, "tool:a")}, false},
+		{"one primary source", []memory.Evidence{supports(memory.RankPrimarySource, "doc:a")}, false},
+		{"two models", []memory.Evidence{supports(memory.RankSecondModel, "family:a"), supports(memory.RankSecondModel, "family:b")}, false},
+		{"a tool and a model", []memory.Evidence{supports(memory.RankTool, "tool:a"), supports(memory.RankSecondModel, "family:b")}, false},
+		{"a tool twice", []memory.Evidence{supports(memory.RankTool, "tool:a"), says4(memory.RelationSupports, memory.RankTool, "other", "tool:a")}, false},
+		{"two tools", []memory.Evidence{supports(memory.RankTool, "tool:a"), supports(memory.RankTool, "tool:b")}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			d := modelDraft(berlin)
+			d.Criticality = memory.CriticalityLow
+			id := b.put(d).ID
+			_, err := b.move(id, memory.TruthSupported, memory.AuthorityAutoObservation, tc.evidence...)
+			if (err == nil) != tc.want || (b.head(id).State() == memory.StateVerified) != tc.want {
+				t.Fatalf("%v, %s", err, b.head(id).State())
+			}
+		})
+	}
 }
 
 func TestHeatIsACountOfReads(t *testing.T) {

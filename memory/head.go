@@ -29,6 +29,9 @@ const (
 	FlagTraced
 	// FlagErased: what the row said was erased; the skeleton stays.
 	FlagErased
+	// FlagRevoked: the row is read as unverified since support that it rests on was
+	// revoked, and the walk over the rows has not reached it. It is never stored.
+	FlagRevoked
 )
 
 // Head is the compact projection of a row that the gate decides on. Its Revision

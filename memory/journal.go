@@ -40,11 +40,12 @@ const (
 	EntryRollback   EntryKind = "rollback"   // a move was taken back
 	EntryLedger     EntryKind = "ledger"     // what decisions of a run cite was kept
 	EntryHold       EntryKind = "hold"       // a held call moved
+	EntryRevoke     EntryKind = "revoke"     // a verifier, source or document was revoked, or evidence with it
 )
 
 // entryKinds are the kinds by their stored number; a number is never used again.
 var entryKinds = [...]EntryKind{1: EntryWrite, EntryTransition, EntryReaffirm, EntryEcho, EntryEvidence, EntryContest,
-	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold}
+	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold, EntryRevoke}
 
 // Sequence orders all changes of a store: microseconds since 1970 in the upper 52
 // bits, a counter below. It grows along every chain even if a clock goes back;

@@ -33,8 +33,8 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := headKey.each(make([]string, 0, len(ids)+1+fences), ids)
-	keys = append(append(keys, epochKey), fenceKeys[:]...)
+	keys := headKey.each(make([]string, 0, len(ids)+2+fences), ids)
+	keys = append(append(keys, epochKey, revokedKey), fenceKeys[:]...)
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
 		return Fitness{}, err
@@ -46,8 +46,11 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
+	if err := s.unfit(ctx, heads, objs[len(ids)+1]); err != nil {
+		return Fitness{}, err
+	}
 	f := Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Fence: Fence{incarnation: incarnation + 1}, Now: s.Now()}
-	for i, o := range objs[len(ids)+1:] {
+	for i, o := range objs[len(ids)+2:] {
 		f.Fence.revision[i] = o.Revision
 	}
 	return f, nil
@@ -66,7 +69,11 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	for _, id := range ids {
 		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, err := s.get(ctx, append(keys, revokedKey)...)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := s.revocationsOf(ctx, objs[len(keys)])
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +82,9 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	for i, id := range ids {
 		if err := s.row(ctx, &rows[i], id, objs[per*i:per*i+per]); err != nil {
 			return nil, err
+		}
+		if revoked.open() {
+			revoked.harm(&rows[i].Head, rows[i].Evidence)
 		}
 		keys = append(keys, echoKey.at(rows[i].Claim), claimKey.at(rows[i].Claim))
 	}
@@ -949,7 +959,7 @@ func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error)
 // harms reports whether the entry took trust away from the row.
 func (e *AuditEntry) harms() bool {
 	switch e.Kind {
-	case EntryReject, EntryErase:
+	case EntryReject, EntryErase, EntryRevoke:
 		return true
 	case EntryTransition, EntryRollback:
 	default:

@@ -55,8 +55,9 @@ type Store struct {
 	subjects  shelf[string, KeyID]
 	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
 	ledgers   ledgers
-	known     atomic.Bool   // the store was written with these keys
-	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
+	revoked   atomic.Pointer[revocations] // as they were read last
+	known     atomic.Bool                 // the store was written with these keys
+	fresh     atomic.Uint64               // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
@@ -412,7 +413,14 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 	}
 	state, reason := d.State, ""
 	if state == StateVerified {
-		switch {
+		revoked, err := s.knownRevocations(ctx)
+		if err != nil {
+			return written{}, err
+		}
+		t.check(revokedKey, revoked.Revision)
+		switch refused := revoked.refuse(d.Evidence); {
+		case refused != nil:
+			state, reason = StateUnverified, strings.TrimPrefix(refused.Error(), "memory: ")
 		case d.Origin == OriginUserAsserted && !s.authority(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate):
 			state, reason = StateUnverified, "the principal has no authority over this subject"
 		case known.Rejection != nil && d.Origin != OriginUserAsserted:
@@ -622,7 +630,7 @@ func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now t
 	switch {
 	case err == nil:
 		return Receipt{ID: row.ID, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
-	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
+	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrRevoked), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
 		// The word of its own source does not lift what took the state away.
 		r, echoErr := s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")

@@ -184,7 +184,7 @@ func projected(log *Log) (data []byte, ok bool) {
 			return nil, true // equal to no head
 		}
 		return h.encode(), true
-	case echoKey.holds(log.Key), noteKey.holds(log.Key), erasureKey.holds(log.Key):
+	case echoKey.holds(log.Key), noteKey.holds(log.Key), erasureKey.holds(log.Key), systemKey.holds(log.Key):
 		return log.state, true
 	}
 	return nil, false

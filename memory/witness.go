@@ -206,6 +206,15 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		tx.due(&old, evid[1], due{Reason: "demoted: " + e.Reason}, now)
 		tx.head(old, next, e, c)
 		r.Demoted++
+	case lost.Key == revokedKey && objs[0].Revision < lost.Revision:
+		return Leaf{}, fmt.Errorf("%w: a revocation; revoke again what was revoked, and then recover", ErrBehind)
+	case lost.Key == revokedKey: // it was revoked again
+		have, err := s.revocationsOf(ctx, objs[0])
+		if err != nil {
+			return Leaf{}, err
+		}
+		tx.revocations(have, have.list, actor, "witness", "a lost revocation was made again")
+		r.Noted++
 	default: // the record of an erasure, a decision that was erased
 		var prev link
 		rest := []byte(nil)

@@ -16,11 +16,12 @@ const (
 	Keep                  // keep the evidence; no state moves by it
 	Promote               // ask the store to verify the row
 	Demote                // take the verified state away, or record a refutation
+	Age                   // what verified the row is gone: it is stale, and still verified
 )
 
-var actionNames = [...]string{"nothing", "keep", "promote", "demote"}
+var actionNames = [...]string{"nothing", "keep", "promote", "demote", "age"}
 
-// String returns nothing, keep, promote or demote.
+// String returns nothing, keep, promote, demote or age.
 func (a Action) String() string {
 	if int(a) < len(actionNames) {
 		return actionNames[a]
@@ -41,28 +42,37 @@ type Move struct {
 // decides, confidence does not occur (SR-4.1, SR-4.4):
 //
 //   - support promotes, or reaffirms; the store judges whether it suffices (I-4);
+//   - support of a lower rank than what verified the row renews nothing, and is kept;
 //   - support of a row that another source of the same or a higher rank says is
 //     wrong is kept: sources that disagree verify nothing (SR-7.14);
 //   - a contradiction of higher rank than what verified the row demotes it, and so
 //     does the very source that verified it (SR-2.5);
 //   - a contradiction of equal rank contests, one of lower rank is kept;
-//   - after a user's word, either way, a verdict is only reported (SR-7.5).
+//   - after a user's word, either way, a verdict is only reported (SR-7.5);
+//   - a source that vanished, or is not what was pinned, refutes nothing: what it
+//     verified is stale, and checked again.
 func Next(row memory.Row, v verifier.Verdict) Move {
 	if v.Check() != nil {
 		return Move{Reason: "the verdict is malformed"}
 	}
 	switch v.Outcome {
 	case verifier.Supported:
-		return support(row, v.Evidence)
+		return support(row, v)
 	case verifier.Refuted:
 		return refute(row, v.Evidence)
+	case verifier.Gone:
+		return gone(row, v.Evidence)
 	case verifier.Unclear:
+		if len(v.Heard) > 0 {
+			return Move{Keep, true, "those who were asked do not agree, or are too few"}
+		}
 		return Move{Answered: true, Reason: "the verifier could not tell"}
 	}
 	return Move{Reason: "no verdict"}
 }
 
-func support(row memory.Row, e memory.Evidence) Move {
+func support(row memory.Row, v verifier.Verdict) Move {
+	e := v.Evidence
 	switch {
 	case row.Rejection != nil:
 		return Move{Keep, true, "a user rejected the claim; dissent is reported"}
@@ -70,8 +80,10 @@ func support(row memory.Row, e memory.Evidence) Move {
 		return Move{Keep, true, "the row was superseded"}
 	case row.Truth == memory.TruthSupported && row.Rank == memory.RankUser:
 		return Move{Keep, true, "a user verified the row; agreement is reported"}
-	case row.Truth != memory.TruthSupported && disputed(row, e):
+	case row.Truth != memory.TruthSupported && disputed(row, v):
 		return Move{Keep, true, "another source of the same or a higher rank says otherwise"}
+	case row.Truth == memory.TruthSupported && e.Rank < row.Rank:
+		return Move{Keep, true, "a source of higher rank verified the row; agreement is kept"}
 	}
 	return Move{Promote, true, "an independent source agrees"}
 }
@@ -98,6 +110,13 @@ func refute(row memory.Row, e memory.Evidence) Move {
 	return Move{Keep, true, "a source of lower rank says otherwise"}
 }
 
+func gone(row memory.Row, e memory.Evidence) Move {
+	if row.Truth == memory.TruthSupported && row.Freshness == memory.FreshnessFresh && row.Rank == e.Rank && saidIt(row, e.Group) {
+		return Move{Age, true, "what verified the row is gone, or is not what was pinned"}
+	}
+	return Move{Keep, true, "a source is gone, and the row does not rest on it"}
+}
+
 // saidIt reports whether a group's support stands behind the row.
 func saidIt(row memory.Row, group string) bool {
 	return slices.ContainsFunc(row.Evidence, func(e memory.Evidence) bool {
@@ -105,21 +124,21 @@ func saidIt(row memory.Row, group string) bool {
 	})
 }
 
-// disputed reports whether the last word of another group, of the same rank as e
-// or a higher one, contradicts the row.
-func disputed(row memory.Row, e memory.Evidence) bool {
+// disputed reports whether the last word of a group, of the same rank as the verdict
+// or a higher one, contradicts the row, and the verdict is not that group's new word.
+func disputed(row memory.Row, v verifier.Verdict) bool {
 	open := map[string]memory.Rank{}
-	for _, said := range row.Evidence {
+	for _, said := range slices.Concat(row.Evidence, v.Said()) {
 		switch {
-		case said.Void || said.Group == e.Group:
+		case said.Void:
 		case said.Relation == memory.RelationContradicts:
 			open[said.Group] = said.Rank
-		case said.Relation == memory.RelationSupports:
+		case said.Relation == memory.RelationSupports && said.Rank >= open[said.Group]:
 			delete(open, said.Group)
 		}
 	}
 	for _, rank := range open {
-		if rank >= e.Rank {
+		if rank >= v.Evidence.Rank {
 			return true
 		}
 	}

@@ -52,16 +52,16 @@ func TestRankDecidesWhatAVerdictDoes(t *testing.T) {
 		{"an unverified row", standing(memory.TruthUnverified, 0, ""), by{P, P, P, P}, by{K, K, D, D}},
 		{"a contradicted row", standing(memory.TruthContradicted, 0, ""), by{P, P, P, P}, by{K, K, K, K}},
 		{"a row that another tool contradicts", disputed, by{K, K, K, P}, by{K, K, K, K}}, // SR-7.14
-		{"a row that the very tool contradicted", recanted, by{P, P, P, P}, by{K, K, K, K}},
+		{"a row that the very tool contradicted", recanted, by{K, K, P, P}, by{K, K, K, K}},
 		{"a superseded row", standing(memory.TruthSuperseded, 0, ""), by{K, K, K, K}, by{K, K, K, K}},
 		{"a row that a user rejected", rejected, by{K, K, K, K}, by{K, K, K, K}},
-		{"a row verified by two models", standing(memory.TruthSupported, memory.RankSecondModel, "other"), by{P, P, P, P}, by{K, K, D, D}},
-		{"a row verified by two models, the one asked among them", standing(memory.TruthSupported, memory.RankSecondModel, "asked"), by{P, P, P, P}, by{K, D, D, D}},
-		{"a row verified by another tool", standing(memory.TruthSupported, memory.RankTool, "other"), by{P, P, P, P}, by{K, K, K, D}},
-		{"a row verified by the very tool", standing(memory.TruthSupported, memory.RankTool, "asked"), by{P, P, P, P}, by{K, K, D, D}},
-		{"a row the tool's support of which is void", voided, by{P, P, P, P}, by{K, K, K, D}},
-		{"a row verified by another primary source", standing(memory.TruthSupported, memory.RankPrimarySource, "other"), by{P, P, P, P}, by{K, K, K, K}},
-		{"a row verified by the very primary source", standing(memory.TruthSupported, memory.RankPrimarySource, "asked"), by{P, P, P, P}, by{K, K, K, D}},
+		{"a row verified by two models", standing(memory.TruthSupported, memory.RankSecondModel, "other"), by{K, P, P, P}, by{K, K, D, D}},
+		{"a row verified by two models, the one asked among them", standing(memory.TruthSupported, memory.RankSecondModel, "asked"), by{K, P, P, P}, by{K, D, D, D}},
+		{"a row verified by another tool", standing(memory.TruthSupported, memory.RankTool, "other"), by{K, K, P, P}, by{K, K, K, D}},
+		{"a row verified by the very tool", standing(memory.TruthSupported, memory.RankTool, "asked"), by{K, K, P, P}, by{K, K, D, D}},
+		{"a row the tool's support of which is void", voided, by{K, K, P, P}, by{K, K, K, D}},
+		{"a row verified by another primary source", standing(memory.TruthSupported, memory.RankPrimarySource, "other"), by{K, K, K, P}, by{K, K, K, K}},
+		{"a row verified by the very primary source", standing(memory.TruthSupported, memory.RankPrimarySource, "asked"), by{K, K, K, P}, by{K, K, K, D}},
 		{"a row verified by a user", standing(memory.TruthSupported, memory.RankUser, "other"), by{K, K, K, K}, by{K, K, K, K}},
 		{"a row verified by a user, and by the source asked", standing(memory.TruthSupported, memory.RankUser, "asked"), by{K, K, K, K}, by{K, K, K, K}},
 	} {
@@ -111,7 +111,7 @@ func TestAVerdictThatCannotBeActedOnDoesNothing(t *testing.T) {
 
 func TestActionsAndStatusesHaveNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
-		promotion.Nothing: "nothing", promotion.Keep: "keep", promotion.Promote: "promote", promotion.Demote: "demote", promotion.Action(9): "nothing",
+		promotion.Nothing: "nothing", promotion.Keep: "keep", promotion.Promote: "promote", promotion.Demote: "demote", promotion.Age: "age", promotion.Action(9): "nothing",
 		promotion.Status(0): "unset", promotion.Promoted: "promoted", promotion.Moved: "moved", promotion.Status(99): "unset",
 	} {
 		if got.String() != want {

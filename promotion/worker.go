@@ -34,6 +34,8 @@ type Source struct {
 	Rank     memory.Rank // sources are asked in order of rank, highest first; unset = last
 	// Covers says whether the source can be asked about a claim; nil = about all.
 	Covers func(memory.Content) bool
+
+	observes bool // made by Observed: it asks nobody
 }
 
 // Status is how a check ended.
@@ -270,7 +272,13 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			continue
 		}
 		move := Next(row, v)
-		status, err := w.apply(ctx, row, v, move)
+		status, err := w.apply(ctx, &s, row, v, move)
+		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
+			w.fault(ctx, &res, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
+			r.alarm = true
+			w.remember(answer{row.ID, s.Name})
+			continue
+		}
 		if err != nil {
 			return res, err
 		}
@@ -370,22 +378,34 @@ func (w *Worker) first(line string) bool {
 }
 
 // apply makes a move. Kept is the answer of every rule that says "not this time".
-func (w *Worker) apply(ctx context.Context, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
+func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
 	t := memory.Transition{Row: row.ID, Revision: row.Revision, Authority: memory.AuthorityProbe, Actor: w.opts.Name,
-		Source: v.Evidence.Source, Reason: m.Reason, Evidence: []memory.Evidence{v.Evidence}}
+		Source: v.Evidence.Source, Reason: m.Reason, Evidence: v.Said()}
+	if s.observes {
+		t.Authority = memory.AuthorityAutoObservation
+	}
 	done := Promoted
 	switch m.Action {
 	case Promote:
 		t.To = memory.TruthSupported
 	case Demote:
 		t.To, done = memory.TruthContradicted, Demoted
+	case Age:
+		t.To, t.Authority, done = memory.FreshnessStale, memory.AuthoritySystem, Kept
 	case Keep:
-		return Kept, w.keep(ctx, row.ID, m.Reason, v.Evidence)
+		return Kept, w.keep(ctx, row.ID, m.Reason, v.Said())
 	default:
 		return Unclear, nil
 	}
-	_, err := w.store.Apply(ctx, t)
+	h, err := w.store.Apply(ctx, t)
 	switch {
+	case err == nil && m.Action == Promote && h.Freshness != memory.FreshnessFresh:
+		// The axes are independent: that it is fresh again is a move of its own.
+		t.Revision, t.To, t.Evidence = h.Revision, memory.FreshnessFresh, nil
+		if _, err := w.store.Apply(ctx, t); err != nil && !errors.Is(err, memory.ErrConflict) {
+			return 0, err
+		}
+		return done, nil
 	case err == nil:
 		return done, nil
 	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrNotFound):
@@ -393,13 +413,13 @@ func (w *Worker) apply(ctx context.Context, row memory.Row, v verifier.Verdict, 
 	case errors.Is(err, memory.ErrContested):
 		return Kept, nil
 	case errors.Is(err, memory.ErrInsufficient), errors.Is(err, memory.ErrRejected), errors.Is(err, memory.ErrOutranked), errors.Is(err, memory.ErrIllegalMove):
-		return Kept, w.keep(ctx, row.ID, m.Reason+"; "+err.Error(), v.Evidence)
+		return Kept, w.keep(ctx, row.ID, m.Reason+"; "+err.Error(), v.Said())
 	}
 	return 0, err
 }
 
-func (w *Worker) keep(ctx context.Context, id memory.ID, reason string, e memory.Evidence) error {
-	err := w.store.AddEvidence(ctx, id, w.opts.Name, reason, e)
+func (w *Worker) keep(ctx context.Context, id memory.ID, reason string, said []memory.Evidence) error {
+	err := w.store.AddEvidence(ctx, id, w.opts.Name, reason, said...)
 	if errors.Is(err, memory.ErrNotFound) {
 		return nil
 	}

@@ -2,7 +2,7 @@
 //
 // A [Verifier] is one method. What it may answer is closed:
 //
-//	verdict, nil                 the source answered: [Supported], [Refuted] or [Unclear]
+//	verdict, nil                 the source answered: [Supported], [Refuted], [Unclear], or [Gone]
 //	ErrUnavailable               nobody answered: refused, timed out, throttled, or not understood; ask again later
 //	ErrMisconfigured             it can never answer as configured: wrong key, wrong model, a panic; alarm
 //	context.Canceled             the caller gave up; nothing was learned
@@ -13,6 +13,9 @@
 //
 // [NewTool] makes a verifier from a tool or system of record: it asks blind,
 // without showing the claimed value, and compares what comes back by type.
+// Package verifier/document has the pinned documents and tables that it can ask.
+// [NewQuorum] asks several and answers when enough of them agree. Nobody here speaks
+// for a person: a user's word comes signed, through gate/confirm.
 // [WithBreaker] puts a bulkhead, a deadline and a circuit breaker around any
 // verifier, also one that ignores its context.
 //

@@ -22,6 +22,9 @@ var (
 	// changes nothing until a person mends the configuration. The row stays as
 	// it is.
 	ErrMisconfigured = errors.New("verifier: misconfigured")
+	// ErrGone is what an [Ask] returns if what it would answer from has vanished, or is
+	// not what was pinned. It is an answer, and the verdict [Gone]: nothing is refuted.
+	ErrGone = errors.New("verifier: gone")
 )
 
 // UnavailableError says which verifier is down and when to ask again.

@@ -17,7 +17,7 @@ import (
 
 // Ask puts a question to a tool or a system of record. It obeys ctx, is safe for
 // concurrent use, and should be idempotent: a question may be asked again. An
-// error is an outage unless it is [ErrMisconfigured]; a [*UnavailableError] with
+// error is an outage unless it is [ErrMisconfigured] or [ErrGone]; a [*UnavailableError] with
 // RetryAfter says when to come back. That the source knows nothing is no error:
 // leave Found false.
 type Ask func(ctx context.Context, q Question) (Answer, error)
@@ -40,6 +40,8 @@ type Answer struct {
 	Complete bool
 	URI      string // where this is written; "" = "tool:" and the name of the verifier
 	Version  string // of the document or record, if it has one
+	// Excerpt is what the values were read from; "" = the values. Only its hash is kept.
+	Excerpt string
 }
 
 // MaxValues is how many values one answer may hold.
@@ -137,6 +139,9 @@ func (t *ToolVerifier) Verify(ctx context.Context, row memory.Row) (Verdict, err
 	}
 	if err == nil {
 		err = answer.check()
+	}
+	if errors.Is(err, ErrGone) && ctx.Err() == nil {
+		return t.evident(Gone, "", Answer{URI: answer.URI, Version: answer.Version, Excerpt: err.Error()}), nil
 	}
 	if err != nil {
 		return Verdict{}, classify(ctx, t.name, err)
@@ -261,10 +266,17 @@ func (t *ToolVerifier) said(v Verdict, observed string) Verdict {
 // evident fills the evidence of a verdict that decides.
 func (t *ToolVerifier) evident(o Outcome, observed string, a Answer) Verdict {
 	relation, detail := memory.RelationSupports, "the source says the same"
-	if o == Refuted {
+	switch o {
+	case Refuted:
 		relation, detail = memory.RelationContradicts, "the source says otherwise"
+	case Gone:
+		relation, detail = memory.RelationContextualizes, "what the source would answer from is gone"
 	}
-	sum := sha256.Sum256([]byte(observed))
+	rests := observed
+	if a.Excerpt != "" {
+		rests = a.Excerpt
+	}
+	sum := sha256.Sum256([]byte(rests))
 	v := Verdict{Outcome: o, Observed: clip(observed), Detail: detail, Evidence: memory.Evidence{
 		Relation: relation, Rank: t.o.Rank,
 		Source: t.o.Source, Verifier: t.name, Group: t.o.Group,

@@ -92,6 +92,7 @@ var classes = []struct {
 	{memory.ErrContested, exitNo, ""},
 	{memory.ErrOutranked, exitNo, ""},
 	{memory.ErrInsufficient, exitNo, ""},
+	{memory.ErrRevoked, exitNo, ""},
 	{memory.ErrIllegalMove, exitNo, ""},
 	{storeurl.ErrURL, exitUsage, ""},
 	{storeurl.ErrNoKeyring, exitUsage, ""},

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,21 +9,18 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
-	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
-	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/roster"
 )
 
 // config is what one worker runs with: checked, complete, without a secret that
@@ -44,8 +39,7 @@ type config struct {
 	http         string // "" = no HTTP server
 	insecureBind bool
 
-	sources []sourceConfig
-	models  []modelConfig
+	roster roster.Roster
 
 	sweep       time.Duration
 	budget      int // calls to one verifier a tick; 0 = no limit
@@ -66,25 +60,6 @@ type checkpointConfig struct {
 	verifiers []note.Verifier
 	origin    string
 	every     time.Duration
-}
-
-// sourceConfig is a system of record that answers questions over HTTP.
-type sourceConfig struct {
-	Name        string
-	URL         *url.URL
-	Predicates  []string // canonical; "*" = all
-	Rank        memory.Rank
-	Group       string
-	Cardinality memory.Cardinality
-	Compare     verifier.Compare
-	Timeout     time.Duration
-	Token       string
-}
-
-// modelConfig is a language model that gives a second opinion.
-type modelConfig struct {
-	Name, BaseURL, Model, Family, Key string
-	Timeout                           time.Duration
 }
 
 // usageError is half a configuration or a wrong one: the worker does not start.
@@ -146,13 +121,26 @@ A file of verifiers (-config) looks like this:
     "models": [{
       "name": "second", "base_url": "http://127.0.0.1:11434/v1", "model": "qwen3",
       "family": "qwen", "key_env": "", "timeout": "30s"
-    }]
+    }],
+    "documents": [{
+      "name": "prices", "uri": "https://docs.example/prices.csv", "sha256": "",
+      "table": {"subject": "sku", "columns": {"price": "price_eur"}, "complete": false}
+    }, {
+      "name": "terms", "uri": "file:///srv/docs/terms.txt",
+      "text": {"subject": "shop", "patterns": {"refund.window": "within (\\d+ days)"}}
+    }],
+    "fetch": {"hosts": ["docs.example"], "private": [], "roots": ["/srv/docs"]},
+    "quorums": [{"name": "two of two", "of": ["crm", "prices"], "k": 2}],
+    "auto_promote": []
   }
 
 name, url and predicates are required, of a model name, base_url, model and family.
 The worker asks URL?subject=…&predicate=… and never shows the claimed value. The
 answer is 200 and {"found":true,"value":"…"} or {"found":false}; "values":[…] for
 several, "complete":true if there are no others, "uri" and "version" of the record.
+Documents are primary sources; only the hosts and folders of fetch are reached. The
+members of a quorum are asked in it only. auto_promote names the predicates of which
+two tools that said so of their own verify a row; hearsay verifier test tries it all.
 
 Exit codes: 0 drained, 1 failed, 2 wrong or half a configuration.
 `
@@ -253,13 +241,13 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	}
 	p.bind(c.http, c.insecureBind)
 	for _, s := range sources {
-		p.source(&c, s, getenv)
+		c.roster.AddFlag("-verifier-http", s, getenv)
 	}
 	p.model(&c, baseURL, model, family, getenv)
 	if file != "" {
-		p.file(&c, file, getenv)
+		c.roster.AddFile("-config "+file, file, getenv)
 	}
-	p.names(&c)
+	p.list = append(p.list, c.roster.Problems()...)
 	p.checkpoints(&c.checkpoints, checkpointKey, checkpointKeys, getenv)
 	p.atLeast("-checkpoint-every", c.checkpoints.every, 100*time.Millisecond)
 	p.atLeast("-sweep-every", c.sweep, 100*time.Millisecond)
@@ -380,44 +368,6 @@ func (p *problems) checkpoints(c *checkpointConfig, key, keys string, getenv fun
 	}
 }
 
-// source reads NAME=URL,key=value,….
-func (p *problems) source(c *config, s string, getenv func(string) string) {
-	name, rest, ok := strings.Cut(s, "=")
-	if !ok || name == "" {
-		p.add("-verifier-http: want NAME=URL,predicate=P")
-		return
-	}
-	parts := strings.Split(rest, ",")
-	w := sourceWire{Name: name, URL: parts[0]}
-	for _, part := range parts[1:] {
-		key, value, ok := strings.Cut(part, "=")
-		if !ok {
-			p.add("-verifier-http %s: %q: want key=value (a URL with a comma goes into the -config file)", name, part)
-			return
-		}
-		switch key {
-		case "predicate":
-			w.Predicates = append(w.Predicates, value)
-		case "rank":
-			w.Rank = value
-		case "group":
-			w.Group = value
-		case "cardinality":
-			w.Cardinality = value
-		case "compare":
-			w.Compare = value
-		case "timeout":
-			w.Timeout = value
-		case "token_env":
-			w.TokenEnv = value
-		default:
-			p.add("-verifier-http %s: %q: no such key", name, key)
-			return
-		}
-	}
-	p.addSource(c, "-verifier-http "+name, w, getenv)
-}
-
 // model takes the second model of the flags: all three of them or none.
 func (p *problems) model(c *config, baseURL, model, family string, getenv func(string) string) {
 	key := getenv(modelKeyVariable)
@@ -437,262 +387,5 @@ func (p *problems) model(c *config, baseURL, model, family string, getenv func(s
 		p.add("half a second model: %s missing", strings.Join(missing, " and "))
 		return
 	}
-	if why := badURL(baseURL, key != ""); why != "" {
-		p.add("-model-base-url: %s", why)
-		return
-	}
-	c.models = append(c.models, modelConfig{Name: "model:" + model, BaseURL: baseURL, Model: model, Family: family, Key: key})
-}
-
-// The file of verifiers.
-type (
-	fileWire struct {
-		HTTP   []json.RawMessage `json:"http"`
-		Models []json.RawMessage `json:"models"`
-	}
-	sourceWire struct {
-		Name        string   `json:"name"`
-		URL         string   `json:"url"`
-		Predicates  []string `json:"predicates"`
-		Rank        string   `json:"rank"`
-		Group       string   `json:"group"`
-		Cardinality string   `json:"cardinality"`
-		Compare     string   `json:"compare"`
-		Timeout     string   `json:"timeout"`
-		TokenEnv    string   `json:"token_env"`
-	}
-	modelWire struct {
-		Name    string `json:"name"`
-		BaseURL string `json:"base_url"`
-		Model   string `json:"model"`
-		Family  string `json:"family"`
-		KeyEnv  string `json:"key_env"`
-		Timeout string `json:"timeout"`
-	}
-)
-
-const maxFile = 1 << 20
-
-func (p *problems) file(c *config, path string, getenv func(string) string) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		p.add("-config: %v", err)
-		return
-	}
-	if len(b) > maxFile {
-		p.add("-config %s: %d bytes, at most %d", path, len(b), maxFile)
-		return
-	}
-	var w fileWire
-	if why := strict(b, &w); why != "" {
-		p.add("-config %s: %s", path, why)
-		return
-	}
-	for i, raw := range w.HTTP {
-		at := fmt.Sprintf("-config %s: http[%d]", path, i)
-		var s sourceWire
-		if why := strict(raw, &s); why != "" {
-			p.add("%s%s", at, why)
-			continue
-		}
-		p.addSource(c, at, s, getenv)
-	}
-	for i, raw := range w.Models {
-		at := fmt.Sprintf("-config %s: models[%d]", path, i)
-		var m modelWire
-		if why := strict(raw, &m); why != "" {
-			p.add("%s%s", at, why)
-			continue
-		}
-		p.addModel(c, at, m, getenv)
-	}
-}
-
-// strict decodes one JSON value: no unknown field, no field twice, nothing after
-// it. It says what is wrong, beginning with the field, or "".
-func strict(b []byte, into any) string {
-	if key := repeatedKey(b); key != "" {
-		return fmt.Sprintf(".%s: given twice", key)
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		var typed *json.UnmarshalTypeError
-		if errors.As(err, &typed) {
-			return fmt.Sprintf(".%s: a JSON %s does not fit", typed.Field, typed.Value)
-		}
-		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return fmt.Sprintf(".%s: no such field", strings.Trim(name, `"`))
-		}
-		return ": " + strings.TrimPrefix(err.Error(), "json: ")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return ": something follows the object"
-	}
-	return ""
-}
-
-// repeatedKey returns a key that an object has twice at its top level, in any
-// letter case, or "". Malformed JSON has none; the decoder will say so.
-func repeatedKey(b []byte) string {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return ""
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		tok, err := dec.Token()
-		key, ok := tok.(string)
-		if err != nil || !ok {
-			return ""
-		}
-		if folded := strings.ToLower(key); seen[folded] {
-			return key
-		} else {
-			seen[folded] = true
-		}
-		var skip json.RawMessage
-		if dec.Decode(&skip) != nil {
-			return ""
-		}
-	}
-	return ""
-}
-
-var compares = map[string]verifier.Compare{
-	"": nil, "type": verifier.CompareByType, "exact": verifier.CompareExact, "number": verifier.CompareNumber,
-	"date": verifier.CompareDate, "set": verifier.CompareSet, "text": verifier.CompareText,
-}
-
-func (p *problems) addSource(c *config, at string, w sourceWire, getenv func(string) string) {
-	before := len(p.list)
-	s := sourceConfig{Name: w.Name, Group: w.Group}
-	if w.Name == "" {
-		p.add("%s.name: missing", at)
-	}
-	s.Token = p.secret(at+".token_env", w.TokenEnv, getenv)
-	if w.URL == "" {
-		p.add("%s.url: missing", at)
-	} else if why := badURL(w.URL, w.TokenEnv != ""); why != "" {
-		p.add("%s.url: %s", at, why)
-	} else {
-		s.URL, _ = url.Parse(w.URL) // badURL parsed it
-	}
-	for _, predicate := range w.Predicates {
-		canonical := memory.Canonical(predicate)
-		if canonical == "" {
-			p.add("%s.predicates: one of them is empty", at)
-		}
-		s.Predicates = append(s.Predicates, canonical)
-	}
-	if len(w.Predicates) == 0 {
-		p.add("%s.predicates: missing: say what this source is asked for (* = everything)", at)
-	}
-	switch w.Rank {
-	case "", memory.RankTool.String():
-		s.Rank = memory.RankTool
-	case memory.RankPrimarySource.String():
-		s.Rank = memory.RankPrimarySource
-	default:
-		p.add("%s.rank: %q: want tool or primary_source", at, w.Rank)
-	}
-	if w.Cardinality != "" {
-		if err := s.Cardinality.UnmarshalText([]byte(w.Cardinality)); err != nil {
-			p.add("%s.cardinality: %q: want functional, set_valued or unknown", at, w.Cardinality)
-		}
-	}
-	compare, known := compares[w.Compare]
-	if s.Compare = compare; !known {
-		p.add("%s.compare: %q: want type, exact, number, date, set or text", at, w.Compare)
-	}
-	s.Timeout = p.timeout(at, w.Timeout)
-	if len(p.list) == before {
-		c.sources = append(c.sources, s)
-	}
-}
-
-func (p *problems) addModel(c *config, at string, w modelWire, getenv func(string) string) {
-	before := len(p.list)
-	for _, f := range [...]struct{ name, value string }{{"name", w.Name}, {"base_url", w.BaseURL}, {"model", w.Model}, {"family", w.Family}} {
-		if f.value == "" {
-			p.add("%s.%s: missing", at, f.name)
-		}
-	}
-	m := modelConfig{Name: w.Name, BaseURL: w.BaseURL, Model: w.Model, Family: w.Family, Key: p.secret(at+".key_env", w.KeyEnv, getenv)}
-	if w.BaseURL != "" {
-		if why := badURL(w.BaseURL, w.KeyEnv != ""); why != "" {
-			p.add("%s.base_url: %s", at, why)
-		}
-	}
-	m.Timeout = p.timeout(at, w.Timeout)
-	if len(p.list) == before {
-		c.models = append(c.models, m)
-	}
-}
-
-// secret reads the variable that a field names. A name without a value is half a
-// configuration.
-func (p *problems) secret(at, variable string, getenv func(string) string) string {
-	if variable == "" {
-		return ""
-	}
-	v := getenv(variable)
-	if v == "" {
-		p.add("%s: the environment has no %s", at, strconv.Quote(variable))
-	}
-	return v
-}
-
-func (p *problems) timeout(at, s string) time.Duration {
-	if s == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 || d > 5*time.Minute {
-		p.add("%s.timeout: %q: want a duration up to 5m, such as 5s", at, s)
-	}
-	return d
-}
-
-// names refuses two verifiers of one name: evidence could not tell them apart.
-func (p *problems) names(c *config) {
-	seen := map[string]bool{}
-	for _, name := range c.verifierNames() {
-		if folded := strings.ToLower(name); seen[folded] {
-			p.add("two verifiers are named %q", name)
-		} else {
-			seen[folded] = true
-		}
-	}
-}
-
-func (c *config) verifierNames() []string {
-	var out []string
-	for _, s := range c.sources {
-		out = append(out, s.Name)
-	}
-	for _, m := range c.models {
-		out = append(out, m.Name)
-	}
-	return out
-}
-
-// badURL says why a URL cannot be asked, or "". It repeats no part that may hold
-// a secret.
-func badURL(s string, secret bool) string {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return "it cannot be parsed"
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "want http://HOST/… or https://HOST/…"
-	case u.User != nil:
-		return "it holds a user name or password; name a variable with token_env instead"
-	case u.Fragment != "":
-		return "it holds a fragment, which no server sees"
-	}
-	if ip := net.ParseIP(u.Hostname()); secret && u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "a key would travel in clear text; use https"
-	}
-	return ""
+	c.roster.AddModel("-model-base-url", roster.Model{Name: "model:" + model, BaseURL: baseURL, Model: model, Family: family, Key: key})
 }

@@ -127,10 +127,10 @@ func TestConfiguration(t *testing.T) {
 	t.Run("a verifier by flag has all that a file can say", func(t *testing.T) {
 		c, err := parse([]string{"-store", "sqlite:x", "-verifier-http",
 			"crm=https://crm.example/fact?v=2,predicate=Billing.Email,predicate=vat,rank=primary_source,group=doc:7,cardinality=functional,compare=exact,timeout=3s,token_env=CRM"}, env("CRM", secret), nil)
-		if err != nil || len(c.sources) != 1 {
+		if err != nil || len(c.roster.HTTP) != 1 {
 			t.Fatalf("%v", err)
 		}
-		s := c.sources[0]
+		s := c.roster.HTTP[0]
 		if s.Name != "crm" || s.URL.Query().Get("v") != "2" || len(s.Predicates) != 2 || s.Rank != memory.RankPrimarySource || s.Group != "doc:7" ||
 			s.Cardinality != memory.CardinalityFunctional || s.Compare == nil || s.Timeout != 3*time.Second || s.Token != secret {
 			t.Errorf("%+v", s)
@@ -140,7 +140,7 @@ func TestConfiguration(t *testing.T) {
 		path := file(t, `{"http":[{"name":"crm","url":"http://127.0.0.1:1/f","predicates":["*"],"token_env":"CRM"},{"name":"erp","url":"https://h/","predicates":["vat"]}],
 			"models":[{"name":"second","base_url":"http://127.0.0.1:2/v1","model":"m","family":"f","timeout":"30s"}]}`)
 		c, err := parse([]string{"-store", "sqlite:x", "-config", path}, env("CRM", secret), nil)
-		if err != nil || len(c.sources) != 2 || len(c.models) != 1 || c.models[0].Timeout != 30*time.Second || c.sources[1].Rank != memory.RankTool {
+		if err != nil || len(c.roster.HTTP) != 2 || len(c.roster.Models) != 1 || c.roster.Models[0].Timeout != 30*time.Second || c.roster.HTTP[1].Rank != memory.RankTool {
 			t.Errorf("%+v %v", c, err)
 		}
 	})

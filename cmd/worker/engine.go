@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
-	"github.com/hearsay-go/hearsay/verifier/secondmodel"
 )
 
 // engine is the promotion of one process: verifiers, worker, queue and sweep.
@@ -33,10 +31,13 @@ type engine struct {
 	sweeper *promotion.Sweeper
 	checker *draining
 	drain   time.Duration
+	done    func() error // lets go of what the verifiers hold
+	sweep   time.Duration
+	log     *slog.Logger
 }
 
 func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (*engine, error) {
-	sources, verifiers, err := c.verifiers(m)
+	sources, verifiers, done, err := c.verifiers(store, m)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}}
+	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
 	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
 	e.sweeper = promotion.NewSweeper(store, e.queue, c.sweep, log)
 	m.registry.MustRegister(e)
@@ -72,43 +73,22 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 }
 
 // verifiers makes what the configuration names, each behind its own breaker.
-func (c *config) verifiers(m *meters) ([]promotion.Source, []watched, error) {
-	var (
-		sources []promotion.Source
-		all     []watched
-	)
-	add := func(name string, rank memory.Rank, v verifier.Verifier, timeout time.Duration, covers func(memory.Content) bool) {
+func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.Source, all []watched, done func() error, err error) {
+	entries, done, err := c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
 		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency})
-		sources = append(sources, promotion.Source{Name: name, Verifier: guard, Rank: rank, Covers: covers})
 		all = append(all, guard)
+		return guard
+	})
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	for _, s := range c.sources {
-		web := &httpSource{name: s.Name, url: s.URL, token: s.Token, client: sourceClient(), now: time.Now}
-		tool := verifier.NewTool(s.Name, web.ask, &verifier.ToolOptions{Rank: s.Rank, Group: s.Group, Timeout: s.Timeout, Cardinality: s.Cardinality, Compare: s.Compare})
-		add(s.Name, s.Rank, tool, guardTimeout(s.Timeout, 5*time.Second), s.covers)
+	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
+		sources = append(sources, promotion.Observed(store, c.roster.Observe...))
 	}
-	for _, model := range c.models {
-		v, err := secondmodel.New(secondmodel.Config{Name: model.Name, BaseURL: model.BaseURL, APIKey: model.Key, Model: model.Model, Family: model.Family, Timeout: model.Timeout})
-		if err != nil {
-			return nil, nil, err
-		}
-		add(model.Name, memory.RankSecondModel, v, guardTimeout(model.Timeout, 30*time.Second), nil)
+	for _, e := range entries {
+		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Covers: e.Covers})
 	}
-	return sources, all, nil
-}
-
-// guardTimeout lets a verifier report its own timeout before the guard does.
-func guardTimeout(own, otherwise time.Duration) time.Duration {
-	if own == 0 {
-		own = otherwise
-	}
-	return own + time.Second
-}
-
-// covers says whether the source can be asked about a claim: a triple with one of
-// its predicates.
-func (s *sourceConfig) covers(c memory.Content) bool {
-	return c.Typed() && (slices.Contains(s.Predicates, "*") || slices.Contains(s.Predicates, memory.Canonical(c.Predicate)))
+	return sources, all, done, nil
 }
 
 // errDrain: checks were still under way when the time for them was over.
@@ -124,6 +104,7 @@ func (e *engine) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, e.checker.stop)
 	defer stop()
 	sweeping.Go(func() { e.sweeper.Serve(ctx) })
+	sweeping.Go(func() { promotion.Withdraw(ctx, e.store, e.sweep, e.log) })
 	if err := e.queue.Serve(ctx, e.checker); err != nil {
 		return err
 	}
@@ -143,7 +124,7 @@ func (e *engine) ready(ctx context.Context) check {
 	return check{Name: "queue", OK: true, Detail: "redis: " + e.kind}
 }
 
-func (e *engine) close() error { return e.redis.Close() }
+func (e *engine) close() error { return errors.Join(e.redis.Close(), e.done()) }
 
 // draining hands checks on until it is stopped. Then rows go back to the queue
 // unasked: a token works on many rows, and a drain waits for one at most.

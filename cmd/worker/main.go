@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -123,7 +122,7 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		}
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
-	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "namespace", store.Namespace(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "namespace", store.Namespace(), "queue", e.kind, "verifiers", c.roster.Names(), "version", version())
 	if c.keyring == "" {
 		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
 	}
@@ -178,12 +177,4 @@ func ready(ctx context.Context, store *memory.Store, e *engine) []check {
 		checks = append(checks, check{Name: "verifier " + v.Name(), OK: true, Detail: "breaker " + v.State().String()})
 	}
 	return checks
-}
-
-// sourceClient asks systems of record. It follows no redirect: the question goes
-// where the operator said and nowhere else.
-func sourceClient() *http.Client {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = 16
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

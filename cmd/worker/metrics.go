@@ -72,7 +72,7 @@ func (m *meters) watch(name string, v verifier.Verifier, o *verifier.BreakerOpti
 		}
 		return 1
 	}))
-	for _, outcome := range []string{"supported", "refuted", "unclear", "unavailable", "misconfigured"} {
+	for _, outcome := range []string{"supported", "refuted", "unclear", "gone", "unavailable", "misconfigured"} {
 		m.calls.WithLabelValues(name, outcome)
 	}
 	return w

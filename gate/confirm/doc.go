@@ -14,4 +14,7 @@
 // and so is any other that was signed for the same state of the row. No list of
 // used nonces is needed, which could be lost in a restore; the nonce makes two
 // statements of the same words two pieces of evidence.
+//
+// A revocation is signed in the same way: it says that a verifier, a source or a
+// document is not to be believed from a moment on.
 package confirm

@@ -1,4 +1,4 @@
-package main
+package roster
 
 import (
 	"bytes"
@@ -155,4 +155,12 @@ func scalar(raw json.RawMessage) (string, error) {
 		}
 	}
 	return "", errors.New("a value of the answer is no string, number or truth value")
+}
+
+// sourceClient asks systems of record. It follows no redirect: the question goes
+// where the operator said and nowhere else.
+func sourceClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 16
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

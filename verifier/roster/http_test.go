@@ -1,4 +1,4 @@
-package main
+package roster
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/hearsay-go/hearsay/verifier"
 )
+
+const secret = "sk-never-print-this"
 
 // ask asks a source that answers as h does.
 func ask(t *testing.T, token string, h http.HandlerFunc) (verifier.Answer, error) {

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func (a *app) verifierCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verifier",
+		Short: "See who verified what, and stop believing one",
+		Example: "  hearsay verifier list -store sqlite:agent.db\n" +
+			"  hearsay verifier revoke -store sqlite:agent.db crm --since 2026-04-17T09:00:00Z --key ana.key --as ana \\\n" +
+			"      -trusted-keys trusted-keys --reason \"its database was restored from a wrong copy\"",
+		RunE: subcommandWanted,
+		Args: cobra.ArbitraryArgs,
+	}
+	store := addStoreFlags(cmd)
+	cmd.AddCommand(a.verifierListCommand(store), a.verifierTestCommand(), a.revokeCommand(store), a.revocationWalkCommand(store))
+	return cmd
+}
+
+// verifiersJSON is the output of verifier list.
+type verifiersJSON struct {
+	Schema      string              `json:"schema"` // hearsay.verifiers/1
+	Verifiers   []verifierJSON      `json:"verifiers"`
+	Revocations []memory.Revocation `json:"revocations"` // oldest first
+}
+
+type verifierJSON struct {
+	Name        string      `json:"name"`
+	Sources     []string    `json:"sources"` // whom it asked
+	Groups      []string    `json:"groups"`  // independence groups
+	Rank        memory.Rank `json:"rank"`    // the highest of its evidence
+	Supports    int         `json:"supports"`
+	Contradicts int         `json:"contradicts"`
+	Verified    int         `json:"verified"` // rows verified now that its standing support is among the evidence of
+	Last        time.Time   `json:"last"`     // when it last said something
+	Revoked     time.Time   `json:"revoked,omitzero"`
+}
+
+func (a *app) verifierListCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List who has given evidence, and what was revoked",
+		Long: `list reads the evidence of all rows and shows who gave it: how often for a row and
+how often against one, how many rows are verified with its support, and since when it
+is revoked. It reads the store, not the configuration of a worker.
+
+With -o json: {"schema": "hearsay.verifiers/1", "verifiers", "revocations"}.`,
+		Example: "  hearsay verifier list -store sqlite:agent.db",
+		Args:    args(),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		found, err := verifiers(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(found)
+		}
+		return a.verifierTable(s.Now(), found)
+	}
+	return cmd
+}
+
+func verifiers(ctx context.Context, s *memory.Store) (verifiersJSON, error) {
+	out := verifiersJSON{Schema: "hearsay.verifiers/1", Verifiers: []verifierJSON{}, Revocations: []memory.Revocation{}}
+	revoked, _, err := s.Revocations(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Revocations = append(out.Revocations, revoked...)
+	at := map[string]*verifierJSON{}
+	for r, err := range s.Rows(ctx, memory.Filter{}) {
+		if err != nil {
+			return out, err
+		}
+		counted := map[string]bool{}
+		for _, e := range r.Evidence {
+			v := at[e.Verifier]
+			if v == nil {
+				v = &verifierJSON{Name: e.Verifier}
+				at[e.Verifier] = v
+			}
+			v.note(&e)
+			if e.Relation == memory.RelationSupports && !e.Void && r.State() == memory.StateVerified && !counted[e.Verifier] {
+				counted[e.Verifier] = true
+				v.Verified++
+			}
+		}
+	}
+	for _, v := range at {
+		for _, r := range revoked {
+			if r.Kind == memory.RevokedVerifier && r.Name == v.Name && (v.Revoked.IsZero() || r.Since.Before(v.Revoked)) {
+				v.Revoked = r.Since
+			}
+		}
+		slices.Sort(v.Sources)
+		slices.Sort(v.Groups)
+		out.Verifiers = append(out.Verifiers, *v)
+	}
+	slices.SortFunc(out.Verifiers, func(a, b verifierJSON) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (v *verifierJSON) note(e *memory.Evidence) {
+	switch e.Relation {
+	case memory.RelationSupports:
+		v.Supports++
+	case memory.RelationContradicts:
+		v.Contradicts++
+	}
+	v.Rank = max(v.Rank, e.Rank)
+	if e.At.After(v.Last) {
+		v.Last = e.At
+	}
+	if !slices.Contains(v.Sources, e.Source) {
+		v.Sources = append(v.Sources, e.Source)
+	}
+	if !slices.Contains(v.Groups, e.Group) {
+		v.Groups = append(v.Groups, e.Group)
+	}
+}
+
+func (a *app) verifierTable(now time.Time, found verifiersJSON) error {
+	if len(found.Verifiers)+len(found.Revocations) == 0 {
+		fmt.Fprintln(a.talk, "nobody has given evidence")
+		return nil
+	}
+	t := table{head: []string{"VERIFIER", "RANK", "VERIFIED", "SUPPORTS", "CONTRADICTS", "LAST", "REVOKED SINCE"}}
+	for _, v := range found.Verifiers {
+		color := ""
+		if !v.Revoked.IsZero() {
+			color = red
+		}
+		t.add(color, oneLine(v.Name, maxName), v.Rank.String(), fmt.Sprint(v.Verified), fmt.Sprint(v.Supports), fmt.Sprint(v.Contradicts), age(now, v.Last), moment(v.Revoked))
+	}
+	if err := a.print(&t); err != nil {
+		return err
+	}
+	for _, r := range found.Revocations {
+		walked := "every row was looked at"
+		if !r.Walked {
+			walked = "rows are still held against it; hearsay verifier walk goes on"
+		}
+		fmt.Fprintf(a.talk, "%s %s is revoked since %s, by %s: %s (%s)\n", r.Kind, oneLine(r.Name, maxName), moment(r.Since), oneLine(r.By, maxName), oneLine(r.Reason, maxMessage), walked)
+	}
+	return nil
+}
+
+// revokedJSON is the output of verifier revoke and verifier walk.
+type revokedJSON struct {
+	Schema     string                `json:"schema"` // hearsay.revoked/1
+	Revocation *memory.Revocation    `json:"revocation,omitempty"`
+	Walk       memory.RevocationWalk `json:"walk"`
+	Lost       []memory.ID           `json:"lost"`     // rows that lost the verified state
+	Children   []memory.ID           `json:"children"` // rows that were made directly from those
+	// Dependent are calls that ran on a row before it lost the verified state.
+	Dependent []decisionJSON `json:"dependent"`
+}
+
+func (a *app) revokeCommand(store *storeFlags) *cobra.Command {
+	var f statementFlags
+	var kind, version, since string
+	cmd := &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Stop believing a verifier, a source or a document, signed with your key",
+		Long: `revoke says that what a verifier said since a moment counts no more: because it
+lied, was broken, or was asked by somebody else. It is one record. The moment it is
+acknowledged no row that rests on it can be acted on, no permit decided before can be
+used, and none of its evidence verifies anything. Then all rows are looked at, which
+may be interrupted (hearsay verifier walk goes on): what else supports a row keeps it
+verified, the others are unverified and checked again.
+
+--kind source revokes whom the verifiers asked, --kind document an address, or with
+--version one version of it. Your key needs a scope over KIND:NAME/revoke, such as
+'verifier:*/revoke'. What is mended comes back under another name.
+
+With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
+"children", "dependent"}.`,
+		Example: "  hearsay verifier revoke -store sqlite:agent.db crm --since 2026-04-17T09:00:00Z --key ana.key --as ana \\\n" +
+			"      -trusted-keys trusted-keys --reason \"its database was restored from a wrong copy\"",
+		Args: args("NAME"),
+	}
+	o := outputFlag(cmd)
+	cmd.Flags().StringVar(&f.key, "key", "", "your private key, as keygen wrote it")
+	cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
+	cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
+	cmd.Flags().StringVar(&kind, "kind", "verifier", "verifier, source or document")
+	cmd.Flags().StringVar(&version, "version", "", "of a document; none = every version")
+	cmd.Flags().StringVar(&since, "since", "", "from when on it is not believed, as 2026-04-17T09:00:00Z")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		var k memory.RevokedKind
+		if err := k.UnmarshalText([]byte(kind)); err != nil {
+			return usage("--kind %q: want verifier, source or document", kind)
+		}
+		if since == "" {
+			return usage("--since is missing: from when on is it not to be believed, as 2026-04-17T09:00:00Z")
+		}
+		from, err := time.Parse(time.RFC3339Nano, since)
+		if err != nil {
+			return usage("--since %q: want a time as 2026-04-17T09:00:00Z", since)
+		}
+		keyring, key, err := a.speaker(f.key, f.as, f.trusted, f.reason, "revoke it")
+		if err != nil {
+			return err
+		}
+		s, err := a.open(ctx, store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, revision, err := s.Revocations(ctx)
+		if err != nil {
+			return err
+		}
+		statement := confirm.NewRevocation(k, args[0], from, s.Tenant(), revision, f.as, f.reason, s.Now(), statementValidity)
+		statement.Version = version
+		signed, err := confirm.SignRevocation(key, statement)
+		if err != nil {
+			return err
+		}
+		if err := confirm.Revoke(ctx, s, keyring, signed); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.talk, "%s %s is revoked: nothing that rests on it is fit any more\n", k, oneLine(args[0], maxName))
+		return a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
+	}
+	return cmd
+}
+
+func (a *app) revocationWalkCommand(store *storeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "walk",
+		Short: "Go on looking at the rows after a revocation",
+		Long: `walk looks at the rows that a revocation has not reached yet, from where it was
+interrupted. The rows are unfit already; this moves their states and has them checked
+again.
+
+With -o json: {"schema": "hearsay.revoked/1", "walk", "lost", "children", "dependent"}.`,
+		Example: "  hearsay verifier walk -store sqlite:agent.db",
+		Args:    args(),
+	}
+	o := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open(cmd.Context(), store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return a.walk(cmd.Context(), s, *o, nil)
+	}
+	return cmd
+}
+
+// walk moves the rows, and says what depended on those that lost their state.
+func (a *app) walk(ctx context.Context, s *memory.Store, o output, r *memory.Revocation) error {
+	out := revokedJSON{Schema: "hearsay.revoked/1", Revocation: r, Lost: []memory.ID{}, Children: []memory.ID{}, Dependent: []decisionJSON{}}
+	const every = 10_000 // rows between two lines
+	said := 0
+	w, err := s.WalkRevocations(ctx, func(w memory.RevocationWalk) {
+		out.Lost = append(out.Lost, w.Lost...)
+		if w.Rows-said >= every {
+			said = w.Rows
+			fmt.Fprintf(a.talk, "%s looked at, %d lost the verified state\n", plural(w.Rows, "row"), w.Withdrawn)
+		}
+	})
+	out.Walk = w
+	if err != nil {
+		return fmt.Errorf("the walk over the rows stopped after %d: %w", w.Rows, err)
+	}
+	for _, id := range out.Lost {
+		for child, err := range s.Rows(ctx, memory.Filter{Parent: id}) {
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(out.Children, child.ID) {
+				out.Children = append(out.Children, child.ID)
+			}
+		}
+		decisions, err := citing(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		for _, d := range decisions {
+			if d.Dependent {
+				out.Dependent = append(out.Dependent, d)
+			}
+		}
+	}
+	if o == asJSON {
+		return a.emit(out)
+	}
+	c := card{}
+	if r != nil {
+		c.line("revoked", "%s %s since %s, by %s", r.Kind, oneLine(r.Name, maxName), moment(r.Since), oneLine(r.By, maxName))
+	}
+	c.line("rows", "%d looked at, %d rested on it, %d lost the verified state", w.Rows, w.Touched, len(out.Lost))
+	for i, id := range out.Lost {
+		if i == 10 {
+			c.line("", "and %d more; -o json has all", len(out.Lost)-i)
+			break
+		}
+		c.line("", "%s", id)
+	}
+	if n := len(out.Children); n > 0 {
+		c.line("children", "%s made from them", plural(n, "row"))
+	}
+	if n := len(out.Dependent); n > 0 {
+		c.line("DEPENDENT", "%s ran on them before", plural(n, "call"))
+		c.some(out.Dependent)
+	}
+	return a.write(c.String())
+}

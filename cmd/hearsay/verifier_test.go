@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func TestVerifiers(t *testing.T) {
+	t.Run("list shows who said what", func(t *testing.T) {
+		w := office(t)
+		w.golden("verifiers", w.ok("verifier", "list"))
+		w.golden("verifiers_json", w.ok("verifier", "list", "-o", "json"))
+	})
+	t.Run("revoke takes the rows away and names what depended on them", func(t *testing.T) {
+		w := office(t)
+		key := w.key("ops", "verifier:*/revoke")
+		w.decide("post", true, "address")
+		w.golden("revoke", w.ok("verifier", "revoke", "crm", "--since", "2026-04-17T08:00:00Z", "--key", key, "--as", "ops", "--reason", "a wrong copy was restored"))
+		if r := w.row("address"); r.State() != memory.StateUnverified {
+			t.Error(r.State())
+		}
+		if r := w.row("email"); r.State() != memory.StateVerified {
+			t.Error("another verifier's row was taken away")
+		}
+		r := w.run("verifier", "list")
+		if !strings.Contains(r.out, "2026-04-17 08:00:00") || !strings.Contains(r.talk, "verifier crm is revoked since 2026-04-17 08:00:00, by ops: a wrong copy was restored (every row was looked at)") {
+			t.Errorf("%s\n%s", r.out, r.talk)
+		}
+		if out := w.ok("audit", "list", "--row", string(w.ids["address"])); !strings.Contains(out, "a wrong copy was restored") {
+			t.Errorf("not in the audit:\n%s", out)
+		}
+		var walk revokedJSON
+		if err := json.Unmarshal([]byte(w.ok("verifier", "walk", "-o", "json")), &walk); err != nil || !walk.Walk.Done || len(walk.Lost) != 0 {
+			t.Errorf("%+v, %v", walk, err)
+		}
+		w.ok("audit", "verify")
+	})
+	t.Run("revoke as JSON", func(t *testing.T) {
+		w := office(t)
+		key := w.key("ops", "source:*/revoke")
+		w.decide("post", true, "email")
+		w.golden("revoke_json", w.ok("verifier", "revoke", "ledger", "--kind", "source", "--since", "2026-04-17T08:00:00Z", "--key", key, "--as", "ops", "--reason", "its clock was wrong", "-o", "json"))
+	})
+	t.Run("list of an empty store", func(t *testing.T) {
+		if r := newWorld(t).run("verifier", "list"); r.code != exitDone || r.out != "" || r.talk != "nobody has given evidence\n" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestARevocationIsRefused(t *testing.T) {
+	w := office(t)
+	ops, ana := w.key("ops", "verifier:*/revoke"), w.key("ana", "acme")
+	args := func(more ...string) []string {
+		return append([]string{"verifier", "revoke", "crm", "--reason", "it lied"}, more...)
+	}
+	const since = "2026-04-17T08:00:00Z"
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		talk string
+	}{
+		{"without a moment", args("--key", ops, "--as", "ops"), exitUsage, "--since is missing"},
+		{"with a moment that is none", args("--key", ops, "--as", "ops", "--since", "yesterday"), exitUsage, "--since \"yesterday\""},
+		{"without a key", args("--as", "ops", "--since", since), exitUsage, "--key FILE is missing: only a person with a trusted key may revoke it"},
+		{"of a kind that is none", args("--key", ops, "--as", "ops", "--since", since, "--kind", "tool"), exitUsage, "--kind \"tool\""},
+		{"by a key without a scope", args("--key", ana, "--as", "ana", "--since", since), exitNo, "verifier:crm/revoke"},
+		{"by a key of somebody else", args("--key", ana, "--as", "ops", "--since", since), exitNo, "forged"},
+		{"of a version of a verifier", args("--key", ops, "--as", "ops", "--since", since, "--version", "1"), exitUsage, "version"},
+		{"without a name", []string{"verifier", "revoke"}, exitUsage, "want NAME"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if r := w.run(c.args...); r.code != c.code || !strings.Contains(r.talk, c.talk) {
+				t.Errorf("exit %d: %s", r.code, r.talk)
+			}
+		})
+	}
+	if list, _, err := w.store.Revocations(t.Context()); len(list) != 0 || err != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if r := w.row("address"); r.State() != memory.StateVerified {
+		t.Error("a refused revocation did something")
+	}
+}

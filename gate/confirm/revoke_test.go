@@ -1,0 +1,91 @@
+package confirm_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func TestARevocationIsSignedByWhoMay(t *testing.T) {
+	w := newWorld(t)
+	w.keys = ring(t, line(t, "ana", "acme"), line(t, "ops", "verifier:crm/revoke"), line(t, "cleo", "*"))
+	good := func(by string) confirm.Revocation {
+		_, revision, err := w.Revocations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), revision, by, "it lied", w.Now(), time.Minute)
+	}
+	for _, c := range []struct {
+		name  string
+		by    string
+		spoil func(*confirm.Revocation)       // before it is signed
+		after func(*confirm.SignedRevocation) // and after
+		want  error
+	}{
+		{"of another's verifier", "ana", nil, nil, confirm.ErrScope},
+		{"of another verifier", "ops", func(r *confirm.Revocation) { r.Name = "erp" }, nil, confirm.ErrScope},
+		{"of a source of the same name", "ops", func(r *confirm.Revocation) { r.Kind = memory.RevokedSource }, nil, confirm.ErrScope},
+		{"by nobody who is known", "eve", nil, nil, confirm.ErrUnknownKey},
+		{"with another name under the signature", "cleo", nil, func(s *confirm.SignedRevocation) { s.Name = "erp" }, confirm.ErrForged},
+		{"with another moment under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Since = s.Since.Add(-time.Hour) }, confirm.ErrForged},
+		{"with another kind under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Kind = memory.RevokedSource }, confirm.ErrForged},
+		{"with another reason under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Reason = "x" }, confirm.ErrForged},
+		{"without a signature", "cleo", nil, func(s *confirm.SignedRevocation) { s.Signature = nil }, confirm.ErrForged},
+		{"of another tenant", "cleo", func(r *confirm.Revocation) { r.Tenant = "other" }, nil, confirm.ErrTenant},
+		{"that has ended", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
+		{"that ends too late", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
+		{"that was seen before another one", "cleo", func(r *confirm.Revocation) { r.Revision = 7 }, nil, confirm.ErrStale},
+	} {
+		t.Run(c.name+" is refused", func(t *testing.T) {
+			r := good(c.by)
+			if c.spoil != nil {
+				c.spoil(&r)
+			}
+			s, err := confirm.SignRevocation(keyOf(c.by), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.after != nil {
+				c.after(&s)
+			}
+			if err := confirm.Revoke(t.Context(), w, w.keys, s); !errors.Is(err, c.want) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+			if list, _, err := w.Revocations(t.Context()); len(list) != 0 || err != nil {
+				t.Fatalf("written: %+v, %v", list, err)
+			}
+		})
+	}
+	for field, spoil := range map[string]func(*confirm.Revocation){
+		"kind": func(r *confirm.Revocation) { r.Kind = 0 }, "name": func(r *confirm.Revocation) { r.Name = "" }, "reason": func(r *confirm.Revocation) { r.Reason = " " },
+		"since": func(r *confirm.Revocation) { r.Since = time.Time{} }, "nonce": func(r *confirm.Revocation) { r.Nonce = "1" }, "version": func(r *confirm.Revocation) { r.Version = "1" },
+		"expires": func(r *confirm.Revocation) { r.Expires = time.Time{} }, "tenant": func(r *confirm.Revocation) { r.Tenant = "a\x00" },
+	} {
+		r := good("cleo")
+		spoil(&r)
+		var refused *confirm.RefusedError
+		if _, err := confirm.SignRevocation(keyOf("cleo"), r); !errors.As(err, &refused) || refused.Field != field || !errors.Is(err, confirm.ErrStatement) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	t.Run("the one who may is heard, once", func(t *testing.T) {
+		s, err := confirm.SignRevocation(keyOf("ops"), good("ops"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := confirm.Revoke(t.Context(), w, w.keys, s); err != nil {
+			t.Fatal(err)
+		}
+		if err := confirm.Revoke(t.Context(), w, w.keys, s); !errors.Is(err, confirm.ErrStale) {
+			t.Errorf("again: %v", err)
+		}
+		list, _, err := w.Revocations(t.Context())
+		if err != nil || len(list) != 1 || list[0].By != "ops" || list[0].Name != "crm" || !list[0].Since.Equal(day0) || list[0].Reason != "it lied" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}

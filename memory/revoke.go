@@ -1,0 +1,559 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RevokedKind says what a revocation is of. The zero value is none.
+type RevokedKind uint8
+
+// The kinds of what can be revoked: what a piece of evidence names.
+const (
+	_               RevokedKind = iota
+	RevokedVerifier             // who asked: Evidence.Verifier
+	RevokedSource               // who was asked: Evidence.Source
+	RevokedDocument             // what it rests on: Evidence.Anchor.URI, and its version if the revocation names one
+)
+
+var revokedKindEnum = enum[RevokedKind]{"kind", []string{"", "verifier", "source", "document"}}
+
+// String returns verifier, source or document, or "unset".
+func (k RevokedKind) String() string { return revokedKindEnum.text(k) }
+
+// MarshalText returns the same; an unset kind is an error.
+func (k RevokedKind) MarshalText() ([]byte, error) { return revokedKindEnum.marshal(k) }
+
+// UnmarshalText accepts exactly the names.
+func (k *RevokedKind) UnmarshalText(b []byte) error { return revokedKindEnum.unmarshal(k, b) }
+
+// ErrRevoked: the evidence is of a verifier, source or document that was revoked.
+// Nothing was written.
+var ErrRevoked = errors.New("memory: revoked")
+
+// MaxRevocations is how many revocations a store holds.
+const MaxRevocations = 1000
+
+// Revocation says that a verifier, a source or a document is not to be believed:
+// what it said at Since or later counts no more, now or ever. Names are compared byte
+// by byte. One that was mended comes back under another name, or, a document, with
+// another version.
+type Revocation struct {
+	Kind    RevokedKind `json:"kind"`
+	Name    string      `json:"name"`
+	Version string      `json:"version,omitempty"` // of a document; "" = every version
+	Since   time.Time   `json:"since"`
+	By      string      `json:"by"`     // the principal
+	Reason  string      `json:"reason"` // why, for people
+	At      time.Time   `json:"at"`     // when it was acknowledged; set by the store
+	// Walked says that every row was looked at since, and moved if it rested on what
+	// was revoked. Until then readers hold the evidence of each row against it. Set by
+	// the store.
+	Walked bool `json:"walked"`
+}
+
+func (r *Revocation) check() error {
+	if err := revokedKindEnum.check(r.Kind); err != nil {
+		return err
+	}
+	for _, f := range [...]struct{ name, value string }{{"name", r.Name}, {"by", r.By}, {"reason", r.Reason}} {
+		if strings.TrimSpace(f.value) == "" {
+			return invalid(f.name, "required", "a revocation says what is revoked, by whom and why")
+		}
+	}
+	for _, f := range [...]struct{ name, value string }{{"name", r.Name}, {"version", r.Version}, {"by", r.By}, {"reason", r.Reason}} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+	}
+	if r.Version != "" && r.Kind != RevokedDocument {
+		return invalid("version", "conflict", "only a document has a version")
+	}
+	if r.Since.IsZero() {
+		return invalid("since", "required", "from when on it is not to be believed")
+	}
+	return checkTime("since", r.Since)
+}
+
+// covers reports whether a piece of evidence is of what was revoked.
+func (r *Revocation) covers(e *Evidence) bool {
+	if e.At.Before(r.Since) {
+		return false
+	}
+	switch r.Kind {
+	case RevokedVerifier:
+		return e.Verifier == r.Name
+	case RevokedSource:
+		return e.Source == r.Name
+	case RevokedDocument:
+		return e.Anchor.URI == r.Name && (r.Version == "" || e.Anchor.Version == r.Version)
+	}
+	return false
+}
+
+// same reports whether two revocations are of the same thing since the same moment.
+func (r *Revocation) same(o *Revocation) bool {
+	return r.Kind == o.Kind && r.Name == o.Name && r.Version == o.Version && r.Since.Equal(o.Since)
+}
+
+// revocations is the object that holds them all: one key, read in the gate's own
+// trip.
+type revocations struct {
+	Object // as it was read
+	prev   link
+	list   []Revocation
+}
+
+// revokedKey holds the revocations, and walkKey how far the walk over the rows is.
+// The epoch is bumped in the atom that adds a revocation, so that no permit decided
+// before it is consumed after it (I-7).
+var (
+	revokedKey = systemKey.named("revoked")
+	walkKey    = systemKey.named("revoking")
+)
+
+// revocationsOf decodes the object, unless it is the one that was decoded last.
+func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, error) {
+	if last := s.revoked.Load(); last != nil && last.Revision == o.Revision && bytes.Equal(last.Data, o.Data) {
+		return last, nil
+	}
+	r := &revocations{Object: o}
+	if o.Data != nil {
+		rest, err := r.prev.decode(o.Data)
+		if err != nil {
+			return nil, faulty(err, "revocations")
+		}
+		plain, err := s.unseal(ctx, o.Key, o.Revision, rest)
+		if err != nil {
+			return nil, err
+		}
+		d := decoder{b: plain}
+		n := d.num()
+		if n > MaxRevocations {
+			return nil, faulty(errWire, "revocations")
+		}
+		r.list = make([]Revocation, n)
+		for i := range r.list {
+			v := &r.list[i]
+			v.Kind, v.Walked, v.Since, v.At = RevokedKind(d.byte()), d.byte() == 1, d.time(), d.time()
+			for _, s := range [...]*string{&v.Name, &v.Version, &v.By, &v.Reason} {
+				*s = d.str()
+			}
+		}
+		if err := d.end(); err != nil {
+			return nil, faulty(err, "revocations")
+		}
+	}
+	s.revoked.Store(r)
+	return r, nil
+}
+
+func encodeRevocations(list []Revocation) []byte {
+	e := encoder{}
+	e.num(uint64(len(list)))
+	for i := range list {
+		v := &list[i]
+		walked := byte(0)
+		if v.Walked {
+			walked = 1
+		}
+		e.byte(byte(v.Kind))
+		e.byte(walked)
+		e.time(v.Since)
+		e.time(v.At)
+		for _, s := range [...]string{v.Name, v.Version, v.By, v.Reason} {
+			e.str(s)
+		}
+	}
+	return e.b
+}
+
+// knownRevocations are those that were read last. An atom that relies on them checks
+// that they are the present ones.
+func (s *Store) knownRevocations(ctx context.Context) (*revocations, error) {
+	if last := s.revoked.Load(); last != nil {
+		return last, nil
+	}
+	objs, err := s.get(ctx, revokedKey)
+	if err != nil {
+		return nil, err
+	}
+	return s.revocationsOf(ctx, objs[0])
+}
+
+// open reports whether rows may still rest on what was revoked.
+func (r *revocations) open() bool {
+	return slices.ContainsFunc(r.list, func(v Revocation) bool { return !v.Walked })
+}
+
+// refuse gives [ErrRevoked] if a piece of evidence is of what was revoked.
+func (r *revocations) refuse(evidence []Evidence) error {
+	for i := range evidence {
+		for j := range r.list {
+			if v := &r.list[j]; v.covers(&evidence[i]) {
+				return fmt.Errorf("%w: %s %s, by %s", ErrRevoked, v.Kind, clip(v.Name, 100), v.By)
+			}
+		}
+	}
+	return nil
+}
+
+// touched is the first revocation that standing evidence of a row falls under, or nil.
+func (r *revocations) touched(evidence []Evidence) *Revocation {
+	for i := range evidence {
+		if evidence[i].Void {
+			continue
+		}
+		for j := range r.list {
+			if r.list[j].covers(&evidence[i]) {
+				return &r.list[j]
+			}
+		}
+	}
+	return nil
+}
+
+// harm un-fits a verified row if support that may carry its rank was revoked.
+// Whether what is left would do is for the walk to find out.
+func (r *revocations) harm(h *Head, evidence []Evidence) {
+	if h.Truth != TruthSupported {
+		return
+	}
+	for i := range evidence {
+		e := &evidence[i]
+		carries := e.Rank >= h.Rank || h.Rank == RankSecondModel && e.Rank == RankModel
+		if e.Void || e.Relation != RelationSupports || !carries {
+			continue
+		}
+		if r.refuse(evidence[i:i+1]) != nil {
+			h.revoke()
+			return
+		}
+	}
+}
+
+// revoke makes a head that was read one of a row that nothing verifies.
+func (h *Head) revoke() { h.Truth, h.Rank, h.Flags = TruthUnverified, 0, h.Flags|FlagRevoked }
+
+// unfit holds the heads of verified rows against open revocations. It costs nothing
+// unless one is open, and then one more trip.
+func (s *Store) unfit(ctx context.Context, heads []Head, o Object) error {
+	r, err := s.revocationsOf(ctx, o)
+	if err != nil {
+		return err
+	}
+	if !r.open() {
+		return nil
+	}
+	var keys []string
+	var at []int
+	for i := range heads {
+		if heads[i].Truth == TruthSupported {
+			keys, at = append(keys, headKey.of(heads[i].ID), evidKey.of(heads[i].ID)), append(at, i)
+		}
+	}
+	objs, err := s.get(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for i, at := range at {
+		h := &heads[at]
+		if objs[2*i].Revision != h.Revision { // the walk, or somebody else, was here in between
+			h.revoke()
+			continue
+		}
+		evid, err := s.evidenceOf(ctx, objs[2*i+1])
+		switch {
+		case isErased(err):
+			h.revoke()
+		case err != nil:
+			return err
+		default:
+			r.harm(h, evid.list)
+		}
+	}
+	return nil
+}
+
+// Revocations lists what was revoked, oldest first, and the revision that
+// [Store.Revoke] is compared and swapped on: 0 if nothing was.
+func (s *Store) Revocations(ctx context.Context) (list []Revocation, revision uint64, err error) {
+	objs, err := s.get(ctx, revokedKey)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := s.revocationsOf(ctx, objs[0])
+	if err != nil {
+		return nil, 0, err
+	}
+	return slices.Clone(r.list), r.Revision, nil
+}
+
+// Revoke records that a verifier, a source or a document is not to be believed. Once
+// it returns, no row that rests on it is fit, none is verified by it, and no permit
+// decided before is consumed: it is one record, read with the rows, however many
+// there are. [Store.WalkRevocations] moves their states afterwards. revision is what
+// [Store.Revocations] gave; if it moved on, the error is a [*ConflictError].
+//
+// Whoever calls it vouches that r.By may revoke; gate/confirm asks for a signature.
+func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	now := s.Now()
+	r.At, r.Walked, r.Since = now, false, r.Since.UTC().Truncate(time.Microsecond)
+	objs, err := s.get(ctx, append([]string{revokedKey, epochKey}, fenceKeys[:]...)...)
+	if err != nil {
+		return err
+	}
+	have, err := s.revocationsOf(ctx, objs[0])
+	if err != nil {
+		return err
+	}
+	switch {
+	case have.Revision != revision:
+		return &ConflictError{Key: revokedKey}
+	case slices.ContainsFunc(have.list, func(o Revocation) bool { return o.same(&r) }):
+		return invalid("name", "duplicate", "it was revoked since that moment already")
+	case len(have.list) >= MaxRevocations:
+		return invalid("name", "too_many", "%d revocations, at most %d", len(have.list), MaxRevocations)
+	}
+	var prev link
+	if objs[1].Data != nil {
+		if _, err := prev.decode(objs[1].Data); err != nil {
+			return faulty(err, "epoch")
+		}
+	}
+	tx := s.begin(ctx, now)
+	nonce := tx.revocations(have, append(slices.Clone(have.list), r), r.By, r.Kind.String()+" "+r.Name, r.Reason)
+	epoch := AuditEntry{Kind: EntryEpoch, Revision: objs[1].Revision + 1, At: now, Actor: r.By, Authority: AuthorityPolicy, Source: "revocation", Reason: r.Reason, Nonce: newNonce()}
+	tx.log(Put{Key: epochKey, From: objs[1].Revision}, prev, nil, nil, tx.nobody(), epoch, change{})
+	for _, o := range objs[2:] { // whoever kept heads by a fence looks again
+		tx.put(Put{Key: o.Key, From: o.Revision, Data: fenceData})
+	}
+	return tx.commit(revokedKey, have.Revision+1, nonce)
+}
+
+// revocations puts the list.
+func (t *atom) revocations(old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
+	nonce = newNonce()
+	class := t.nobody()
+	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list))
+	e := AuditEntry{Kind: EntryRevoke, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
+	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, class, e, change{})
+	return nonce
+}
+
+// RevocationWalk is how far the walk over the rows is.
+type RevocationWalk struct {
+	Rows      int  `json:"rows"`      // looked at
+	Touched   int  `json:"touched"`   // of them, with evidence that was revoked
+	Withdrawn int  `json:"withdrawn"` // of them, that lost the verified state
+	Done      bool `json:"done"`
+	// Lost are the rows that lost the verified state since the last time that progress
+	// was told: what was made from them, and the calls that ran on them, depend on a
+	// reading that no longer holds ([Store.DecisionsCiting]).
+	Lost []ID `json:"-"`
+
+	revision uint64 // of the revocations that the walk is for
+	after    string
+}
+
+// WalkRevocations looks at every row and takes away what was revoked: the evidence is
+// void, a row that the rest does not verify loses its state, and a row that only what
+// was revoked contradicted is unverified again; each is due at once. It may be
+// interrupted and goes on where it was; run twice at once it does the same work twice.
+// progress, if not nil, hears of it every few hundred rows. Without an open revocation
+// there is nothing to do, and Done is set.
+func (s *Store) WalkRevocations(ctx context.Context, progress func(RevocationWalk)) (RevocationWalk, error) {
+	for {
+		w, err := s.walkRevocations(ctx, progress)
+		var conflict *ConflictError
+		if !errors.As(err, &conflict) || ctx.Err() != nil {
+			return w, err
+		}
+	}
+}
+
+// revocationPage is how many rows are looked at between two notes of how far it is.
+const revocationPage = 200
+
+func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWalk)) (RevocationWalk, error) {
+	objs, err := s.get(ctx, revokedKey, walkKey)
+	if err != nil {
+		return RevocationWalk{}, err
+	}
+	r, err := s.revocationsOf(ctx, objs[0])
+	if err != nil {
+		return RevocationWalk{}, err
+	}
+	w := decodeWalk(objs[1])
+	if !r.open() {
+		w.Done = true
+		return w, nil
+	}
+	if w.revision != r.Revision { // another revocation came since: from the start
+		w = RevocationWalk{revision: r.Revision}
+	}
+	mark := objs[1].Revision
+	for {
+		hits, next, err := s.query(ctx, Query{Term: termRow, After: w.after, Limit: revocationPage})
+		if err != nil {
+			return w, err
+		}
+		for _, id := range idsOf(hits) {
+			touched, withdrawn, err := s.withdraw(ctx, id)
+			if err != nil {
+				return w, err
+			}
+			w.Rows++
+			if touched {
+				w.Touched++
+			}
+			if withdrawn {
+				w.Withdrawn++
+				w.Lost = append(w.Lost, id)
+			}
+		}
+		w.after = next
+		if progress != nil {
+			progress(w)
+		}
+		w.Lost = nil
+		if next == "" {
+			break
+		}
+		if err := s.write(ctx, Batch{Checks: []Check{{Key: revokedKey, Revision: r.Revision}}, Puts: []Put{{Key: walkKey, From: mark, Data: w.encode()}}}); err != nil {
+			return w, err
+		}
+		mark++
+	}
+	tx, list := s.begin(ctx, s.Now()), slices.Clone(r.list)
+	for i := range list {
+		list[i].Walked = true
+	}
+	nonce := tx.revocations(r, list, "store", "walk", fmt.Sprintf("%d rows looked at, %d touched, %d withdrawn", w.Rows, w.Touched, w.Withdrawn))
+	w.Done, w.revision, w.after = true, r.Revision+1, ""
+	tx.put(Put{Key: walkKey, From: mark, Data: w.encode()})
+	return w, tx.commit(revokedKey, r.Revision+1, nonce)
+}
+
+func (w *RevocationWalk) encode() []byte {
+	e := encoder{}
+	for _, n := range [...]int{w.Rows, w.Touched, w.Withdrawn} {
+		e.num(uint64(n))
+	}
+	e.num(w.revision)
+	e.str(w.after)
+	return e.b
+}
+
+// decodeWalk reads how far a walk is. One that cannot be read starts anew.
+func decodeWalk(o Object) RevocationWalk {
+	d := decoder{b: o.Data}
+	w := RevocationWalk{Rows: int(d.num()), Touched: int(d.num()), Withdrawn: int(d.num()), revision: d.num(), after: d.str()}
+	if d.end() != nil {
+		return RevocationWalk{}
+	}
+	return w
+}
+
+// withdraw takes from one row what was revoked, in one atom.
+func (s *Store) withdraw(ctx context.Context, id ID) (touched, withdrawn bool, err error) {
+	_, err = retry(ctx, func() (struct{}, error) {
+		touched, withdrawn, err = s.withdrawOnce(ctx, id)
+		return struct{}{}, err
+	})
+	return touched, withdrawn, err
+}
+
+func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn bool, err error) {
+	objs, err := s.get(ctx, headKey.of(id), evidKey.of(id), dueKey.of(id), revokedKey)
+	if err != nil {
+		return false, false, err
+	}
+	heads, err := decodeHeads(objs[:1], []ID{id})
+	if err != nil {
+		return false, false, err
+	}
+	old := heads[0]
+	if old.Revision == 0 || old.Has(FlagErased) {
+		return false, false, nil
+	}
+	evid, err := s.evidenceOf(ctx, objs[1])
+	if isErased(err) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	r, err := s.revocationsOf(ctx, objs[3])
+	if err != nil {
+		return false, false, err
+	}
+	why := r.touched(evid.list)
+	if why == nil {
+		return false, false, nil
+	}
+	rest := slices.Clone(evid.list)
+	for i := range rest {
+		rest[i].Void = rest[i].Void || r.refuse(rest[i:i+1]) != nil
+	}
+	now, next := s.Now(), old
+	e := AuditEntry{Kind: EntryRevoke, Row: id, Revision: old.Revision + 1, At: now, Actor: why.By, Authority: AuthorityPolicy,
+		Source: clip(why.Kind.String()+" "+why.Name, MaxField), Reason: clip("revoked: "+why.Reason, MaxField), Nonce: newNonce()}
+	switch old.Truth {
+	case TruthSupported:
+		if next.Rank, err = s.left(ctx, old, rest); errors.Is(err, ErrInsufficient) {
+			withdrawn = true
+			next.set(TruthUnverified, now)
+			rest, _ = voidSupports(rest)
+		} else if err != nil {
+			return false, false, err
+		}
+	case TruthContradicted:
+		if said := slices.ContainsFunc(rest, func(e Evidence) bool { return e.Relation == RelationContradicts && !e.Void }); !said {
+			next.set(TruthUnverified, now)
+		}
+	}
+	if old.Truth != next.Truth {
+		e.Kind, e.Axis, e.From, e.To = EntryTransition, AxisTruth, old.Truth.String(), next.Truth.String()
+	}
+	tx := s.begin(ctx, now)
+	tx.check(revokedKey, r.Revision)
+	tx.head(old, next, e, tx.evidence(&old, evid, replacesAll, rest))
+	if old.Truth != TruthSuperseded {
+		tx.due(&old, objs[2], due{Reason: "demoted: " + e.Reason}, now)
+	}
+	return true, withdrawn, tx.commit(headKey.of(id), old.Revision+1, e.Nonce)
+}
+
+// left is the rank that the rest of its evidence gives a verified row.
+func (s *Store) left(ctx context.Context, h Head, rest []Evidence) (Rank, error) {
+	rank, err := s.sufficient(ctx, h, rest, Transition{}, false)
+	if err == nil || !errors.Is(err, ErrInsufficient) || h.Origin != OriginFirstHand && h.Origin != OriginUserAsserted {
+		return rank, err
+	}
+	// A row born verified stands on the word of its own source.
+	for l, logErr := range s.entries(ctx, headKey.of(h.ID), 0) {
+		if logErr != nil {
+			return 0, logErr
+		}
+		var first record
+		if _, err := first.decode(l.Data); err != nil {
+			return 0, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(headKey.of(h.ID)))
+		}
+		if born := first.entry(l.Revision); born.To != StateVerified.String() {
+			return 0, err
+		}
+		break
+	}
+	own := slices.DeleteFunc(slices.Clone(rest), func(e Evidence) bool { return s.scope.group(e.Group) != h.Group })
+	h.Group = Token{}
+	return s.sufficient(ctx, h, own, Transition{}, false)
+}

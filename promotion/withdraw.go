@@ -1,0 +1,46 @@
+package promotion
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Revocable is what moving rows after a revocation needs of a store; [*memory.Store]
+// is one.
+type Revocable interface {
+	WalkRevocations(ctx context.Context, progress func(memory.RevocationWalk)) (memory.RevocationWalk, error)
+}
+
+// Withdraw looks at every interval whether something was revoked that rows still rest
+// on, and moves them, until ctx ends: a walk that whoever revoked did not finish goes on
+// where it was. The rows are unfit before; this has them checked again. interval 0 =
+// 30 s; a nil logger is none.
+func Withdraw(ctx context.Context, store Revocable, interval time.Duration, logger *slog.Logger) {
+	if interval <= 0 {
+		interval = DefaultTick
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		walked := false
+		w, err := store.WalkRevocations(ctx, func(memory.RevocationWalk) { walked = true })
+		switch {
+		case err != nil && ctx.Err() == nil:
+			logger.LogAttrs(ctx, slog.LevelWarn, "rows that rest on what was revoked were not moved", slog.Any("error", err))
+		case err == nil && walked:
+			logger.LogAttrs(ctx, slog.LevelInfo, "rows that rested on what was revoked were moved",
+				slog.Int("rows", w.Rows), slog.Int("touched", w.Touched), slog.Int("withdrawn", w.Withdrawn))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
