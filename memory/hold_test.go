@@ -190,6 +190,12 @@ func TestADecisionOfAPersonIsChecked(t *testing.T) {
 	if got := w.hold(h.ID); got.Revision != h.Revision {
 		t.Errorf("it moved: %+v", got)
 	}
+	early := good
+	early.Round = 7
+	var moved *memory.HoldError
+	if _, err := w.MoveHold(t.Context(), early); !errors.As(err, &moved) || !moved.Moved {
+		t.Errorf("of another round: %v", err)
+	}
 	late := good
 	late.Ends = w.now
 	if _, err := w.MoveHold(t.Context(), late); !errors.Is(err, memory.ErrHold) {
