@@ -34,6 +34,7 @@ func TestEveryAgentOfTheFrameworkIsGated(t *testing.T) {
 			return agents.NewExecutor(agents.NewOpenAIFunctionsAgent(m, raw, agents.WithCallbacksHandler(callbacks.SimpleHandler{})))
 		},
 		"Initialize, zero shot": func(t *testing.T, m llms.Model, raw []tools.Tool) *agents.Executor {
+			//lint:ignore SA1019 it is a way to a tool as long as it is there
 			e, err := agents.Initialize(m, raw, agents.ZeroShotReactDescription)
 			if err != nil {
 				t.Fatal(err)
@@ -41,6 +42,7 @@ func TestEveryAgentOfTheFrameworkIsGated(t *testing.T) {
 			return e
 		},
 		"Initialize, conversational": func(t *testing.T, m llms.Model, raw []tools.Tool) *agents.Executor {
+			//lint:ignore SA1019 it is a way to a tool as long as it is there
 			e, err := agents.Initialize(m, raw, agents.ConversationalReactDescription)
 			if err != nil {
 				t.Fatal(err)
