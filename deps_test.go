@@ -26,6 +26,7 @@ var rooms = map[string]room{
 	"memory/admission":         {own: []string{"memory", "memory/admission/restate"}},
 	"memory/admission/restate": {foreign: []string{"golang.org/x/text"}},
 	"memory/audit":             {own: []string{"memory"}, foreign: []string{"github.com/transparency-dev/merkle", "golang.org/x/mod"}},
+	"memory/coalesce":          {own: []string{"memory"}},
 	"memory/keyring":           {own: []string{"memory"}, foreign: []string{"github.com/tink-crypto/tink-go", "github.com/gofrs/flock"}},
 	"memory/recall":            {own: []string{"memory"}},
 	"memory/redisstore":        {own: []string{"memory"}, foreign: []string{"github.com/redis/go-redis"}},
