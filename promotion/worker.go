@@ -174,6 +174,22 @@ func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
 	return r, err
 }
 
+// Park sets a row aside with a reason, until a read or an operator brings it back: the
+// queue gave up on it. Nothing of its state moves.
+func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
+	mark, due, err := w.store.DueMark(ctx, id)
+	if err != nil || !due || mark.At.IsZero() {
+		return err
+	}
+	if err := w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, reason); err != nil {
+		return err
+	}
+	if w.opts.Observe != nil {
+		w.opts.Observe(Result{ID: id, Status: Parked})
+	}
+	return nil
+}
+
 func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	mark, due, err := w.store.DueMark(ctx, id)
 	if err != nil {

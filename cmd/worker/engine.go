@@ -170,6 +170,11 @@ func (d *draining) Check(ctx context.Context, id memory.ID) (promotion.Result, e
 	return r, err
 }
 
+// Park implements asynqqueue.Checker.
+func (d *draining) Park(ctx context.Context, id memory.ID, reason string) error {
+	return d.next.Park(ctx, id, reason)
+}
+
 var (
 	queueSize = prometheus.NewDesc("hearsay_queue_size",
 		"What is in the queue. Of rows: waiting, claimed. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)

@@ -8,8 +8,11 @@ import (
 
 // Claim takes the hottest row, as a worker does that dies with it.
 func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
-	c, ok, err := q.claim(ctx)
-	return c.id, ok, err
+	c, err := q.claim(ctx, 1)
+	if len(c) == 0 {
+		return "", false, err
+	}
+	return c[0].id, true, err
 }
 
 // Pump does once what Serve does every quarter of a second.

@@ -205,7 +205,7 @@ func TestARowThatCannotBeCheckedHoldsUpNoOther(t *testing.T) {
 func TestARowThatIsSetAsideTakesItsNewPlaceWhenItComesBack(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
 		hot, cold := w.write("hot", memory.StateUnverified), w.write("cold", memory.StateUnverified)
 		back := time.Now().Add(1500 * time.Millisecond)
 		order := make(chan memory.ID, 99)

@@ -196,3 +196,5 @@ type checker func(ctx context.Context, id memory.ID) (promotion.Result, error)
 func (f checker) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
 	return f(ctx, id)
 }
+
+func (f checker) Park(context.Context, memory.ID, string) error { return nil }
