@@ -38,13 +38,7 @@ type Driver struct {
 // New returns a driver that hands joint calls to d, and is closed with it.
 func New(d memory.Driver) *Driver {
 	out := &Driver{Driver: d}
-	out.reads.serve, out.reads.fits = out.read, func(group []*call, c *call) bool {
-		n := len(c.keys)
-		for _, g := range group {
-			n += len(g.keys)
-		}
-		return n <= maxKeys
-	}
+	out.reads.serve, out.reads.fits = out.read, few
 	out.writes.serve, out.writes.fits = out.write, independent
 	return out
 }
@@ -97,7 +91,7 @@ type call struct {
 // line is where calls of one kind wait while one is under way.
 type line struct {
 	serve func(group []*call)
-	fits  func(group []*call, c *call) bool
+	fits  func(first *call) func(next *call) bool // says of one after the other whether it goes with those before
 
 	mu      sync.Mutex
 	waiting []*call
@@ -137,9 +131,10 @@ func (l *line) lead() {
 			return
 		}
 		group, rest := l.waiting[:1:1], l.waiting[:0:0]
+		fits := l.fits(group[0])
 		for _, c := range l.waiting[1:] {
 			// What does not fit keeps its place, and holds up no other.
-			if c.tenant == group[0].tenant && l.fits(group, c) {
+			if c.tenant == group[0].tenant && fits(c) {
 				group = append(group, c)
 			} else {
 				rest = append(rest, c)
@@ -249,28 +244,46 @@ func names(b memory.Batch, key string) bool {
 		slices.ContainsFunc(b.Puts, func(p memory.Put) bool { return p.Key == key })
 }
 
-// independent reports whether a batch may go with a group: nobody puts what another
-// one puts or checks, and all of it is small.
-func independent(group []*call, c *call) bool {
-	ops, bytes := size(c.batch)
-	for _, g := range group {
-		o, b := size(g.batch)
-		ops, bytes = ops+o, bytes+b
+// few lets reads go together up to a number of keys.
+func few(first *call) func(*call) bool {
+	n := len(first.keys)
+	return func(c *call) bool {
+		if n+len(c.keys) > maxKeys {
+			return false
+		}
+		n += len(c.keys)
+		return true
 	}
-	if ops > maxOps || bytes > maxBytes {
-		return false
-	}
-	puts, checks := map[string]bool{}, map[string]bool{}
-	for _, g := range group {
-		for _, p := range g.batch.Puts {
+}
+
+// independent lets batches go together while nobody puts what another one puts or
+// checks, and all of it is small.
+func independent(first *call) func(*call) bool {
+	var puts, checks map[string]bool // made when somebody else comes
+	ops, bytes := size(first.batch)
+	add := func(b memory.Batch) {
+		for _, p := range b.Puts {
 			puts[p.Key] = true
 		}
-		for _, k := range g.batch.Checks {
+		for _, k := range b.Checks {
 			checks[k.Key] = true
 		}
 	}
-	return !slices.ContainsFunc(c.batch.Puts, func(p memory.Put) bool { return puts[p.Key] || checks[p.Key] }) &&
-		!slices.ContainsFunc(c.batch.Checks, func(k memory.Check) bool { return puts[k.Key] })
+	return func(c *call) bool {
+		if puts == nil {
+			puts, checks = make(map[string]bool, 64), make(map[string]bool, 64)
+			add(first.batch)
+		}
+		o, b := size(c.batch)
+		if ops+o > maxOps || bytes+b > maxBytes ||
+			slices.ContainsFunc(c.batch.Puts, func(p memory.Put) bool { return puts[p.Key] || checks[p.Key] }) ||
+			slices.ContainsFunc(c.batch.Checks, func(k memory.Check) bool { return puts[k.Key] }) {
+			return false
+		}
+		ops, bytes = ops+o, bytes+b
+		add(c.batch)
+		return true
+	}
 }
 
 func size(b memory.Batch) (ops, bytes int) {
