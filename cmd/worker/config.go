@@ -22,6 +22,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -321,8 +322,8 @@ func (p *problems) redis(s string) {
 	if s == "" {
 		return
 	}
-	if u, err := url.Parse(s); err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
-		p.add("-redis: want redis://HOST:PORT/DB, rediss://… or unix:///PATH")
+	if _, err := redisurl.Parse(s); err != nil {
+		p.add("-redis: %v; want redis://HOST:PORT/DB, rediss://…, unix:///PATH, or several hosts with ?cluster=true or ?master=NAME", err)
 	}
 }
 
