@@ -31,7 +31,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -136,21 +135,6 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 
 // Name is the name of asynq's queue.
 func (q *Queue) Name() string { return q.name }
-
-// place is the order of an offer: the lowest goes first. Heat decides, then
-// confidence; of equals the older id comes first, since a sorted set orders equal
-// scores by their members, and ids by age.
-func place(o promotion.Offer) float64 {
-	return -(math.Round(within(o.Heat, 1e9)*100)*10 + 9*within(o.Confidence, 1))
-}
-
-// within puts v into 0..limit; what is no number is 0.
-func within(v, limit float64) float64 {
-	if !(v > 0) {
-		return 0
-	}
-	return min(v, limit)
-}
 
 // A script is all or nothing on one hash tag. Arguments are checked before the
 // first write, since Redis does not roll back. Times are milliseconds by the clock
@@ -270,7 +254,8 @@ return n`)
 
 func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order, q.later, q.lost} }
 
-// Offer puts rows into the waiting set, or moves them in it; rows that are being
+// Offer puts rows into the waiting set, or moves them in it, in the order of
+// [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; rows that are being
 // checked or set aside stay there, and take the new order when they come back.
 // Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
@@ -279,7 +264,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 		n := min(len(rows), chunk)
 		args := make([]any, 0, 2*n)
 		for _, o := range rows[:n] {
-			args = append(args, string(o.ID), strconv.FormatFloat(place(o), 'f', -1, 64))
+			args = append(args, string(o.ID), strconv.FormatFloat(o.Order(), 'f', -1, 64))
 		}
 		if err := offerScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
 			return fmt.Errorf("asynqqueue: offer: %w", err)
