@@ -129,18 +129,27 @@ func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) 
 	}
 }
 
+// sweepShare bounds what of the time sweeps take, of a store with very many due rows:
+// after one that took long, the next begins later than the interval.
+const sweepShare = 4
+
 // Serve reconsiders what is parked, sweeps at once and then at every interval,
-// until ctx ends. A sweep that fails is tried again at the next.
+// until ctx ends. A sweep that fails is tried again at the next. Between two sweeps
+// passes four times what the last one took, at least.
 func (s *Sweeper) Serve(ctx context.Context) error {
 	if _, err := s.Reconsider(ctx); err != nil && ctx.Err() == nil {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "parked rows were not reconsidered", slog.Any("error", err))
 	}
-	t := time.NewTicker(s.interval)
+	t := time.NewTimer(0)
+	<-t.C
 	defer t.Stop()
 	for {
+		began := time.Now()
 		if n, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Int("offered", n), slog.Any("error", err))
 		}
+		took := time.Since(began)
+		t.Reset(max(s.interval-took, sweepShare*took))
 		select {
 		case <-ctx.Done():
 			return nil

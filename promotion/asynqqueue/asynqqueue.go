@@ -544,10 +544,9 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			r.ending = back
 		case o.err != nil: // a row that cannot be checked holds up no other either
 			r.ending, r.at = failed, time.Now().Add(q.opts.Lease)
-			if errors.Is(o.err, memory.ErrStore) { // the store's fault, not the row's
-				r.ending = later
+			if errors.Is(o.err, memory.ErrStore) { // the store's fault, not the row's: the token waits for it
+				r.ending, fault = later, o.err
 			}
-			fault = errors.Join(fault, o.err)
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(r.id)), slog.Any("error", o.err))
 		case o.result.Status == promotion.Down, o.result.Status == promotion.Deferred:
 			r.ending = later

@@ -20,3 +20,12 @@ func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx) }
 
 // Kind is the task type.
 func (q *Queue) Kind() string { return q.kind }
+
+// ClaimMany takes the hottest rows, as a worker does that dies with them.
+func (q *Queue) ClaimMany(ctx context.Context, most int) (ids []memory.ID, err error) {
+	claims, err := q.claim(ctx, most)
+	for _, c := range claims {
+		ids = append(ids, c.id)
+	}
+	return ids, err
+}
