@@ -78,7 +78,7 @@ func (c *config) verifiers(m *meters) ([]promotion.Source, []watched, error) {
 		all     []watched
 	)
 	add := func(name string, rank memory.Rank, v verifier.Verifier, timeout time.Duration, covers func(memory.Content) bool) {
-		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency})
+		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
 		sources = append(sources, promotion.Source{Name: name, Verifier: guard, Rank: rank, Covers: covers})
 		all = append(all, guard)
 	}
