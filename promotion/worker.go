@@ -193,6 +193,16 @@ func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
 }
 
 func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
+	// The row first: if it moves after this, its mark tells, and if after that, its
+	// revision. The other way round a check that overlaps asks about a row that was
+	// just verified, and verifies it again.
+	rows, err := w.store.Get(ctx, id)
+	if errors.Is(err, memory.ErrNotFound) {
+		return Result{Status: Moved}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
 	mark, due, err := w.store.DueMark(ctx, id)
 	if err != nil {
 		return Result{}, err
@@ -204,13 +214,6 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 		// Now, and not when it was asked last: a read may bring it back, and not before
 		// that answer ended.
 		return Result{Status: Parked}, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
-	}
-	rows, err := w.store.Get(ctx, id)
-	if errors.Is(err, memory.ErrNotFound) {
-		return Result{Status: Moved}, nil
-	}
-	if err != nil {
-		return Result{}, err
 	}
 	var round round
 	res, err := w.ask(ctx, rows[0], &round)

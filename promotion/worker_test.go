@@ -327,3 +327,39 @@ func TestI6ThreeTriggersOnOneRowGiveOneTransitionAndOneAuditEntry(t *testing.T) 
 		}
 	}
 }
+
+// overlapped lets another check run between the first two looks of one.
+type overlapped struct {
+	promotion.Store
+	other func()
+}
+
+func (s *overlapped) then() {
+	if other := s.other; other != nil {
+		s.other = nil
+		other()
+	}
+}
+
+func (s *overlapped) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) {
+	defer s.then()
+	return s.Store.Get(ctx, ids...)
+}
+
+func (s *overlapped) DueMark(ctx context.Context, id memory.ID) (memory.Due, bool, error) {
+	defer s.then()
+	return s.Store.DueMark(ctx, id)
+}
+
+func TestI6ACheckThatBeganBeforeAnotherOneVerifiedTheRowAsksNobody(t *testing.T) {
+	w := newWorld(t)
+	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Supports())
+	first := w.worker(nil, source(crm))
+	late, err := promotion.NewWorker(&overlapped{w.store, func() { w.check(first, id) }}, []promotion.Source{source(crm)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.check(late, id); r.Status != promotion.NotDue || crm.Calls() != 1 || len(w.moves(id)) != 1 {
+		t.Errorf("%s after %d calls: %+v", r.Status, crm.Calls(), w.moves(id))
+	}
+}
