@@ -16,13 +16,16 @@ import (
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
+// useWithin is when a row has to be read again for its promotion to have been of use.
+const useWithin = time.Hour
+
 // crowd is what is simulated: rows that are read by a law, and a verifier that
 // answers a few questions a minute.
 type crowd struct {
 	rows    int
 	reads   float64 // a minute
 	calls   int     // of the verifier a minute
-	minutes int
+	minutes int     // that the verifier works; reads go on for an hour after
 	seed    uint64
 	flood   float64 // reads a minute of one row that nobody can verify, on top
 }
@@ -44,7 +47,7 @@ func (c crowd) script() []read {
 		weights[i] = sum
 	}
 	var out []read
-	end := time.Duration(c.minutes) * time.Minute
+	end := time.Duration(c.minutes)*time.Minute + useWithin
 	for at := time.Duration(0); ; {
 		at += time.Duration(rng.ExpFloat64() / c.reads * float64(time.Minute))
 		if at >= end {
@@ -62,7 +65,7 @@ func (c crowd) places() []int { return rand.New(rand.NewPCG(c.seed, 3)).Perm(c.r
 type ran struct {
 	first    []time.Duration // of each row, its first read; negative = never
 	verified []time.Duration // when it was verified; negative = never
-	useful   int             // promotions of rows that were read afterwards
+	useful   int             // promotions of rows that were read within an hour afterwards
 	calls    int
 	ofFlood  int // questions about the row that is flooded
 }
@@ -90,7 +93,7 @@ func newRan(n int) *ran {
 func (r *ran) count(script []read) {
 	used := map[int]bool{}
 	for _, s := range script {
-		if r.verified[s.row] >= 0 && s.at > r.verified[s.row] && !used[s.row] {
+		if at := r.verified[s.row]; at >= 0 && s.at > at && s.at <= at+useWithin && !used[s.row] {
 			used[s.row] = true
 			r.useful++
 		}
