@@ -68,8 +68,9 @@ func (s Status) String() string {
 type Result struct {
 	ID      memory.ID
 	Status  Status
-	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
-	Calls   int       // verifiers asked
+	RetryAt time.Time     // of Down and Deferred: when to come back, by the wall clock
+	Calls   int           // verifiers asked
+	Waited  time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
 
 // Defaults of [Options].
@@ -307,6 +308,9 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 		switch status {
 		case Promoted, Demoted:
+			if status == Promoted && row.Truth != memory.TruthSupported {
+				res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
+			}
 			res.Status, res.RetryAt = status, time.Time{}
 			return res, nil
 		case Kept:

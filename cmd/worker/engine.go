@@ -50,13 +50,13 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	}
 	w, err := promotion.NewWorker(store, sources, &promotion.Options{
 		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: log,
-		Observe: func(r promotion.Result) { m.checks.WithLabelValues(r.Status.String()).Inc() },
+		Observe: m.observe,
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range []promotion.Status{promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear, promotion.Down,
-		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved} {
+		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved, promotion.Misconfigured} {
 		m.checks.WithLabelValues(s.String())
 	}
 	redis.SetLogger(redisLog{log})
@@ -177,10 +177,12 @@ func (d *draining) Park(ctx context.Context, id memory.ID, reason string) error 
 
 var (
 	queueSize = prometheus.NewDesc("hearsay_queue_size",
-		"What is in the queue. Of rows: waiting, claimed. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)
+		"What is in the queue. Of rows: waiting, claimed, later. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)
 	queueOldest = prometheus.NewDesc("hearsay_queue_oldest_seconds",
 		"How long the oldest has waited: of rows, since it fell due, by the row store; of tokens, since it was put in.", []string{"queue"}, nil)
-	queueUp = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
+	queuePaused  = prometheus.NewDesc("hearsay_queue_paused", "1 if no worker takes a row until hearsay queue resume.", nil, nil)
+	queueWorkers = prometheus.NewDesc("hearsay_queue_workers", "Processes that serve the queue, as of their last heartbeat.", nil, nil)
+	queueUp      = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -188,6 +190,8 @@ func (e *engine) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueSize
 	ch <- queueOldest
 	ch <- queueUp
+	ch <- queuePaused
+	ch <- queueWorkers
 }
 
 // Collect implements prometheus.Collector: the facts of the moment.
@@ -211,6 +215,12 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	gauge(queueUp, 1)
+	paused := 0.0
+	if s.Paused {
+		paused = 1
+	}
+	gauge(queuePaused, paused)
+	gauge(queueWorkers, float64(s.Workers))
 	gauge(queueOldest, s.Latency.Seconds(), "tokens")
 	gauge(queueSize, float64(s.Waiting), "rows", "waiting")
 	gauge(queueSize, float64(s.Claimed), "rows", "claimed")
