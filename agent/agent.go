@@ -64,6 +64,9 @@ type Options struct {
 	// Down says whether the verifier of a claim is down right now, so that the
 	// claim is written unavailable_at_write_time (SR-2.2). nil = never.
 	Down func(memory.Content) bool
+	// Tokens carry lineage to other processes and over a restart; nil = none, and
+	// what arrives from elsewhere is of unknown lineage.
+	Tokens *Tokens
 	// Logger gets denials and faults, without claim text or arguments; nil = none.
 	Logger *slog.Logger
 }

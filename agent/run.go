@@ -89,7 +89,7 @@ type Recalled struct {
 // enters the ledger. Confidence, age and the number of reads decide nothing
 // about what a row may do later.
 func (r *Run) Recall(ctx context.Context, q recall.Query) (Recalled, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return Recalled{}, err
 	}
 	res, err := recall.Recall(ctx, r.agent.store, q, r.agent.opts.Recall)
@@ -124,7 +124,7 @@ type Note struct {
 // restates a row the run was served collapses onto that row and adds nothing;
 // the receipt says so and names the row.
 func (r *Run) Remember(ctx context.Context, n Note) (memory.Receipt, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
 	}
 	now := r.ledger.snapshot()
@@ -170,7 +170,7 @@ type Assertion struct {
 // [ErrNotTyped]. The row is verified if it is typed and the principal has
 // authority over its subject, else unverified.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
 	}
 	if a.Span == "" || !r.ledger.typedSpan(a.Span) || a.Object != "" && !containsWord(a.Span, a.Object) {
@@ -221,7 +221,7 @@ func (r *Run) Call(ctx context.Context, tool string, args json.RawMessage) (Resu
 
 // CallWithID is Call with the id the model gave the call, kept in the decision.
 func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.RawMessage) (Result, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return Result{}, err
 	}
 	t := r.agent.tools[tool]
@@ -268,7 +268,11 @@ func (t *Tool) arguments(args json.RawMessage) (json.RawMessage, error) {
 
 // fire calls the tool and records how it ended.
 func (r *Run) fire(ctx context.Context, t *Tool, args json.RawMessage, now snapshot, d gate.Decision) (Result, error) {
-	output, callErr := safely(ctx, t, slices.Clone(args))
+	calling := &calling{run: r, tool: t}
+	output, callErr := safely(context.WithValue(ctx, callingKey{}, calling), t, slices.Clone(args))
+	if calling.end() {
+		now = r.ledger.snapshot()
+	}
 	// The call happened: what follows must be recorded even if ctx ends now.
 	ctx = context.WithoutCancel(ctx)
 	res := Result{Output: output, Decision: d}

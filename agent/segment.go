@@ -16,6 +16,8 @@ type Segment struct {
 	text   string
 	source string
 	hand   Handoff
+	token  string
+	from   *claims
 }
 
 type segmentKind uint8
@@ -26,6 +28,8 @@ const (
 	segmentTyped
 	segmentQuoted
 	segmentRun
+	segmentToken
+	segmentRelayed
 )
 
 // Operator is text of the operator: the system prompt, pinned instructions. It
@@ -69,7 +73,7 @@ func (h Handoff) Rows() []memory.ID { return slices.Clone(h.rows) }
 // and returns the text of each segment as the model may see it: quoted and
 // handed-over text with its tag.
 func (r *Run) Input(ctx context.Context, segments ...Segment) ([]string, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, len(segments))
@@ -111,6 +115,17 @@ func (r *Run) input(ctx context.Context, s Segment) (string, error) {
 			return s.hand.text, nil
 		}
 		return r.receive(ctx, s.hand.rows...)
+	case segmentToken:
+		from, ok := r.admit(ctx, s.token, []byte(s.text))
+		if !ok {
+			return s.text, nil
+		}
+		return r.relayed(ctx, from, s.text)
+	case segmentRelayed:
+		if !r.rest(ctx, s.from) {
+			return s.text, nil
+		}
+		return r.relayed(ctx, s.from, s.text)
 	default:
 		r.ledger.lose("text of unknown origin entered the run")
 		return s.text, nil

@@ -23,7 +23,8 @@ type Tool struct {
 	schema            *jsonschema.Schema
 	resolved          *jsonschema.Resolved
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
-	err               error // of its declaration; New reports it
+	audience          string // the process it sends calls on to; see SendsTo
+	err               error  // of its declaration; New reports it
 }
 
 // Option declares something about a tool. What is not declared is assumed to be

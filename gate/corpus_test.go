@@ -264,7 +264,7 @@ var lineages = map[string]func(direct, ancestors []memory.ID) gate.Lineage{
 func strangers(n int) []memory.ID {
 	ids := make([]memory.ID, n)
 	for i := range ids {
-		ids[i] = memory.ID(fmt.Sprintf("mem_%026d", i+1_000_000))
+		ids[i] = memory.ID(fmt.Sprintf("mem_%025d0", i+1_000_000))
 	}
 	return ids
 }

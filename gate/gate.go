@@ -16,9 +16,12 @@ import (
 
 // Store is what a gate needs of a store; [*memory.Store] is one. It must be safe
 // for concurrent use. Record must consume a permit in one atom: check that every
-// cited row is at the cited fitness version, or give an error that is
-// [memory.ErrConflict] and write nothing (I-7).
+// cited row is at the cited fitness version, or that nothing was taken from any row
+// since the record's fence was looked at, or give an error that is
+// [memory.ErrConflict] and write nothing (I-7). Now must be the clock that it holds
+// limits of time against.
 type Store interface {
+	Now() time.Time
 	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
 	Record(ctx context.Context, r memory.DecisionRecord) error
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
@@ -47,13 +50,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Gate decides about tool calls. It is immutable and safe for concurrent use. The
-// zero Gate denies everything.
+// Gate decides about tool calls. It is safe for concurrent use. The zero Gate denies
+// everything.
 type Gate struct {
 	store  Store
 	policy Policy
 	label  string
 	opts   Options
+	memo   *memo
 }
 
 // New returns a gate over a store, with a copy of the policy. It refuses a policy
@@ -65,7 +69,7 @@ func New(store Store, policy Policy, o *Options) (*Gate, error) {
 	if err := policy.check(); err != nil {
 		return nil, err
 	}
-	g := &Gate{store: store, policy: policy.clone(), label: policy.String()}
+	g := &Gate{store: store, policy: policy.clone(), label: policy.String(), memo: &memo{}}
 	if o != nil {
 		g.opts = *o
 	}
@@ -142,6 +146,11 @@ func (g *Gate) log(ctx context.Context, d *Decision) {
 func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.Fitness) {
 	invalid := prepare(req)
 	id := g.store.NewDecisionID()
+	if d, f, err := g.again(ctx, req, id, invalid); err == nil {
+		return d, f
+	} else if !errors.Is(err, errLook) {
+		return g.undecided(ctx, req, invalid, err)
+	}
 	cause := errMoving
 	for range attempts {
 		var err error
@@ -150,21 +159,57 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 			break
 		}
 		d = g.judge(req, f, id, invalid)
-		if err = g.record(ctx, &d, req, f); err == nil {
+		if err = g.record(ctx, &d, req, f, false); err == nil {
+			if !d.Blocked() && !d.Observed {
+				g.memo.keep(req.Run, req.Lineage.ids(), f)
+			}
 			return d, f
 		}
-		if !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) {
-			cause = fmt.Errorf("gate: the decision could not be recorded: %w", err)
-			break
+		switch {
+		case errors.Is(err, memory.ErrExpired):
+			cause = errExpired
+		case errors.Is(err, memory.ErrConflict):
+			cause = errMoving
+		default:
+			return g.undecided(ctx, req, invalid, fmt.Errorf("gate: the decision could not be recorded: %w", err))
 		}
 	}
+	return g.undecided(ctx, req, invalid, cause)
+}
+
+// errLook says that the rows have to be read.
+var errLook = errors.New("gate: the rows have to be read")
+
+// again permits a call on what is remembered of its rows, if nothing was taken from
+// any of them since. Nothing else comes from what is remembered: a call that would be
+// blocked is judged on its rows as they are now.
+func (g *Gate) again(ctx context.Context, req *Request, id string, invalid error) (d Decision, f memory.Fitness, err error) {
+	f, ok := g.remembered(ctx, req)
+	if !ok {
+		return d, f, errLook
+	}
+	if d = g.judge(req, f, id, invalid); d.Blocked() || d.Observed {
+		return d, f, errLook
+	}
+	switch err := g.record(ctx, &d, req, f, true); {
+	case err == nil:
+		return d, f, nil
+	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrExpired):
+		g.memo.forget(req.Run)
+		return d, f, errLook
+	default:
+		return d, f, fmt.Errorf("gate: the decision could not be recorded: %w", err)
+	}
+}
+
+// undecided denies by fault.
+func (g *Gate) undecided(ctx context.Context, req *Request, invalid, cause error) (d Decision, f memory.Fitness) {
 	// What was judged does not count any more. The denial is recorded if that can
 	// be done, by an id of its own: whether the first record was written may not be
 	// known.
-	f = memory.Fitness{}
 	d = g.judge(req, f, g.store.NewDecisionID(), invalid)
 	d.fail(cause)
-	if err := g.record(ctx, &d, req, f); err != nil && !errors.Is(cause, err) {
+	if err := g.record(ctx, &d, req, f, false); err != nil && !errors.Is(cause, err) {
 		d.cause = errors.Join(cause, err)
 	}
 	return d, f
@@ -257,9 +302,13 @@ func cited(l Lineage, f memory.Fitness) []memory.Cited {
 }
 
 // record writes the decision with the rows it cites (LS-22), and consumes it if
-// it fires.
-func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.Fitness) error {
+// it fires. fenced says that the rows were read before, so that in place of them the
+// fence is checked.
+func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.Fitness, fenced bool) error {
 	r := memory.DecisionRecord{ID: d.ID, Tool: clip(d.Tool), Run: clip(d.Run), Fired: !d.Blocked(), Epoch: f.Epoch}
+	if fenced {
+		r.Fence = &f.Fence
+	}
 	for _, c := range cited(req.Lineage, f) {
 		if c.Row.Valid() && len(r.Rows) < MaxLineage { // what is no id names no row
 			r.Rows = append(r.Rows, c)

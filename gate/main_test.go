@@ -23,7 +23,7 @@ var clock0 = time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)
 // id makes a row id that says its name.
 func id(name string) memory.ID {
 	const width = 26
-	return memory.ID("mem_" + strings.Repeat("0", width-len(name)) + name)
+	return memory.ID("mem_" + strings.Repeat("0", width-1-len(name)) + name + "0") // the last of an id has two bits that are 0
 }
 
 // verified is the head of a row that is fit for anything.
@@ -117,6 +117,8 @@ func (f *fake) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) 
 	}
 	return out, nil
 }
+
+func (f *fake) Now() time.Time { return clock0 }
 
 func (f *fake) NewDecisionID() string {
 	f.mu.Lock()

@@ -60,7 +60,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 		case "rows":
 			r.list(n, field, func(field string, n *node) {
 				h := r.caseRow(n, field)
-				h.ID = memory.ID(fmt.Sprintf("mem_%026d", len(ids)))
+				h.ID = memory.ID(fmt.Sprintf("mem_%025d0", len(ids)))
 				ids, c.fitness.Heads = append(ids, h.ID), append(c.fitness.Heads, h)
 			})
 		default:

@@ -35,6 +35,8 @@ type logged struct {
 	data   []byte
 	change change
 	mac    [sha256.Size]byte // once it is complete
+
+	takesNothing bool // of a head: it is not less fit than it was
 }
 
 func (s *Store) begin(ctx context.Context, now time.Time) *atom {
@@ -88,6 +90,9 @@ func (t *atom) log(p Put, prev link, data, state []byte, class Class, e AuditEnt
 func (t *atom) complete() error {
 	if t.err != nil || len(t.logged) == 0 {
 		return t.err
+	}
+	if err := t.fence(); err != nil {
+		return err
 	}
 	floor := Sequence(0)
 	for i := range t.logged {
@@ -165,7 +170,7 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 }
 
 // head moves a head and its state term, with the audit entry in the same atom
-// (I-6). The first entry has the whole head, a later one what can move of it.
+// (I-6), and the fence unless nothing is taken from the row. The first entry has the whole head, a later one what can move of it.
 func (t *atom) head(old, next Head, e AuditEntry, c change) {
 	if c.number > 0 {
 		next.evidence = uint32(c.number)
@@ -184,6 +189,7 @@ func (t *atom) head(old, next Head, e AuditEntry, c change) {
 		state = next.encodeMoving()
 	}
 	t.log(p, old.link, data, state, next.Class, e, c)
+	t.logged[len(t.logged)-1].takesNothing = !next.TakesFrom(&old)
 }
 
 // evidence puts the list of evidence of a row, and returns what changed in it for

@@ -326,11 +326,11 @@ func (t *atom) under(class Class) *sealing {
 	return c
 }
 
-// settled remembers the classes, claims and lines that an atom put, once it was
+// settled remembers the classes, claims, lines and fences that an atom put, once it was
 // applied; forget drops what is known of what it conflicted on.
 func (t *atom) settled() {
 	for i := range t.Puts {
-		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) {
+		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) || fenceKey.holds(p.Key) {
 			t.store.remember(Object{Key: p.Key, Revision: p.From + 1, Data: p.Data})
 		}
 	}
@@ -343,7 +343,7 @@ func (t *atom) settled() {
 	}
 }
 
-// remember keeps how a line is, and that a claim was made.
+// remember keeps how a line and a fence are, and that a claim was made.
 func (s *Store) remember(o Object) {
 	key := o.Key
 	if claimKey.holds(key) {
@@ -358,8 +358,10 @@ func (s *Store) forget(key string) {
 		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
 	case p == endedKey:
 		s.subjects.clear()
-	case p == lineKey:
+	case p == lineKey, p == fenceKey:
 		s.moved.drop(key)
+	case p == ledgerKey:
+		s.ledgers.forget(key)
 	}
 }
 

@@ -76,6 +76,9 @@ type Put struct {
 	Entry  []byte   // appended to the log of Key at revision From+1; nil appends nothing
 	Add    []Term   // terms that Key carries from now on; an existing one is re-sorted
 	Remove []string // terms that Key no longer carries
+	// Clear takes away all terms that Key carries, whatever they are, before those of
+	// Add: for who does not know them, or has many to remove. Remove has no effect then.
+	Clear bool
 }
 
 // Term makes Key a carrier of Name. Sort orders the carriers of one term.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -451,10 +450,12 @@ func (v *body) names(subject string) bool {
 	return false
 }
 
-// eraseGroup is how many rows go in one atom, eraseAtOnce how many of their questions
-// are asked at once.
+// eraseGroup is how many rows go in one atom: the terms of many rows lie on the same
+// pages of an index, so that fewer and larger atoms write much less. eraseLook is how
+// many are read with one call, eraseAtOnce how many of their questions are asked at once.
 const (
-	eraseGroup  = 128
+	eraseGroup  = 1024
+	eraseLook   = 128
 	eraseAtOnce = 8
 )
 
@@ -478,13 +479,10 @@ func together(ctx context.Context, n int, work func(ctx context.Context, i int) 
 }
 
 // eraseAll erases rows, and those that were made from them meanwhile: once a row is
-// erased nothing more is made from it, so its children are listed then.
+// erased nothing more is made from it, so its children are listed then. While one group
+// is erased the next one is read.
 func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
-	queue := make([]ID, 0, len(rows))
-	for id := range rows {
-		queue = append(queue, id)
-	}
-	slices.Sort(queue)
+	queue := slices.Sorted(maps.Keys(rows))
 	settle := func() error {
 		children, err := x.settle(ctx)
 		for _, id := range children {
@@ -498,14 +496,43 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 	if err := settle(); err != nil { // what an interrupted erasure left
 		return err
 	}
-	for len(queue) > 0 {
-		group := queue[:min(eraseGroup, len(queue))]
-		rest, err := retry(ctx, func() ([]ID, error) { return x.eraseRows(ctx, group, rows) })
-		if err != nil {
-			return err
+	size, conflicts := eraseGroup, 0
+	read := func() *group {
+		g := &group{ids: queue[:min(size, len(queue))], done: make(chan struct{})}
+		queue = queue[len(g.ids):]
+		go func() {
+			defer close(g.done)
+			g.rows, g.rest, g.err = x.look(ctx, g.ids, rows)
+		}()
+		return g
+	}
+	var next *group
+	for next != nil || len(queue) > 0 {
+		g := next
+		if g == nil {
+			g = read()
 		}
-		queue = append(slices.Clone(rest), queue[len(group):]...)
-		if err := settle(); err != nil {
+		<-g.done
+		if g.err != nil {
+			return g.err
+		}
+		if next = nil; len(queue) > 0 {
+			next = read()
+		}
+		err := x.eraseRows(ctx, g.rows)
+		if next != nil { // it reads rows, to which settle adds
+			<-next.done
+		}
+		switch {
+		case err == nil:
+			size, conflicts = min(2*size, eraseGroup), 0
+			queue = append(queue, g.rest...)
+			err = settle()
+		case errors.Is(err, ErrConflict) && ctx.Err() == nil && conflicts < conflictRetries:
+			size, conflicts = max(size/2, 1), conflicts+1 // fewer are less in the way of others
+			queue, err = append(queue, g.ids...), nil
+		}
+		if err != nil {
 			return err
 		}
 		if x.Progress != nil {
@@ -513,6 +540,15 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 		}
 	}
 	return nil
+}
+
+// group is rows that go in one atom.
+type group struct {
+	ids  []ID
+	rows []*doomed
+	rest []ID // those of ids that have to wait
+	err  error
+	done chan struct{} // closed once it is read
 }
 
 // settle finishes the rows of the last atom that only name the subject: what was made
@@ -554,18 +590,16 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	return slices.Concat(below...), nil
 }
 
-// eraseRows erases rows in one atom, and returns those that could not be in it
-// because another one of it has the same claim.
-func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (rest []ID, err error) {
-	rows, rest, err := x.look(ctx, ids, all)
-	if err != nil || len(rows) == 0 {
-		return rest, err
+// eraseRows erases rows in one atom.
+func (x *erasing) eraseRows(ctx context.Context, rows []*doomed) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	tx := x.s.begin(ctx, x.s.Now())
 	x.pending, x.echoes = nil, nil
 	for _, r := range rows {
 		if err := x.eraseRow(tx, r); err != nil {
-			return nil, err
+			return err
 		}
 		x.Rows++
 		x.pending = append(x.pending, r.ID)
@@ -575,9 +609,9 @@ func (x *erasing) eraseRows(ctx context.Context, ids []ID, all map[ID]bool) (res
 		err = x.commit(tx, nonce)
 	}
 	if err != nil {
-		return nil, errors.Join(err, x.reload(ctx))
+		return errors.Join(err, x.reload(ctx))
 	}
-	return rest, nil
+	return nil
 }
 
 // reload goes back to what the record of the erasure says.
@@ -593,9 +627,8 @@ func (x *erasing) reload(ctx context.Context) error {
 type doomed struct {
 	Head
 	objs               []Object // head, body, evidence, due mark, heat, note
-	draft              Draft    // of the body
-	parents            []ID
-	readable           bool // the body could be opened
+	draft              Draft    // of the body: what makes its identity
+	readable           bool     // the body could be opened
 	ident, claim, echo Object
 	other              ID // a row of the claim that stays, or ""
 }
@@ -606,17 +639,44 @@ const eraseBytes = 8 << 20
 // look reads rows that are not erased yet, and what hangs on them. rest are those
 // that have to wait: another one has the same claim, or they are too large together.
 func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*doomed, rest []ID, err error) {
-	s := x.s
+	claims, size := map[Token]bool{}, 0
+	for part := range slices.Chunk(ids, eraseLook) {
+		if size > eraseBytes {
+			rest = append(rest, part...)
+			continue
+		}
+		seen, err := x.lookAt(ctx, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		var kept []*doomed
+		for _, r := range seen {
+			if size += len(r.objs[1].Data); claims[r.Claim] || size > eraseBytes && len(rows)+len(kept) > 0 {
+				rest = append(rest, r.ID)
+				continue
+			}
+			claims[r.Claim] = true
+			kept = append(kept, r)
+		}
+		if err := x.beside(ctx, kept, all); err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, kept...)
+	}
+	return rows, rest, nil
+}
+
+// lookAt reads rows that are not erased yet.
+func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err error) {
 	const each = 6
 	keys := make([]string, 0, each*len(ids))
 	for _, id := range ids {
 		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, err := x.s.get(ctx, keys...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	claims, size := map[Token]bool{}, 0
 	for i, id := range ids {
 		r := &doomed{objs: objs[each*i : each*i+each]}
 		head, body := r.objs[0], r.objs[1]
@@ -624,25 +684,19 @@ func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*
 			continue
 		}
 		if err := decodeHead(&r.Head, id, head.Revision, head.Data); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrStore, err)
+			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
 		if r.Has(FlagErased) && !x.again {
 			continue
 		}
-		if size += len(body.Data); claims[r.Claim] || size > eraseBytes && len(rows) > 0 {
-			rest = append(rest, id)
-			continue
-		}
-		claims[r.Claim] = true
-		rows = append(rows, r)
-		b, err := s.body(ctx, body)
+		b, err := x.s.body(ctx, body)
 		if r.readable = err == nil; err != nil && !isErased(err) && body.Data != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		r.draft = Draft{Content: b.Content, Origin: b.Origin, Asserter: b.Asserter, Run: b.Run, Anchor: b.Anchor}
-		r.parents = b.DerivedFrom
+		r.draft = Draft{Content: b.Content, Anchor: b.Anchor}
+		rows = append(rows, r)
 	}
-	return rows, rest, x.beside(ctx, rows, all)
+	return rows, nil
 }
 
 // beside reads what is known of the identities and claims of rows.
@@ -673,7 +727,6 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 }
 
 func (x *erasing) eraseRow(tx *atom, r *doomed) error {
-	s := x.s
 	nobody := tx.nobody()
 	gone := AuditEntry{Kind: EntryErase, Row: r.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
 	entry := func() AuditEntry {
@@ -685,22 +738,16 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 	next.forget()
 	next.Flags |= FlagErased
 	next.Truth, next.Rank, next.Retrieval = TruthUnverified, 0, RetrievalBlocked
-	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Remove: []string{termState(r.State())}}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
+	tx.log(Put{Key: headKey.of(r.ID), From: r.Revision, Clear: true}, r.link, next.encode(), next.encodeMoving(), nobody, entry(), change{})
 
-	if body := r.objs[1]; body.Data != nil {
-		p := Put{Key: body.Key, From: body.Revision}
-		for _, t := range s.bodyTerms(r.draft, &r.Head, r.parents) {
-			p.Remove = append(p.Remove, t.Name)
-		}
-		tx.put(p)
-		if r.readable && ID(r.ident.Data) == r.ID {
-			tx.put(Put{Key: r.ident.Key, From: r.ident.Revision})
-		}
+	if r.readable && ID(r.ident.Data) == r.ID {
+		tx.put(Put{Key: r.ident.Key, From: r.ident.Revision, Clear: true})
 	}
-	tx.notDue(r.ID, r.objs[3])
-	for _, i := range [...]int{2, 4} {
-		if o := r.objs[i]; o.Data != nil {
-			tx.put(Put{Key: o.Key, From: o.Revision})
+	// The terms of a body that nobody can open any more go with it: none of them has to
+	// be known.
+	for _, o := range r.objs[1:5] { // body, evidence, due mark, heat
+		if o.Data != nil {
+			tx.put(Put{Key: o.Key, From: o.Revision, Clear: true})
 		}
 	}
 	if note := r.objs[5]; note.Data != nil {
@@ -735,7 +782,7 @@ func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) er
 	}
 	if r.claim.Data != nil {
 		x.Claims++
-		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision})
+		tx.put(Put{Key: r.claim.Key, From: r.claim.Revision, Clear: true})
 	}
 	if r.echo.Data != nil {
 		_, prev, err := echoesOf(r.echo)
@@ -759,6 +806,12 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 			return err
 		}
 		for _, hit := range hits {
+			if ledgerKey.holds(hit.Key) && !seen[hit.Key] {
+				seen[hit.Key] = true
+				if err := x.eraseSegment(ctx, hit.Key); err != nil {
+					return err
+				}
+			}
 			if decisionKey.holds(hit.Key) && !seen[hit.Key] {
 				seen[hit.Key] = true
 				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
@@ -778,18 +831,12 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
+	_, prev, class, _, err := s.decisionOf(ctx, objs[0])
 	if err != nil {
 		return err
 	}
-	p := Put{Key: key, From: objs[0].Revision}
-	if ok {
-		for _, t := range s.decisionTerms(&r, class) {
-			p.Remove = append(p.Remove, t.Name)
-		}
-	}
 	tx := s.begin(ctx, s.Now())
-	tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
+	tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
 	x.Decisions++
 	nonce, err := x.note(ctx, tx, "decision erased")
@@ -802,22 +849,18 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if x.classes[class] {
 		return nil // its key goes
 	}
-	return s.stripLog(ctx, key, math.MaxUint64)
+	return s.stripLog(ctx, key)
 }
 
 func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {
-	for after := ""; ; {
-		hits, next, err := x.s.query(ctx, Query{Term: termCites(id), After: after, Limit: 1000})
-		if err != nil {
-			return err
-		}
-		for _, h := range hits {
-			into[h.Key] = true
-		}
-		if after = next; after == "" {
-			return nil
-		}
+	hits, err := x.s.hits(ctx, termCites(id))
+	if err == nil {
+		hits, err = x.s.throughSegments(ctx, hits)
 	}
+	for _, h := range hits {
+		into[h.Key] = true
+	}
+	return err
 }
 
 // strip takes the payloads out of the logs of rows whose class has a key that
@@ -831,48 +874,55 @@ func (x *erasing) strip(ctx context.Context, heads []Head) error {
 		keys = append(keys, headKey.of(heads[i].ID), noteKey.of(heads[i].ID))
 	}
 	for _, key := range keys {
-		if err := x.s.stripLog(ctx, key, math.MaxUint64); err != nil {
+		if err := x.s.stripLog(ctx, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stripLog takes the payloads out of all entries of a log before one, but of those
-// that say that it was erased. The digests stay, and the chain holds.
-func (s *Store) stripLog(ctx context.Context, key string, before uint64) error {
-	return rewriting(ctx, func() error { return s.stripEntries(ctx, key, before) })
+// stripLog takes the payloads out of all entries of a log but of those that say that it
+// was erased. The digests stay, and the chain holds. What is packed or stripped between
+// the reading of an entry and its writing is read again.
+func (s *Store) stripLog(ctx context.Context, key string) error {
+	_, err := retry(ctx, func() (struct{}, error) { return struct{}{}, s.stripEntries(ctx, key) })
+	return err
 }
 
-func (s *Store) stripEntries(ctx context.Context, key string, before uint64) error {
-	var change []LogEntry
+func (s *Store) stripEntries(ctx context.Context, key string) error {
+	var change []Rewritten
 	size := 0
+	flush := func() error {
+		if len(change) == 0 {
+			return nil
+		}
+		err := s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+		change, size = nil, 0
+		return err
+	}
 	for l, err := range s.stored(ctx, key, 0) {
 		if err != nil {
 			return err
 		}
-		stripped, changed, err := strip(l, before)
+		stripped, changed, err := strip(l)
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 		}
 		if !changed {
 			continue
 		}
-		change = append(change, stripped)
-		if size += len(stripped.Data); size > packBytes || len(change) == 1000 {
-			if err := s.driver.Rewrite(ctx, s.scope.tenant, key, change); err != nil {
+		if size += len(l.Data); size > packBytes || len(change) == 1000 {
+			if err := flush(); err != nil {
 				return err
 			}
-			change, size = nil, 0
+			size = len(l.Data)
 		}
+		change = append(change, Rewritten{stripped, l.Data})
 	}
-	if len(change) == 0 {
-		return nil
-	}
-	return s.driver.Rewrite(ctx, s.scope.tenant, key, change)
+	return flush()
 }
 
-func strip(l LogEntry, before uint64) (LogEntry, bool, error) {
+func strip(l LogEntry) (LogEntry, bool, error) {
 	var run []LogEntry
 	changed := false
 	for one, err := range expand(l) {
@@ -883,7 +933,7 @@ func strip(l LogEntry, before uint64) (LogEntry, bool, error) {
 		if _, err := r.decode(one.Data); err != nil {
 			return l, false, err
 		}
-		if r.payload != nil && one.Revision < before && kindOf(r.kind) != EntryErase {
+		if r.payload != nil && kindOf(r.kind) != EntryErase {
 			r.payload, changed = nil, true
 			b, _ := r.encode()
 			one.Data = append(b, r.mac[:]...)

@@ -95,7 +95,7 @@ func TestI9IdentityIsExactAfterOneCanonicalForm(t *testing.T) {
 	})
 	t.Run("ids have one form", func(t *testing.T) {
 		id := newBench(t).NewDecisionID()
-		for _, s := range []string{"", "mem_", id, "MEM_" + strings.Repeat("0", 26), "mem_" + strings.Repeat("0", 25), "mem_" + strings.Repeat("z", 26), "mem_" + strings.Repeat("A", 26), "mem_" + strings.Repeat("0", 25) + "\n"} {
+		for _, s := range []string{"", "mem_", id, "MEM_" + strings.Repeat("0", 26), "mem_" + strings.Repeat("0", 25), "mem_" + strings.Repeat("z", 26), "mem_" + strings.Repeat("A", 26), "mem_" + strings.Repeat("0", 25) + "\n", "mem_" + strings.Repeat("0", 25) + "1", "mem_" + strings.Repeat("v", 26)} {
 			if memory.ID(s).Valid() {
 				t.Errorf("%q is valid", s)
 			}
@@ -125,6 +125,42 @@ func TestAnIDIsItsBytes(t *testing.T) {
 			t.Fatalf("%s gives the key %x", id, key)
 		}
 	})
+}
+
+// TestARowHasOneSpelling: sixteen bytes are 26 characters and two bits less, and what
+// those two bits say names no other row, nor the same one.
+func TestARowHasOneSpelling(t *testing.T) {
+	const letters = "0123456789abcdefghijklmnopqrstuv"
+	b := newBench(t)
+	row := b.put(modelDraft(berlin))
+	rapid.Check(t, func(rt *rapid.T) {
+		id := row.ID
+		n := rapid.IntRange(len("mem_"), len(id)-1).Draw(rt, "character")
+		c := rapid.SampledFrom([]byte(letters)).Draw(rt, "letter")
+		other := id[:n] + memory.ID(c) + id[n+1:]
+		if other == id {
+			return
+		}
+		if other.Valid() && memory.HeadKey(other) == memory.HeadKey(id) {
+			rt.Fatalf("%s and %s are one row", id, other)
+		}
+	})
+	last := strings.IndexByte(letters, row.ID[len(row.ID)-1])
+	for n := 1; n < 4; n++ {
+		respelt := row.ID[:len(row.ID)-1] + memory.ID(letters[last|n])
+		var field *memory.FieldError
+		_, err := b.Get(t.Context(), respelt)
+		if !errors.As(err, &field) || field.Field != "id" {
+			t.Errorf("%s for %s: %v", respelt, row.ID, err)
+		}
+		if _, err := b.Apply(t.Context(), memory.Transition{Row: respelt, Revision: 1}); !errors.As(err, &field) || field.Field != "row" {
+			t.Errorf("Apply of %s: %v", respelt, err)
+		}
+		f, err := b.Fitness(t.Context(), []memory.ID{respelt})
+		if err != nil || f.Heads[0].Revision != 0 {
+			t.Errorf("the gate finds %s by %s: %+v, %v", row.ID, respelt, f.Heads, err)
+		}
+	}
 }
 
 // TestWhatIsNoIDIsNoRow: asking for it is no fault, and finds nothing.

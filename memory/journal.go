@@ -38,11 +38,12 @@ const (
 	EntryImport     EntryKind = "import"     // the row came from another store
 	EntryReject     EntryKind = "reject"     // a user rejected the claim
 	EntryRollback   EntryKind = "rollback"   // a move was taken back
+	EntryLedger     EntryKind = "ledger"     // what decisions of a run cite was kept
 )
 
 // entryKinds are the kinds by their stored number; a number is never used again.
 var entryKinds = [...]EntryKind{1: EntryWrite, EntryTransition, EntryReaffirm, EntryEcho, EntryEvidence, EntryContest,
-	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback}
+	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger}
 
 // Sequence orders all changes of a store: microseconds since 1970 in the upper 52
 // bits, a counter below. It grows along every chain even if a clock goes back;

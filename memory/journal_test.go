@@ -91,7 +91,7 @@ func TestTheAuditHoldsAndShowsEveryChange(t *testing.T) {
 	}
 	rewrite := func(revision uint64, data []byte) {
 		t.Helper()
-		if err := b.driver.Rewrite(t.Context(), b.Tenant(), key, []memory.LogEntry{{Revision: revision, Data: data}}); err != nil {
+		if err := storetest.Rewrite(t.Context(), b.driver, b.Tenant(), key, []memory.LogEntry{{Revision: revision, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +168,7 @@ func (b *bench) restoreLog(key string, entries []memory.LogEntry) {
 	missing := false
 	for _, l := range entries {
 		if slices.ContainsFunc(have, func(h memory.LogEntry) bool { return h.Revision == l.Revision }) {
-			if err := b.driver.Rewrite(b.Context(), b.Tenant(), key, []memory.LogEntry{l}); err != nil {
+			if err := storetest.Rewrite(b.Context(), b.driver, b.Tenant(), key, []memory.LogEntry{l}); err != nil {
 				b.Fatal(err)
 			}
 		} else {

@@ -39,9 +39,12 @@ type Maintenance interface {
 	Restore(ctx context.Context, tenant string, objects []Restored) error
 
 	// Rewrite must replace the data of log entries of one key, all or none: erasure
-	// strips payloads, compaction packs. An entry with nil Data is removed. An
-	// entry that is not there must give [ErrInvalidBatch], with nothing written.
-	Rewrite(ctx context.Context, tenant, key string, entries []LogEntry) error
+	// strips payloads, compaction packs. Each entry must still hold what the caller
+	// says that it was, byte by byte, in the same atom; an entry that holds anything
+	// else, or is not there, must give a [*ConflictError] naming the key, with nothing
+	// written. So of two rewrites that read the same log, the second one to write
+	// knows that it has to read again.
+	Rewrite(ctx context.Context, tenant, key string, entries []Rewritten) error
 
 	// Compact must overwrite what was deleted or replaced, as far as the driver can
 	// see to it: afterwards, bytes that no object, term or entry holds are in none
@@ -82,6 +85,12 @@ func (l *Logged) Place() LogPlace { return LogPlace{l.Key, l.Revision} }
 type Restored struct {
 	Object
 	Terms []Term
+}
+
+// Rewritten is a log entry that is to change, for [Maintenance].Rewrite.
+type Rewritten struct {
+	LogEntry        // Data is what it is to hold; nil removes it
+	Was      []byte // what it holds now; nil is what no entry holds
 }
 
 // Inspection is what a driver says of the server or file behind it.
@@ -136,21 +145,24 @@ func CheckPage(limit int) error {
 }
 
 // CheckRewrite validates a list for [Maintenance].Rewrite against the contract.
-func CheckRewrite(key string, entries []LogEntry) error {
+//
+// What the entries are to hold may be as large as a batch, and what they were may be so
+// too.
+func CheckRewrite(key string, entries []Rewritten) error {
 	if key == "" {
 		return fmt.Errorf("%w: rewrite of an empty key", ErrInvalidBatch)
 	}
 	if len(entries) > MaxBatchOps {
 		return fmt.Errorf("%w: %d entries, at most %d", ErrTooLarge, len(entries), MaxBatchOps)
 	}
-	size := 0
+	size, was := 0, 0
 	for i, e := range entries {
 		if e.Revision == 0 || i > 0 && e.Revision <= entries[i-1].Revision {
 			return fmt.Errorf("%w: revisions to rewrite do not ascend", ErrInvalidBatch)
 		}
-		size += len(e.Data)
+		size, was = size+len(e.Data), was+len(e.Was)
 	}
-	if size > MaxBatchBytes {
+	if size = max(size, was); size > MaxBatchBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, MaxBatchBytes)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"compress/flate"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -154,49 +153,13 @@ func (s *Store) Compact(ctx context.Context) (Compaction, error) {
 	return c, s.driver.Compact(ctx)
 }
 
-// rewriting repeats what rewrites a log for as long as others do so too: what it has
-// read is then not there any more, and it has written nothing of it.
-func rewriting(ctx context.Context, work func() error) (err error) {
-	for range conflictRetries {
-		if err = work(); !errors.Is(err, ErrInvalidBatch) || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
-}
-
 func (s *Store) compactLog(ctx context.Context, key string, c *Compaction) error {
 	before := c.Entries
-	if err := rewriting(ctx, func() error { return s.packLog(ctx, key, c) }); err != nil || c.Entries == before {
-		return err
+	_, err := retry(ctx, func() (struct{}, error) { return struct{}{}, s.packLog(ctx, key, c) })
+	if err == nil && c.Entries > before {
+		c.Logs++
 	}
-	c.Logs++
-	// What was packed was read before. If it was erased since then, its payloads were
-	// taken out of entries that the pack has put back. An erasure is in the log before
-	// that.
-	erased, err := s.erasedAt(ctx, key)
-	if err != nil || erased == 0 {
-		return err
-	}
-	return s.stripLog(ctx, key, erased)
-}
-
-// erasedAt is the last entry of a log that says that what it is of was erased; 0 if
-// there is none. The log of an erasure itself has none that says so of it.
-func (s *Store) erasedAt(ctx context.Context, key string) (revision uint64, err error) {
-	if erasureKey.holds(key) {
-		return 0, nil
-	}
-	for l, err := range s.entries(ctx, key, 0) {
-		if err != nil {
-			return 0, err
-		}
-		var r record
-		if _, err := r.decode(l.Data); err == nil && kindOf(r.kind) == EntryErase {
-			revision = l.Revision
-		}
-	}
-	return revision, nil
+	return err
 }
 
 // packLog packs the runs of one log that are long enough.
@@ -204,7 +167,7 @@ func (s *Store) packLog(ctx context.Context, key string, c *Compaction) error {
 	var (
 		run    []LogEntry
 		size   int
-		change []LogEntry
+		change []Rewritten
 	)
 	flush := func() error {
 		if len(run) < 2 {
@@ -214,11 +177,12 @@ func (s *Store) packLog(ctx context.Context, key string, c *Compaction) error {
 		if err != nil {
 			return err
 		}
-		for _, l := range run[:len(run)-1] {
-			change = append(change, LogEntry{Revision: l.Revision})
+		for _, l := range run {
+			change = append(change, Rewritten{LogEntry{Revision: l.Revision}, l.Data})
 		}
-		change = append(change, p)
-		// One rewrite a run: a run is all that must change together.
+		change[len(run)-1].Data = p.Data
+		// One rewrite a run: a run is all that must change together. If an erasure took a
+		// payload out of it meanwhile, it is read again.
 		if err := s.driver.Rewrite(ctx, s.scope.tenant, key, change); err != nil {
 			return err
 		}

@@ -31,12 +31,16 @@ const (
 	classKey   place = "k/" // the key of a class, wrapped
 	endedKey   place = "g/" // exists once the data key of a subject is being destroyed
 	checkptKey place = "p/"
+	fenceKey   place = "f/" // moves with every write that takes from a row
+	ledgerKey  place = "w/" // a part of what a run has read, cited by its decisions
+	handKey    place = "v/" // a nonce of a hand-over: what is left under it, or that it was spent
 	systemKey  place = "s/"
 )
 
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", erasureKey: "erasure",
-	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint", systemKey: "system"}
+	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint",
+	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", systemKey: "system"}
 
 // of is the key of an object of a row. What is no id gives a key that nothing is ever
 // written at: there is no such row.

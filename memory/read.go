@@ -22,6 +22,7 @@ import (
 type Fitness struct {
 	Heads []Head
 	Epoch uint64 // bumped on fail-over and restore; a permit checks it
+	Fence Fence  // where the demotion fence stood
 	Now   time.Time
 }
 
@@ -32,11 +33,11 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := make([]string, len(ids)+1)
-	for i, id := range ids {
-		keys[i] = headKey.of(id)
+	keys := make([]string, 0, len(ids)+1+fences)
+	for _, id := range ids {
+		keys = append(keys, headKey.of(id))
 	}
-	keys[len(ids)] = epochKey
+	keys = append(append(keys, epochKey), fenceKeys[:]...)
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
 		return Fitness{}, err
@@ -48,7 +49,11 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	return Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Now: s.Now()}, nil
+	f := Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Fence: Fence{incarnation: incarnation + 1}, Now: s.Now()}
+	for i, o := range objs[len(ids)+1:] {
+		f.Fence.revision[i] = o.Revision
+	}
+	return f, nil
 }
 
 // Get returns the rows with these ids, in their order. A missing one is
@@ -644,16 +649,23 @@ type DecisionRecord struct {
 	Rows  []Cited `json:"rows"`
 	// NotAfter is when the clock alone makes one of the rows unfit; zero = never. A
 	// call does not fire at or past it.
-	NotAfter time.Time       `json:"not_after,omitzero"`
-	Data     json.RawMessage `json:"data"` // the decision itself, as the gate writes it
-	At       time.Time       `json:"at"`
+	NotAfter time.Time `json:"not_after,omitzero"`
+	// Fence, of a record that fires, is where the fence stood when Rows were at their
+	// versions: the atom then checks that it stands there still, in place of each row.
+	// nil = it checks each row. It is not kept.
+	Fence *Fence          `json:"-"`
+	Data  json.RawMessage `json:"data"` // the decision itself, as the gate writes it
+	At    time.Time       `json:"at"`
 }
 
 // Record writes a decision. If it fires a call, the same atom checks that every
 // row it cites is still at the cited fitness version and that the epoch has not
 // moved, and NotAfter is held against the store's clock: this is where a permit is
-// consumed (I-7). A row that moved since gives a [*ConflictError], a limit that
-// passed gives [ErrExpired]; nothing is written, and the caller decides again.
+// consumed (I-7). With a Fence it checks in place of the rows that nothing was taken
+// from any of them since. What moved gives a [*ConflictError], a limit that passed
+// [ErrExpired]; nothing is written, and the caller decides again.
+//
+// What the decisions of a run cite alike is kept once, as segments of its ledger.
 func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if !strings.HasPrefix(r.ID, "blk_") {
 		return invalid("id", "malformed", "not a decision id")
@@ -669,6 +681,9 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 			return invalid("rows", "not_found", "no call fires on a row that does not exist: %s", c.Row)
 		}
 	}
+	if r.Fence != nil && r.Fence.incarnation == 0 {
+		return invalid("fence", "required", "nobody looked at it")
+	}
 	r.At = s.Now()
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
@@ -677,48 +692,101 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if err != nil {
 		return err
 	}
-	tx := s.begin(ctx, r.At)
-	class, err := tx.classOfCited(r.Rows)
-	if err != nil {
+	if r.Fired && r.Fence != nil && r.Fence.incarnation != incarnation+1 {
+		return &ConflictError{Key: epochKey}
+	}
+	const looks = 4 // at the ledger: it is new, another process wrote it, it was erased
+	for look := 1; ; look++ {
+		c := citation{rest: r.Rows}
+		if look < looks {
+			c = s.cite(r.Run, r.Rows)
+		}
+		err := s.record(ctx, &r, c)
+		if look < looks && s.meets(r.Run, c, err) {
+			continue
+		}
+		if err == nil && r.Fired { // what was checked may have been checked against the wrong server
+			err = s.same(incarnation)
+		}
 		return err
+	}
+}
+
+func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error {
+	tx := s.begin(ctx, r.At)
+	class := tx.classOfCitation(c)
+	if tx.err != nil {
+		return tx.err
 	}
 	if r.Fired {
-		tx.Checks = slices.Grow(tx.Checks, len(r.Rows)+1)
 		tx.check(epochKey, r.Epoch)
-		for _, c := range r.Rows {
-			tx.check(headKey.of(c.Row), c.Revision)
+		if r.Fence != nil {
+			if err := tx.since(r.Fence, r.Rows); err != nil {
+				return err
+			}
+		} else {
+			tx.Checks = slices.Grow(tx.Checks, len(r.Rows))
+			for _, c := range r.Rows {
+				tx.check(headKey.of(c.Row), c.Revision)
+			}
 		}
 	}
+	tx.segments(c)
+	kept := keptDecision{DecisionRecord: *r}
+	kept.Rows = c.rest
+	for _, g := range c.segments {
+		kept.Ledger = append(kept.Ledger, g.key[len(ledgerKey):]...)
+	}
+	key := decisionKey.named(r.ID)
 	nonce := newNonce() // not the id: recording one decision twice must not look like having won
 	entry := AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce}
-	if err := tx.decision(&r, Object{Key: decisionKey.named(r.ID)}, link{}, class, s.decisionTerms(&r, class), entry); err != nil {
+	if err := tx.decision(&kept, Object{Key: key}, link{}, class, s.decisionTerms(&kept, class), entry); err != nil {
 		return err
 	}
-	err = tx.commit(decisionKey.named(r.ID), 1, nonce)
+	err := tx.commit(key, 1, nonce)
 	var conflict *ConflictError
-	if errors.As(err, &conflict) && conflict.Key == decisionKey.named(r.ID) {
+	if errors.As(err, &conflict) && conflict.Key == key {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
 	}
-	if err == nil && r.Fired { // what was checked may have been checked against the wrong server
-		err = s.same(incarnation)
+	if err == nil && len(c.segments) > 0 {
+		for i, g := range c.segments {
+			if !g.known {
+				there := *g
+				there.known = true
+				c.segments[i] = &there
+			}
+		}
+		s.ledgers.put(r.Run, c.segments)
 	}
 	return err
 }
 
 // decisionTerms are what a decision is found by.
-func (s *Store) decisionTerms(r *DecisionRecord, class Class) []Term {
+func (s *Store) decisionTerms(r *keptDecision, class Class) []Term {
 	at := newestFirst(r.At)
-	terms := make([]Term, 0, len(r.Rows)+3)
+	segments := r.segments()
+	terms := make([]Term, 0, len(r.Rows)+len(segments)+3)
 	terms = append(terms, Term{termDecision, at}, Term{s.termCalls(r.Run), at}, Term{termClass(class), at})
+	for _, key := range segments {
+		terms = append(terms, Term{termLedger(key), at})
+	}
 	for _, c := range r.Rows {
 		terms = append(terms, Term{termCites(c.Row), at})
 	}
 	return terms
 }
 
-// classOfCited is the class of a decision: of the subjects of all rows it cites.
-func (t *atom) classOfCited(rows []Cited) (Class, error) {
-	var classes []Class
+// classOfCited is the class of rows: of the subjects of all of them.
+func (t *atom) classOfCited(rows []Cited) Class {
+	classes, err := t.classesOf(rows)
+	if err != nil && t.err == nil {
+		t.err = err
+	}
+	return t.classFor(classes, nil)
+}
+
+// classesOf are the classes of rows, each once.
+func (t *atom) classesOf(rows []Cited) (classes []Class, err error) {
 	var unknown []ID
 	for _, c := range rows {
 		switch {
@@ -732,7 +800,7 @@ func (t *atom) classOfCited(rows []Cited) (Class, error) {
 	if len(unknown) > 0 {
 		heads, err := t.store.heads(t.ctx, unknown)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for _, h := range heads {
 			if h.Revision > 0 && !slices.Contains(classes, h.Class) {
@@ -740,11 +808,11 @@ func (t *atom) classOfCited(rows []Cited) (Class, error) {
 			}
 		}
 	}
-	return t.classFor(classes, nil), t.err
+	return classes, nil
 }
 
 // decision puts a decision. The chain covers the digest of what was decided.
-func (t *atom) decision(r *DecisionRecord, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
+func (t *atom) decision(r *keptDecision, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return invalid("data", "malformed", "%v", err)
@@ -756,7 +824,7 @@ func (t *atom) decision(r *DecisionRecord, old Object, prev link, class Class, t
 }
 
 // decisionOf opens a decision. ok is false if it was erased.
-func (s *Store) decisionOf(ctx context.Context, o Object) (r DecisionRecord, prev link, class Class, ok bool, err error) {
+func (s *Store) decisionOf(ctx context.Context, o Object) (r keptDecision, prev link, class Class, ok bool, err error) {
 	rest, err := prev.decode(o.Data)
 	if err != nil {
 		return r, prev, 0, false, faulty(err, "decision record")
@@ -816,7 +884,14 @@ type CitedDecision struct {
 // depends on a reading that no longer holds is computed here from the versions,
 // not stored (I-11).
 func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, error) {
-	records, err := s.decisions(ctx, termCites(row))
+	hits, err := s.hits(ctx, termCites(row))
+	if err == nil {
+		hits, err = s.throughSegments(ctx, hits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.decisionsAt(ctx, hits)
 	if err != nil {
 		return nil, err
 	}
@@ -876,37 +951,45 @@ func (e *AuditEntry) harms() bool {
 
 // Decisions lists all decisions, newest first.
 func (s *Store) Decisions(ctx context.Context) ([]DecisionRecord, error) {
-	return s.decisions(ctx, termDecision)
+	hits, err := s.hits(ctx, termDecision)
+	if err != nil {
+		return nil, err
+	}
+	return s.decisionsAt(ctx, hits)
 }
 
-func (s *Store) decisions(ctx context.Context, term string) ([]DecisionRecord, error) {
+// decisionsAt reads decisions, but for erased ones, each with all rows that it cites.
+func (s *Store) decisionsAt(ctx context.Context, hits []Hit) ([]DecisionRecord, error) {
 	var out []DecisionRecord
-	for after := ""; ; {
-		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 500})
-		if err != nil {
-			return nil, err
-		}
-		keys := make([]string, 0, len(hits))
-		for _, h := range hits {
+	segments := map[string]*segment{}
+	for page := range slices.Chunk(hits, 500) {
+		keys := make([]string, 0, len(page))
+		for _, h := range page {
 			keys = append(keys, h.Key)
 		}
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
 			return nil, err
 		}
+		var kept []keptDecision
+		keys = keys[:0]
 		for _, o := range objs {
-			r, _, _, ok, err := s.decisionOf(ctx, o)
+			k, _, _, ok, err := s.decisionOf(ctx, o)
 			if err != nil {
 				return nil, err
 			}
 			if ok {
-				out = append(out, r)
+				kept, keys = append(kept, k), append(keys, k.segments()...)
 			}
 		}
-		if after = next; after == "" {
-			return out, nil
+		if err := s.segmentsOf(ctx, keys, segments); err != nil {
+			return nil, err
+		}
+		for i := range kept {
+			out = append(out, kept[i].whole(segments))
 		}
 	}
+	return out, nil
 }
 
 // BumpEpoch voids every permit that was decided and not yet consumed. Operators

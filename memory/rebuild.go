@@ -42,6 +42,8 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 			err = b.echo(ctx, key)
 		case decisionKey:
 			err = b.decision(ctx, key)
+		case ledgerKey:
+			err = b.ledger(ctx, key)
 		case systemKey, erasureKey:
 			err = b.plain(ctx, key)
 		}

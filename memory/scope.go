@@ -49,7 +49,11 @@ func (d spaced) Apply(ctx context.Context, tenant string, b Batch) error {
 		p.Remove = remove
 		in.Puts[i] = p
 	}
-	err := d.Driver.Apply(ctx, tenant, in)
+	return d.conflict(d.Driver.Apply(ctx, tenant, in))
+}
+
+// conflict is an error without the namespace in the key that it names.
+func (d spaced) conflict(err error) error {
 	var conflict *ConflictError
 	if errors.As(err, &conflict) { // its text has the prefix too
 		return &ConflictError{Key: strings.TrimPrefix(conflict.Key, d.prefix)}
@@ -122,8 +126,8 @@ func (d spaced) Restore(ctx context.Context, tenant string, objects []Restored) 
 	return d.Driver.Restore(ctx, tenant, in)
 }
 
-func (d spaced) Rewrite(ctx context.Context, tenant, key string, entries []LogEntry) error {
-	return d.Driver.Rewrite(ctx, tenant, d.prefix+key, entries)
+func (d spaced) Rewrite(ctx context.Context, tenant, key string, entries []Rewritten) error {
+	return d.conflict(d.Driver.Rewrite(ctx, tenant, d.prefix+key, entries))
 }
 
 // fingerprint is what the keys of the store are known by.

@@ -52,9 +52,10 @@ type Store struct {
 	chains    chains
 	classes   shelf[Class, *sealing]
 	subjects  shelf[string, KeyID]
-	moved     shelf[string, Object] // claims and lines, as they were a moment ago
-	known     atomic.Bool           // the store was written with these keys
-	fresh     atomic.Uint64         // the incarnation that classes and subjects are of, plus 1
+	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
+	ledgers   ledgers
+	known     atomic.Bool   // the store was written with these keys
+	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
@@ -141,9 +142,10 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-func termState(v State) string { return "s" + string(byte(v)) }
-func termChild(id ID) string   { return place("p").of(id) }
-func termCites(id ID) string   { return place("x").of(id) }
+func termState(v State) string   { return "s" + string(byte(v)) }
+func termChild(id ID) string     { return place("p").of(id) }
+func termCites(id ID) string     { return place("x").of(id) }
+func termLedger(k string) string { return "g" + k[len(ledgerKey):] } // cites a segment
 
 // blindTerm is a term made of words that say something of persons: who wrote a
 // row, in which run, a word of it. Half a token is kept: two values that share it
@@ -177,6 +179,7 @@ const (
 	termDue      = "D"
 	termParked   = "P"
 	termDecision = "X"
+	termLeft     = "V" // what is left under a nonce, by the time it may be dropped
 )
 
 // newestFirst sorts the carriers of a term by descending time.

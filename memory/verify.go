@@ -166,9 +166,9 @@ func (a *Auditor) End(log *Log, o Object) error {
 	if ok && !bytes.Equal(data, rest) {
 		return fault("the object is not what its log says")
 	}
-	if decisionKey.holds(log.Key) && len(rest) > 0 {
+	if (decisionKey.holds(log.Key) || ledgerKey.holds(log.Key)) && len(rest) > 0 {
 		if digest := sha256.Sum256(rest); !bytes.Equal(digest[:], log.state) {
-			return fault("the decision is not what its log says")
+			return fault("the object is not what its log says")
 		}
 	}
 	return nil

@@ -218,10 +218,11 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 			rest = (&erasing{}).encode() // of nothing and complete: its rows are acknowledged one by one
 		}
 		e.Kind, e.Axis = EntryErase, 0
-		if decisionKey.holds(lost.Key) {
+		decision := decisionKey.holds(lost.Key) || ledgerKey.holds(lost.Key)
+		if decision {
 			rest = nil
 		}
-		tx.log(Put{Key: lost.Key, From: objs[0].Revision}, prev, rest, rest, nobody, e, change{})
+		tx.log(Put{Key: lost.Key, From: objs[0].Revision, Clear: decision}, prev, rest, rest, nobody, e, change{})
 		r.Noted++
 	}
 	done := tx.logged
@@ -230,6 +231,13 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 	}
 	if err := s.write(ctx, tx.Batch); err != nil {
 		return Leaf{}, err
+	}
+	if kind == EntryErase { // the key of what the logs say may not be one that went
+		for i := range done {
+			if err := s.stripLog(ctx, tx.Puts[done[i].put].Key); err != nil {
+				return Leaf{}, err
+			}
+		}
 	}
 	for i := range done {
 		if p := tx.Puts[done[i].put]; p.Key == lost.Key {

@@ -26,6 +26,10 @@ type ProxyOptions struct {
 	// state-changing tool fire; the proxy cannot see whether it is true. It also
 	// vouches for the descriptions of the server's tools.
 	OnlySource bool
+	// Tokens read the lineage tokens that calls bring in their _meta ([MetaToken]).
+	// Each call then has a run of its own, which rests on what the token says; one
+	// without a token that holds is of unknown lineage. It cannot go with OnlySource.
+	Tokens *agent.Tokens
 	// Logger gets denials and faults, without content; nil = none.
 	Logger *slog.Logger
 }
@@ -33,9 +37,11 @@ type ProxyOptions struct {
 // Proxy stands in front of a server and gates its tools, for an agent that is not
 // built with this module. All that it has passed to the agent feeds every later
 // call. It has one run for its whole life, whatever the transport calls a session:
-// that can make a call rest on too much, never on too little.
+// that can make a call rest on too much, never on too little. With
+// [ProxyOptions.Tokens] the agent itself says what each call rests on.
 type Proxy struct {
 	run      *agent.Run
+	of       runs
 	offered  []*api.Tool
 	unnamed  []string
 	upstream string
@@ -47,6 +53,9 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if o == nil {
 		o = &ProxyOptions{}
 	}
+	if o.Tokens != nil && o.OnlySource {
+		return nil, errors.New("mcp: NewProxy: Tokens and OnlySource are two ways to know the lineage")
+	}
 	listed, err := list(ctx, session)
 	if err != nil {
 		return nil, err
@@ -56,7 +65,7 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 		return nil, err
 	}
 	// The model behind the proxy is not known, and writes nothing through it.
-	a, err := agent.New("mcp-proxy", agent.Model{ID: "unknown", Family: "unknown"}, store, decider, tools, &agent.Options{Logger: o.Logger})
+	a, err := agent.New("mcp-proxy", agent.Model{ID: "unknown", Family: "unknown"}, store, decider, tools, &agent.Options{Logger: o.Logger, Tokens: o.Tokens})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +76,10 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	p := &Proxy{run: a.Start(principal), offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: "server"}
 	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
 		p.upstream = init.ServerInfo.Name
+	}
+	p.of = func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error) { return p.run, nil }
+	if o.Tokens != nil {
+		p.of = each(a, func(api.Request) (string, error) { return principal, nil })
 	}
 	if !o.OnlySource {
 		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
@@ -79,7 +92,7 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 // Undeclared names the tools that no contract was given for.
 func (p *Proxy) Undeclared() []string { return append([]string(nil), p.unnamed...) }
 
-// Run is the run that all calls of the proxy belong to.
+// Run is the run that all calls of the proxy belong to, unless they bring tokens.
 func (p *Proxy) Run() *agent.Run { return p.run }
 
 // Server makes an MCP server that passes the list of tools as it was when the
@@ -92,7 +105,7 @@ func (p *Proxy) Server() (*api.Server, error) {
 	}
 	server := api.NewServer(&api.Implementation{Name: p.upstream, Title: "gated by hearsay", Version: "0"},
 		&api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
-	if err := serve(server, p.run, p.offered); err != nil {
+	if err := serve(server, p.offered, p.of); err != nil {
 		return nil, err
 	}
 	return server, nil

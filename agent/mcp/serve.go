@@ -25,16 +25,50 @@ func Serve(server *api.Server, run *agent.Run) error {
 	if server == nil || run == nil || run.Agent() == nil {
 		return agent.ErrNotBuilt
 	}
-	var offered []*api.Tool
-	for _, d := range run.Agent().Tools() {
+	return serve(server, offers(run.Agent()), func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error) { return run, nil })
+}
+
+// ServeEach is [Serve] for clients that say what their calls rest on: each call has a
+// run of its own, which rests on all that the client had read, as the lineage token in
+// the _meta of the call says ([MetaToken]; a client with [Tools] and agent.SendsTo
+// sends one). A call without a token that holds is of unknown lineage. The agent needs
+// agent.Options.Tokens. principal says whom a request is for, from what the transport
+// has authenticated; its error refuses the call.
+func ServeEach(server *api.Server, a *agent.Agent, principal func(api.Request) (string, error)) error {
+	if server == nil || a == nil || a.Name() == "" || principal == nil {
+		return agent.ErrNotBuilt
+	}
+	return serve(server, offers(a), each(a, principal))
+}
+
+// each starts a run for a call.
+func each(a *agent.Agent, principal func(api.Request) (string, error)) runs {
+	return func(ctx context.Context, req api.Request, params *api.CallToolParamsRaw) (*agent.Run, error) {
+		who, err := principal(req)
+		if err != nil {
+			return nil, err
+		}
+		run := a.Start(who)
+		token, _ := params.GetMeta()[MetaToken].(string)
+		_, err = run.Accept(ctx, token, callBytes(params.Name, params.Arguments))
+		return run, err
+	}
+}
+
+// runs gives the run that a call belongs to.
+type runs func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error)
+
+// offers are the tools of an agent, for a server to list.
+func offers(a *agent.Agent) (offered []*api.Tool) {
+	for _, d := range a.Tools() {
 		destructive := d.Effect == gate.Irreversible
 		offered = append(offered, &api.Tool{Name: d.Name, Description: d.Description, InputSchema: d.Schema,
 			Annotations: &api.ToolAnnotations{ReadOnlyHint: d.Effect == gate.ReadOnly, DestructiveHint: &destructive}})
 	}
-	return serve(server, run, offered)
+	return offered
 }
 
-func serve(server *api.Server, run *agent.Run, offered []*api.Tool) error {
+func serve(server *api.Server, offered []*api.Tool, of runs) error {
 	structured := map[string]bool{}
 	for _, t := range offered {
 		structured[t.Name] = t.OutputSchema != nil
@@ -50,6 +84,10 @@ func serve(server *api.Server, run *agent.Run, offered []*api.Tool) error {
 			params, ok := req.GetParams().(*api.CallToolParamsRaw)
 			if !ok || params == nil {
 				return nil, ErrUngated
+			}
+			run, err := of(ctx, req, params)
+			if err != nil {
+				return refusal("NOT EXECUTED: the call was not accepted."), nil
 			}
 			return answer(ctx, run, params, structured[params.Name]), nil
 		}

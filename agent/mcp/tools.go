@@ -139,12 +139,33 @@ type gated struct{}
 // caller reaches a tool of the server. It is called by a Run, on a permit.
 func caller(session *api.ClientSession, name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-		res, err := session.CallTool(context.WithValue(ctx, gated{}, name), &api.CallToolParams{Name: name, Arguments: args})
+		params := &api.CallToolParams{Name: name, Arguments: args}
+		token, err := agent.Token(ctx, callBytes(name, args))
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			params.Meta = api.Meta{MetaToken: token}
+		}
+		res, err := session.CallTool(context.WithValue(ctx, gated{}, name), params)
 		if err != nil {
 			return nil, err
 		}
 		return output(res)
 	}
+}
+
+// MetaToken is the member of a call's _meta that carries a lineage token.
+const MetaToken = "io.github.hearsay-go/lineage"
+
+// callBytes are what the token of a call is bound to: the name of the tool and the
+// canonical arguments. Arguments that have no canonical form are not called.
+func callBytes(name string, args json.RawMessage) []byte {
+	canonical, err := gate.Canonical(args)
+	if err != nil {
+		canonical = args
+	}
+	return append([]byte(name+"\n"), canonical...)
 }
 
 // OnlyGated is sending middleware for a client (Client.AddSendingMiddleware): a

@@ -12,6 +12,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -21,6 +22,7 @@ func auditor(t *testing.T) (w *world, at func(string) string) {
 	dir := t.TempDir()
 	at = func(name string) string { return filepath.Join(dir, name) }
 	w.file(at("audit.pub"), w.ok("audit", "keygen", "-out", at("audit"), "--name", "acme.example/hearsay"))
+	w.ok("witness", "create", at("witness"))
 	w.ok("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness"))
 	return w, at
 }
@@ -162,7 +164,7 @@ func TestAuditVerify(t *testing.T) {
 				t.Fatal(log, err)
 			}
 			log[1].Data[12] ^= 1
-			if err := d.Rewrite(t.Context(), "default", key, log[1:]); err != nil {
+			if err := storetest.Rewrite(t.Context(), d, "default", key, log[1:]); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -203,6 +205,35 @@ func TestAuditVerifyOfAnOlderCopy(t *testing.T) {
 	if r := w.run("audit", "checkpoint", "--key", at("audit.key"), "--witness", at("witness")); r.code != exitTampered || !strings.Contains(r.talk, "older copy") {
 		t.Fatalf("%+v", r)
 	}
+
+	// Whoever put the old copy there takes the witness away too, or empties it.
+	w.env["HEARSAY_WITNESS"] = at("witness")
+	for _, what := range []string{"gone", "empty"} {
+		if what == "empty" {
+			w.file(at("witness"), "")
+		} else if err := os.Remove(at("witness")); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{append([]string{"audit", "verify"}, keys...), {"audit", "checkpoint", "--key", at("audit.key")}, {"row", "list"}, {"store", "recover"}} {
+			if r := w.run(args...); r.code != exitFailed || !strings.Contains(r.talk, "hearsay witness create") {
+				t.Errorf("%s, %q: exit %d\n%s", what, args, r.code, r.talk)
+			}
+		}
+		if seen, _ := w.doctor(); seen.of("witness").Safe {
+			t.Errorf("%s: the doctor finds it safe", what)
+		}
+		if info, err := os.Stat(at("witness")); what == "gone" && err == nil || what == "empty" && (err != nil || info.Size() > 0) {
+			t.Fatalf("%s: it was made anew: %v, %v", what, info, err)
+		}
+	}
+	if r := w.run("witness", "create", at("witness")); r.code != exitUsage || !strings.Contains(r.talk, "there already") {
+		t.Errorf("over another file: exit %d\n%s", r.code, r.talk)
+	}
+	if err := os.Remove(at("witness")); err != nil {
+		t.Fatal(err)
+	}
+	w.ok("witness", "create", at("witness"))
+	w.ok("audit", "checkpoint", "--key", at("audit.key"))
 }
 
 func TestAuditCheckpointKeysAreRotated(t *testing.T) {

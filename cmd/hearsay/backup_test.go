@@ -189,6 +189,7 @@ func testRestore(t *testing.T, c copied, owner string) {
 	if err := os.WriteFile(pub, []byte(w.ok("audit", "keygen", "-out", key, "--name", "acme.example/hearsay")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	w.ok("witness", "create", witness)
 	open := func() {
 		t.Helper()
 		ledger, err := audit.OpenWitness(witness)

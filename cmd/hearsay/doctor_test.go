@@ -80,6 +80,7 @@ func sound(t *testing.T) (w *world, key string) {
 	}
 	w.env["HEARSAY_KEYRING"] = apart
 	w.env["HEARSAY_WITNESS"] = filepath.Join(t.TempDir(), "witness")
+	w.ok("witness", "create", w.env["HEARSAY_WITNESS"])
 	key = filepath.Join(t.TempDir(), "audit")
 	w.ok("audit", "keygen", "-out", key, "--name", "acme.example/hearsay")
 	w.ok("audit", "checkpoint", "--key", key+".key")

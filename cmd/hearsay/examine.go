@@ -328,7 +328,7 @@ func (x *examination) witnessFile(url string) {
 	w, err := audit.ReadWitness(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.bad("witness", path+" is not there", loss, "if it was taken away, bring it back; if it is new, start the worker, which makes it")
+		x.bad("witness", path+" is not there", loss, "if it was taken away, bring it back; if there never was one: hearsay witness create "+path)
 		return
 	case err != nil:
 		x.bad("witness", err.Error(), loss, "bring the newest copy of it back, and hold the store against it: hearsay audit verify")

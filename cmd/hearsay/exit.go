@@ -71,6 +71,7 @@ var classes = []struct {
 	{audit.ErrExport, exitTampered, ""},
 	{audit.ErrUnsound, exitTampered, "Memory or a disk of this machine fails. Run it on another one."},
 	{audit.ErrKey, exitUsage, ""},
+	{audit.ErrWitness, exitFailed, "Bring the witness back, or the newest copy of it. If there never was one: hearsay witness create FILE."},
 	{confirm.ErrStale, exitChanged, changedHint},
 	{confirm.ErrContent, exitChanged, changedHint},
 	{memory.ErrConflict, exitChanged, changedHint},

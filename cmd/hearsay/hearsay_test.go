@@ -362,7 +362,7 @@ func TestIDs(t *testing.T) {
 		say       string
 	}{
 		{"a part that no row has is not found", "vvvvvvvvvv", exitNotFound, "no row"},
-		{"an id that no row has is not found", "mem_" + strings.Repeat("v", 26), exitNotFound, "not found"},
+		{"an id that no row has is not found", "mem_" + strings.Repeat("v", 25) + "s", exitNotFound, "not found"},
 		{"a part that several rows have is a usage error that names them", id[4:8], exitUsage, "may be any of mem_"},
 		{"a part that is too short is a usage error", "abc", exitUsage, "at least 4"},
 		{"a part with other characters is a usage error", "mem_\x1b[2J", exitUsage, "is no row id"},

@@ -40,7 +40,7 @@ row-level security holds for it.`,
 	var o pgstore.Options
 	var url string
 	cmd.PersistentFlags().StringVar(&url, "store", "", "the database: postgres://OWNER@HOST/DATABASE (or HEARSAY_MAINTENANCE_URL)")
-	cmd.PersistentFlags().StringVar(&o.Schema, "schema", "", "the schema that holds the tables (default hearsay)")
+	cmd.PersistentFlags().StringVar(&o.Schema, "schema", "", "the schema that holds the tables (default hearsay); programs name another in their URL, as in postgres://app@db/hearsay?schema=NAME")
 	database := func() (string, error) {
 		if url == "" {
 			url = a.getenv("HEARSAY_MAINTENANCE_URL")

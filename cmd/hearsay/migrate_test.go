@@ -111,6 +111,28 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("nothing is missing:\n%s", out)
 		}
 	})
+	t.Run("tables in a schema of another name are found by a URL that names it", func(t *testing.T) {
+		owner, app := database(t, p, "elsewhere")
+		w.ok("migrate", "up", "--store", owner, "--role", "app", "--schema", "team")
+		in := func(url string) string {
+			if strings.Contains(url, "?") {
+				return url + "&schema=team"
+			}
+			return url + "?schema=team"
+		}
+		if r := w.run("row", "list", "--store", in(app)); r.code != exitDone {
+			t.Errorf("exit %d\n%s", r.code, r.talk)
+		}
+		for _, m := range status(t, in(owner)).Migrations {
+			if m.Applied.IsZero() {
+				t.Errorf("%+v", m)
+			}
+		}
+		refused(t, app, "hearsay migrate up")
+		if r := w.run("migrate", "up", "--store", in(owner), "--schema", "other"); r.code != exitUnreachable || !strings.Contains(r.talk, "names the schema") {
+			t.Errorf("two names: exit %d\n%s", r.code, r.talk)
+		}
+	})
 	t.Run("tables of a later release are ahead", func(t *testing.T) {
 		owner, app := database(t, p, "ahead")
 		w.ok("migrate", "up", "--store", owner, "--role", "app")

@@ -46,7 +46,7 @@ func TestProcess(t *testing.T) {
 	}{
 		{"a listing", []string{"row", "list"}, exitDone},
 		{"a wrong flag", []string{"row", "list", "--bogus"}, exitUsage},
-		{"no row", []string{"row", "show", "mem_" + strings.Repeat("v", 26)}, exitNotFound},
+		{"no row", []string{"row", "show", "mem_" + strings.Repeat("v", 25) + "s"}, exitNotFound},
 		{"a refusal", []string{"row", "confirm", id, "--key", key, "--as", "bob", "--reason", "r"}, exitNo},
 		{"no store", []string{"row", "list", "-store", "sqlite:" + w.path + ".none"}, exitUnreachable},
 		{"a passed version", []string{"row", "confirm", id, "--key", key, "--as", "ana", "--reason", "r", "--revision", "7"}, exitChanged},

@@ -58,6 +58,10 @@ func (a *app) queue(ctx context.Context, f *queueFlags) (q *asynqqueue.Queue, te
 	if tenant == "" {
 		tenant = tenantOf(a.getenv("HEARSAY_TENANT"))
 	}
+	namespace := f.namespace
+	if namespace == "" {
+		namespace = a.getenv("HEARSAY_NAMESPACE")
+	}
 	redis.SetLogger(silent{})
 	r, err := localredis.Open(ctx, url, nil)
 	switch {
@@ -66,7 +70,7 @@ func (a *app) queue(ctx context.Context, f *queueFlags) (q *asynqqueue.Queue, te
 	case err != nil:
 		return nil, "", nil, fail(exitUnreachable, "%w", err)
 	}
-	return asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: tenant}), tenant, r.Close, nil
+	return asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: tenant, Namespace: namespace}), tenant, r.Close, nil
 }
 
 // onQueue makes the action of a command that does one thing to the queue, and then

@@ -138,7 +138,7 @@ func TestStatementsAreRefused(t *testing.T) {
 		{"with the key of somebody else", with(id, "--key", stranger), exitNo, "forged"},
 		{"as somebody who is not trusted", with(id, "--as", "eve", "--key", stranger), exitNo, "unknown key"},
 		{"out of the scope of the key", with(string(w.ids["contact"])), exitNo, "scope"},
-		{"on a row that is not there", with("mem_" + strings.Repeat("v", 26)), exitNotFound, "not found"},
+		{"on a row that is not there", with("mem_" + strings.Repeat("v", 25) + "s"), exitNotFound, "not found"},
 		{"on a version that has passed", with(id, "--revision", "99"), exitChanged, "you looked at 99"},
 		{"with a reason that is too long", with(id, "--reason", strings.Repeat("x", 5000)), exitUsage, "reason"},
 	} {

@@ -45,6 +45,20 @@ func (d *daemon) metric(name string) float64 {
 	return v
 }
 
+// newWitness is the file of a witness that has seen nothing yet.
+func newWitness(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "witness")
+	w, err := audit.CreateWitness(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // verified holds a store against its checkpoints and its witness.
 func verified(t *testing.T, s *memory.Store, key *audit.Key, witness string) (audit.Report, error) {
 	t.Helper()
@@ -66,7 +80,7 @@ func TestCheckpointsOfAServersStore(t *testing.T) {
 	}
 	t.Cleanup(func() { queue.Stop() })
 	dir := t.TempDir()
-	keys, witness := filepath.Join(dir, "keys"), filepath.Join(dir, "witness")
+	keys, witness := filepath.Join(dir, "keys"), newWitness(t)
 	if _, err := keyring.Create(keys, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +134,7 @@ func TestCheckpointsOfAServersStore(t *testing.T) {
 }
 
 func TestCheckpointAtTheEnd(t *testing.T) {
-	path, witness := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "witness")
+	path, witness := filepath.Join(t.TempDir(), "agent.db"), newWitness(t)
 	file, key := signer(t)
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -166,12 +180,17 @@ func TestAFaultOfTheAuditEndsTheWorker(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "witness"},
+		{"a witness that is gone", func(t *testing.T, _, witness string) {
+			if err := os.Remove(witness); err != nil {
+				t.Fatal(err)
+			}
+		}, "witness create"},
 		{"another origin", func(t *testing.T, _, _ string) {
 			t.Setenv("HEARSAY_CHECKPOINT_ORIGIN", "other.example/hearsay")
 		}, "origin"},
 	} {
 		t.Run(c.name+" ends it, loudly", func(t *testing.T) {
-			path, witness := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "witness")
+			path, witness := filepath.Join(t.TempDir(), "agent.db"), newWitness(t)
 			file, _ := signer(t)
 			args := []string{"-store", "sqlite:" + path, "-checkpoint-key", file, "-witness", witness}
 			env := func() []string {
@@ -200,7 +219,7 @@ func TestAFaultOfTheAuditEndsTheWorker(t *testing.T) {
 		})
 	}
 	t.Run("a witness that is taken away while it works ends it, loudly", func(t *testing.T) {
-		path, witness := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "witness")
+		path, witness := filepath.Join(t.TempDir(), "agent.db"), newWitness(t)
 		file, _ := signer(t)
 		put(t, openStore(t, path), "acme", right)
 		d := start(t, []string{"TMPDIR=" + shortDir(t)}, "-store", "sqlite:"+path, "-checkpoint-key", file, "-witness", witness, "-checkpoint-every", "100ms")

@@ -39,6 +39,7 @@ type config struct {
 	strict    bool
 	witness   string // file of the witness; "" = none
 	tenant    string
+	namespace string
 	redis     string // "" = embedded
 
 	http         string // "" = no HTTP server
@@ -106,7 +107,7 @@ const (
 
 // environment maps flags to the variables that stand in for them.
 var environment = map[string]string{
-	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
+	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE",
@@ -177,9 +178,10 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
 	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
 	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
-	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed")
+	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed\n(hearsay witness create makes it; the worker does not start without the one it is told of)")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
+	flags.StringVar(&c.namespace, "namespace", "", "the tenant's namespace whose rows to check; each namespace has a worker of its own")
 	flags.StringVar(&c.redis, "redis", "", "Redis `URL` of the queue; empty = a redis-server of this machine as a child, else in process")
 	flags.StringVar(&c.http, "http", defaultHTTP, "`address` of /healthz, /readyz and /metrics; \"off\" = none")
 	flags.BoolVar(&c.insecureBind, "http-insecure-bind", false, "let -http listen beyond this machine: anybody who reaches it reads counts of rows, queues and\nverifier names, without a login; no claim is shown and nothing can be changed")

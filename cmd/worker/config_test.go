@@ -119,8 +119,8 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	t.Run("a flag wins over the environment", func(t *testing.T) {
-		c, err := parse([]string{"-store", "sqlite:flag.db", "-concurrency", "3"}, env("HEARSAY_STORE", "sqlite:env.db", "HEARSAY_TENANT", "acme", "HEARSAY_CONCURRENCY", "5"), nil)
-		if err != nil || c.store != "sqlite:flag.db" || c.tenant != "acme" || c.concurrency != 3 || c.http != defaultHTTP {
+		c, err := parse([]string{"-store", "sqlite:flag.db", "-concurrency", "3"}, env("HEARSAY_STORE", "sqlite:env.db", "HEARSAY_TENANT", "acme", "HEARSAY_NAMESPACE", "team", "HEARSAY_CONCURRENCY", "5"), nil)
+		if err != nil || c.store != "sqlite:flag.db" || c.tenant != "acme" || c.namespace != "team" || c.concurrency != 3 || c.http != defaultHTTP {
 			t.Errorf("%+v %v", c, err)
 		}
 	})

@@ -65,7 +65,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}}
-	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
+	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
 	e.sweeper = promotion.NewSweeper(store, e.queue, c.sweep, log)
 	m.registry.MustRegister(e)
 	return e, nil

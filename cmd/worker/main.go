@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -84,14 +85,17 @@ const countEvery = 15 * time.Second
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
 func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
+	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant, Namespace: c.namespace}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
 	var witness *audit.Witness
 	if c.witness != "" {
-		if witness, err = audit.OpenWitness(c.witness); err != nil {
+		if witness, err = audit.OpenWitness(c.witness); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; bring it back, or make one that has seen nothing with hearsay witness create", err)
+		}
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, witness.Close()) }()
-		options.Witness = witness.Ledger(c.tenant, "")
+		options.Witness = witness.Ledger(c.tenant, c.namespace)
 	}
 	store, err := open(ctx, c.store, options)
 	if err != nil {
@@ -120,7 +124,7 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		}
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
-	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
+	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "namespace", store.Namespace(), "queue", e.kind, "verifiers", c.verifierNames(), "version", version())
 	if c.keyring == "" {
 		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
 	}

@@ -501,6 +501,30 @@ func TestWorkersTogether(t *testing.T) {
 	}
 }
 
+func TestWorkerOfANamespace(t *testing.T) {
+	o := newOffice(t)
+	path := filepath.Join(t.TempDir(), "agent.db")
+	all := openStore(t, path)
+	team, err := storeurl.Open(t.Context(), "sqlite:"+path, &storeurl.Options{Options: memory.Options{Namespace: "team"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer team.Close()
+	elsewhere, here := put(t, all, "acme", right), put(t, team, "acme", right)
+	d := start(t, []string{"TMPDIR=" + shortDir(t)}, "-store", "sqlite:"+path, "-namespace", "team", "-budget", "0", "-sweep-every", "200ms",
+		"-verifier-http", "crm="+o.URL+",predicate=billing.email")
+	if line := d.wait("msg=working"); !strings.Contains(line, "namespace=team") {
+		t.Errorf("the log does not say which: %s", line)
+	}
+	eventually(t, "a row of the namespace is verified", func() bool { row := get(t, team, here); return row.State() == memory.StateVerified })
+	if code := d.stop(); code != exitDone {
+		t.Errorf("exit %d\n%s", code, d.log())
+	}
+	if row := get(t, all, elsewhere); row.Revision != 1 || row.State() != memory.StateUnverified {
+		t.Errorf("a row of another namespace is %s at revision %d", row.State(), row.Revision)
+	}
+}
+
 func TestWorkerThatCannotStartFails(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign.db")

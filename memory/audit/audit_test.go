@@ -177,7 +177,7 @@ func (b *bench) object(key string) memory.Object {
 // rewrite changes entries of a log as somebody would who can write the store.
 func (b *bench) rewrite(key string, entries ...memory.LogEntry) {
 	b.Helper()
-	if err := b.driver.Rewrite(b.Context(), b.Tenant(), key, entries); err != nil {
+	if err := storetest.Rewrite(b.Context(), b.driver, b.Tenant(), key, entries); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -234,12 +234,19 @@ func (b *bench) tampered(what string, o audit.Options) *memory.TamperError {
 func newWitness(t testing.TB) (*audit.Witness, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "witness")
-	return openWitness(t, path), path
+	w, err := audit.CreateWitness(path)
+	return closing(t, w, err), path
 }
 
 func openWitness(t testing.TB, path string) *audit.Witness {
 	t.Helper()
 	w, err := audit.OpenWitness(path)
+	return closing(t, w, err)
+}
+
+// closing closes a witness at the end of a test.
+func closing(t testing.TB, w *audit.Witness, err error) *audit.Witness {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func ExampleVerify() {
 	folder, _ := os.MkdirTemp("", "audit")
 	defer os.RemoveAll(folder)
 	key, _, _ := audit.NewKey("acme.example/hearsay")
-	witness, err := audit.OpenWitness(filepath.Join(folder, "witness")) // on another machine, in earnest
+	witness, err := audit.CreateWitness(filepath.Join(folder, "witness")) // on another machine, in earnest
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -83,7 +83,7 @@ func ExampleLedger_Behind() {
 	defer store.Close()
 	folder, _ := os.MkdirTemp("", "audit")
 	defer os.RemoveAll(folder)
-	witness, err := audit.OpenWitness(filepath.Join(folder, "witness"))
+	witness, err := audit.CreateWitness(filepath.Join(folder, "witness"))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -81,7 +81,7 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 				t.Fatal(err)
 			}
 			r := &restored{T: t, dir: t.TempDir(), keys: keys}
-			if r.witness, err = audit.OpenWitness(filepath.Join(t.TempDir(), "witness")); err != nil {
+			if r.witness, err = audit.CreateWitness(filepath.Join(t.TempDir(), "witness")); err != nil {
 				t.Fatal(err)
 			}
 			defer r.witness.Close()

@@ -106,22 +106,56 @@ type kept struct {
 // line is a line of the file, after its checksum. One append is one line, so that
 // a crash leaves all of it or a line without an end.
 type line struct {
+	Version      int        `json:"hearsay_witness,omitempty"` // of the first line
 	Checkpoint   *witnessed `json:"checkpoint,omitempty"`
 	Acknowledged []kept     `json:"acknowledged,omitempty"`
 }
 
 const (
+	witnessVersion = 1
 	maxWitnessLine = 4 << 20
 	compactFrom    = 1 << 20
 	perLine        = 2000 // entries
 )
 
-// OpenWitness opens the witness in a file, and makes the file if there is none.
-func OpenWitness(path string) (*Witness, error) {
-	return openWitness(path, os.O_RDWR|os.O_CREATE)
+// CreateWitness makes the file of a witness that has seen nothing yet, and opens it.
+// What is there already is never overwritten. It is for a store that never had one,
+// or whose witness is lost for good: a new one knows of no demotion, erasure or
+// checkpoint of before, so that an older copy of the store passes for the newest.
+func CreateWitness(path string) (*Witness, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, witnessFault("%w", err)
+	}
+	w := &Witness{path: path}
+	if w.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, witnessFault("%w", err)
+	}
+	w.forget()
+	if err := w.begin(); err != nil {
+		return nil, errors.Join(err, w.file.Close(), os.Remove(path))
+	}
+	return w, nil
 }
 
-// ReadWitness opens the witness in a file for reading only. The file must exist.
+// begin writes the first line. A file without one was emptied, and is no witness.
+func (w *Witness) begin() error {
+	if err := lock(w.file, false); err != nil {
+		return witnessFault("lock: %w", err)
+	}
+	defer unlock(w.file)
+	if err := w.append(&line{Version: witnessVersion}); err != nil {
+		return err
+	}
+	return syncFolder(w.path)
+}
+
+// OpenWitness opens the witness in a file. One that is not there, or empty, gives
+// [ErrWitness] and is not made ([CreateWitness]): who takes a witness away and puts an
+// older copy of its store back is not to be believed.
+func OpenWitness(path string) (*Witness, error) { return openWitness(path, os.O_RDWR) }
+
+// ReadWitness is [OpenWitness] for reading only.
 func ReadWitness(path string) (*Witness, error) { return openWitness(path, os.O_RDONLY) }
 
 func openWitness(path string, flag int) (*Witness, error) {
@@ -130,19 +164,11 @@ func openWitness(path string, flag int) (*Witness, error) {
 		return nil, witnessFault("%w", err)
 	}
 	w := &Witness{path: path, readOnly: flag == os.O_RDONLY}
-	_, err = os.Stat(path)
-	missing := errors.Is(err, os.ErrNotExist)
-	if w.file, err = os.OpenFile(path, flag, 0o600); err != nil {
+	if w.file, err = os.OpenFile(path, flag, 0); err != nil {
 		return nil, witnessFault("%w", err)
 	}
 	w.forget()
-	if missing {
-		err = syncFolder(path)
-	}
-	if err == nil {
-		err = w.locked(func() error { return nil })
-	}
-	if err != nil {
+	if err := w.locked(func() error { return nil }); err != nil {
 		return nil, errors.Join(err, w.file.Close())
 	}
 	return w, nil
@@ -229,6 +255,9 @@ func (w *Witness) exclusively(work func() error) error {
 	}()
 	if err := w.refresh(); err != nil {
 		return err
+	}
+	if w.lines == 0 {
+		return witnessFault("%s is empty", w.path)
 	}
 	return work()
 }
@@ -324,6 +353,9 @@ func (w *Witness) take(text []byte) error {
 	if err := d.Decode(&l); err != nil {
 		return err
 	}
+	if l.Version > witnessVersion {
+		return errors.New("it is of a later release")
+	}
 	if c := l.Checkpoint; c != nil {
 		r, err := tree.NewRange(0, c.Size, c.Tree)
 		at := len(c.Origin) - scopeLength
@@ -405,6 +437,9 @@ func (w *Witness) compact() (err error) {
 		}
 		size, lines = size+int64(len(b)), lines+1
 		return err
+	}
+	if err := write(line{Version: witnessVersion}); err != nil {
+		return witnessFault("%w", err)
 	}
 	for _, origin := range sorted(w.newest) {
 		if err := write(line{Checkpoint: w.newest[origin]}); err != nil {

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +153,7 @@ func TestAWitnessRemembersTheNewestEntryOfEachLog(t *testing.T) {
 
 func TestAWitnessOutlivesCrashesAndShowsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "witness")
-	w, err := audit.OpenWitness(path)
+	w, err := audit.CreateWitness(path)
 	must(t, err)
 	l := w.Ledger("acme", "")
 	for i := range 5 {
@@ -163,8 +166,8 @@ func TestAWitnessOutlivesCrashesAndShowsDamage(t *testing.T) {
 	}
 	whole, err := os.ReadFile(path)
 	must(t, err)
-	lines := bytes.SplitAfter(whole, []byte("\n"))[:5]
-	last := len(whole) - len(lines[4])
+	lines := bytes.SplitAfter(whole, []byte("\n"))[:6] // the first says what the file is
+	last := len(whole) - len(lines[5])
 	t.Run("a last line that is half written is dropped, wherever it ends", func(t *testing.T) {
 		for cut := last; cut < len(whole); cut++ {
 			must(t, os.WriteFile(path, whole[:cut], 0o600))
@@ -221,10 +224,49 @@ func TestAWitnessOutlivesCrashesAndShowsDamage(t *testing.T) {
 			t.Fatal("not there:", err)
 		}
 	})
+	t.Run("one that is gone or was emptied is not made anew unasked, not even under an open handle", func(t *testing.T) {
+		wanted := []memory.Leaf{leaf("h/9", 1, 1)}
+		must(t, os.WriteFile(path, whole, 0o600))
+		w, err := audit.OpenWitness(path)
+		must(t, err)
+		defer w.Close()
+		must(t, os.Remove(path))
+		if _, err := audit.OpenWitness(path); !errors.Is(err, audit.ErrWitness) || !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal("gone:", err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal("opening it made it:", err)
+		}
+		for _, left := range [][]byte{nil, lines[0][:len(lines[0])-1]} {
+			must(t, os.WriteFile(path, left, 0o600))
+			for name, open := range map[string]func(string) (*audit.Witness, error){"read": audit.ReadWitness, "open": audit.OpenWitness, "create": audit.CreateWitness} {
+				if _, err := open(path); !errors.Is(err, audit.ErrWitness) {
+					t.Fatalf("emptied, %s: %v", name, err)
+				}
+			}
+			if err := w.Ledger("acme", "").Acknowledge(t.Context(), memory.EntryTransition, wanted); !errors.Is(err, audit.ErrWitness) {
+				t.Fatal("emptied under an open handle:", err)
+			}
+		}
+		must(t, os.WriteFile(path, whole, 0o600))
+		if _, err := audit.CreateWitness(path); !errors.Is(err, audit.ErrWitness) || !errors.Is(err, fs.ErrExist) {
+			t.Fatal("over another one:", err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, whole) {
+			t.Fatalf("it was changed: %q, %v", now, err)
+		}
+	})
+	t.Run("one of a later release is refused", func(t *testing.T) {
+		text := `{"hearsay_witness":2}`
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), text), 0o600))
+		if _, err := audit.OpenWitness(path); !errors.Is(err, audit.ErrWitness) || !strings.Contains(err.Error(), "later release") {
+			t.Fatal(err)
+		}
+	})
 }
 
 func TestManyHandlesShareAWitnessThroughItsCompactions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "witness")
+	_, path := newWitness(t)
 	const handles, callers, rounds = 3, 8, 300
 	var wg sync.WaitGroup
 	for h := range handles {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/jackc/pgx/v5"
 )
@@ -303,7 +304,7 @@ func TestAfterCompactWhatWasRemovedIsInNoFileOfTheTables(t *testing.T) {
 
 	exec1(t, super, `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class`)
 	err = errors.Join(
-		d.Rewrite(t.Context(), tenant, key, []memory.LogEntry{{Revision: 1}, {Revision: 2}}),
+		storetest.Rewrite(t.Context(), d, tenant, key, []memory.LogEntry{{Revision: 1}, {Revision: 2}}),
 		d.Restore(t.Context(), tenant, []memory.Restored{{Object: memory.Object{Key: key}}}),
 	)
 	if err != nil {

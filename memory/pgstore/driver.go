@@ -30,7 +30,7 @@ func newStatements(schema string) statements {
 	number, next := numbers(schema)
 	return statements{
 		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
-		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)`,
 		get: `SELECT o.key, o.revision, o.data FROM ` + schema + `.object o
 			WHERE o.key = ANY (ARRAY (SELECT ` + number + ` || k.key FROM unnest($2::bytea[]) AS k (key)))`,
 		query: `SELECT substring(entry, $5::integer), whole FROM ` + schema + `.term WHERE entry > ` + number + ` || $2::bytea AND entry < ` + number + ` || $3::bytea
@@ -47,7 +47,7 @@ func newStatements(schema string) statements {
 			WHERE key > ` + number + ` AND key < ` + next + `) k
 			WHERE k.key > $2 AND k.key >= $3 AND ($4::bytea IS NULL OR k.key < $4) ORDER BY 1 LIMIT $5`,
 		restore:    `SELECT ` + schema + `.restore($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		rewrite:    `SELECT ` + schema + `.rewrite($1, $2, $3, $4, $5)`,
+		rewrite:    `SELECT ` + schema + `.rewrite($1, $2, $3, $4, $5, $6)`,
 		forget:     `SELECT ` + schema + `.forget($1, $2)`,
 		registered: `SELECT coalesce(whole, name) FROM ` + schema + `.tenant`,
 		vacuum:     `VACUUM (FULL) ` + schema + `.tenant, ` + schema + `.object, ` + schema + `.log, ` + schema + `.term`,
@@ -239,6 +239,10 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 			from             []int64
 			names            []*string
 		}
+		cleared struct {
+			key, data, terms [][]byte
+			from             []int64
+		}
 		entry struct {
 			key, whole, data [][]byte
 			claim, revision  []int64
@@ -249,10 +253,14 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 		key, from := fold(p.Key), claim(p.From)
 		claimed, at = append(claimed, key), append(at, from)
 		kept := terms.add(p.Key, p.Add)
-		if from == 0 {
+		switch {
+		case from == 0:
 			made.key, made.whole = append(made.key, key), append(made.whole, whole(p.Key))
 			made.data, made.terms = append(made.data, p.Data), append(made.terms, kept)
-		} else {
+		case p.Clear:
+			cleared.key, cleared.from = append(cleared.key, key), append(cleared.from, from)
+			cleared.data, cleared.terms = append(cleared.data, p.Data), append(cleared.terms, kept)
+		default:
 			move.key, move.from, move.data = append(move.key, key), append(move.from, from), append(move.data, p.Data)
 			move.names, move.terms = append(move.names, touched(p)), append(move.terms, orEmpty(kept))
 		}
@@ -266,6 +274,7 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	err := d.write(ctx, func(c *pgx.Conn) error {
 		err := c.QueryRow(ctx, d.sql.apply, fold(tenant), whole(tenant), ids, exclusive, claimed, at, behind,
 			made.key, made.whole, made.data, made.terms, move.key, move.from, move.data, move.names, move.terms,
+			cleared.key, cleared.from, cleared.data, cleared.terms,
 			entry.claim, entry.key, entry.whole, entry.revision, entry.data, terms.entry, terms.whole).Scan(&stale)
 		behind = code(err) == duplicate
 		return err

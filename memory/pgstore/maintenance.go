@@ -151,13 +151,13 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 	})
 }
 
-// Rewrite replaces the data of log entries of one key, all or none, and removes
-// those without data.
-func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+// Rewrite replaces the data of log entries of one key that are still what they were,
+// all or none, and removes those without data.
+func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	return edge("rewrite", d.rewrite(ctx, tenant, key, entries))
 }
 
-func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -167,16 +167,16 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 	if len(entries) == 0 {
 		return nil
 	}
-	revision, data := make([]int64, len(entries)), make([][]byte, len(entries))
+	revision, was, data := make([]int64, len(entries)), make([][]byte, len(entries)), make([][]byte, len(entries))
 	for i, e := range entries {
-		revision[i], data[i] = claim(e.Revision), e.Data
+		revision[i], was[i], data[i] = claim(e.Revision), e.Was, e.Data
 	}
-	var present bool
+	var same bool
 	err := d.write(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, d.sql.rewrite, fold(tenant), d.lock(tenant, key, "log"), fold(key), revision, data).Scan(&present)
+		return c.QueryRow(ctx, d.sql.rewrite, fold(tenant), d.lock(tenant, key, "log"), fold(key), revision, was, data).Scan(&same)
 	})
-	if err == nil && !present {
-		return fmt.Errorf("%w: an entry to rewrite is not there", memory.ErrInvalidBatch)
+	if err == nil && !same {
+		return &memory.ConflictError{Key: key}
 	}
 	return err
 }

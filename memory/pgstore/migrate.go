@@ -173,11 +173,7 @@ func Status(ctx context.Context, url string, o *Options) ([]MigrationStatus, err
 }
 
 func migrating(ctx context.Context, url string, o *Options, work func(c *pgx.Conn, options Options) error) error {
-	options, err := o.complete()
-	if err != nil {
-		return err
-	}
-	config, err := parse(url)
+	options, config, err := o.at(url)
 	if err != nil {
 		return err
 	}

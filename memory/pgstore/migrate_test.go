@@ -213,6 +213,62 @@ func TestNamesThatAreNoPlainNamesAreRefused(t *testing.T) {
 	}
 }
 
+// named is a URL with one more parameter.
+func named(t *testing.T, url, schema string) string {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("schema", schema)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func TestAURLNamesTheSchema(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	schema := o.Schema
+	owner, app := named(t, shared.RuntimeURL("owner"), schema), named(t, shared.RuntimeURL("app"), schema)
+	if _, err := pgstore.Migrate(t.Context(), owner, &pgstore.Options{Role: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := pgstore.Status(t.Context(), owner, &pgstore.Options{Schema: schema})
+	if err != nil || list[0].Applied.IsZero() {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	d, err := pgstore.Open(t.Context(), app, &pgstore.Options{MaintenanceURL: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Apply(t.Context(), "t", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same := open(t, shared, o) // by its options
+	defer same.Close()
+	if got, err := same.Get(t.Context(), "t", []string{"k"}); err != nil || got[0].Revision != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, other := range []string{"hearsay", "", "a;b", "pg_catalog", "A"} {
+		_, err := pgstore.Open(t.Context(), named(t, shared.RuntimeURL("app"), other), o)
+		clean(t, err, memory.ErrStore, "schema")
+		_, err = pgstore.Open(t.Context(), app, &pgstore.Options{MaintenanceURL: named(t, shared.RuntimeURL("owner"), other)})
+		clean(t, err, memory.ErrStore, "schema")
+		_, err = pgstore.Migrate(t.Context(), owner, &pgstore.Options{Schema: other + "x"})
+		clean(t, err, memory.ErrStore, "schema")
+	}
+	for _, bad := range []string{"", "a;b", "A"} {
+		if err := pgstore.CheckURL(named(t, app, bad)); !errors.Is(err, memory.ErrStore) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestAStoreCanBeMadeAgainWhereverItWasInterrupted(t *testing.T) {
 	t.Parallel()
 	s := own(t, "fsync=off") // no power is lost here

@@ -18,7 +18,8 @@ import (
 // default.
 type Options struct {
 	// Schema is the schema that holds the tables; "hearsay" by default. It is a
-	// plain name: a-z, 0-9 and _.
+	// plain name: a-z, 0-9 and _. A URL may name it instead, as its parameter schema;
+	// two names that differ are refused.
 	Schema string
 	// MaxConns is how many connections a driver may have at once; 0 = 16. A call
 	// holds one for as long as it runs.
@@ -57,6 +58,23 @@ func (o *Options) complete() (Options, error) {
 	return options, checkSchema(options.Schema)
 }
 
+// at completes the options with what a URL says, and reads the URL.
+func (o *Options) at(url string) (Options, *pgxpool.Config, error) {
+	options, err := o.complete()
+	if err != nil {
+		return options, nil, err
+	}
+	config, named, err := parse(url)
+	switch {
+	case err != nil || named == "":
+		return options, config, err
+	case o != nil && o.Schema != "" && o.Schema != named:
+		return options, nil, fmt.Errorf("%w: the URL names the schema %q, and the options %q", memory.ErrStore, named, o.Schema)
+	}
+	options.Schema = named
+	return options, config, nil
+}
+
 // Driver is a [memory.Driver] over a schema of a PostgreSQL database. It is safe
 // for concurrent use.
 type Driver struct {
@@ -75,8 +93,9 @@ type Driver struct {
 
 var _ memory.Driver = (*Driver)(nil)
 
-// Open connects to the store at a postgres:// URL. The tables must be there:
-// [Migrate] makes them.
+// Open connects to the store at a postgres:// URL. Its parameter schema is that of
+// [Options]; all others are those of libpq. The tables must be there: [Migrate] makes
+// them.
 func Open(ctx context.Context, url string, o *Options) (*Driver, error) {
 	d, err := open(ctx, url, o)
 	if err != nil {
@@ -86,22 +105,21 @@ func Open(ctx context.Context, url string, o *Options) (*Driver, error) {
 }
 
 func open(ctx context.Context, url string, o *Options) (*Driver, error) {
-	options, err := o.complete()
-	if err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	config, err := parse(url)
+	options, config, err := o.at(url)
 	if err != nil {
 		return nil, err
 	}
 	d := &Driver{schema: options.Schema, sql: newStatements(quote(options.Schema))}
 	if options.MaintenanceURL != "" {
-		owner, err := parse(options.MaintenanceURL)
+		owner, named, err := parse(options.MaintenanceURL)
 		if err != nil {
 			return nil, err
+		}
+		if named != "" && named != options.Schema {
+			return nil, fmt.Errorf("%w: the store is in the schema %q, and the URL of its owner names %q", memory.ErrStore, options.Schema, named)
 		}
 		d.maintenance = owner.ConnConfig
 	}
@@ -137,17 +155,25 @@ func (d *Driver) check(ctx context.Context, options Options) error {
 // CheckURL asks whether [Open] can read a URL, without dialling: [memory.ErrStore]
 // if not. Files that the URL names, such as certificates, are read.
 func CheckURL(url string) error {
-	_, err := parse(url)
+	_, _, err := parse(url)
 	return err
 }
 
-// parse reads a URL. What is wrong with one is not told: it holds a password.
-func parse(url string) (*pgxpool.Config, error) {
-	pool, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the URL of the database is not one", memory.ErrStore)
+// schemaParameter is the one parameter of a URL that is ours.
+const schemaParameter = "schema"
+
+// parse reads a URL, and the schema that it names, if any. What is wrong with one is
+// not told: it holds a password.
+func parse(url string) (pool *pgxpool.Config, schema string, err error) {
+	if pool, err = pgxpool.ParseConfig(url); err != nil {
+		return nil, "", fmt.Errorf("%w: the URL of the database is not one", memory.ErrStore)
 	}
 	config := pool.ConnConfig
+	schema, named := config.RuntimeParams[schemaParameter]
+	if named && checkSchema(schema) != nil {
+		return nil, "", fmt.Errorf("%w: the schema that the URL names is no plain name of up to 63 of a-z, 0-9 and _", memory.ErrStore)
+	}
+	delete(config.RuntimeParams, schemaParameter) // it is none of the server's
 	// Every table and index is asked for by name and has an index for what is asked.
 	// Plans must not hang on statistics, of which there are none (they would hold
 	// copies of what is erased), nor on how large a table was when it was planned.
@@ -163,7 +189,7 @@ func parse(url string) (*pgxpool.Config, error) {
 			c.CustomData()[warned] = true
 		}
 	}
-	return pool, nil
+	return pool, schema, nil
 }
 
 // identify refuses a standby, and notices that a connection leads to another

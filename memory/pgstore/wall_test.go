@@ -17,6 +17,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -271,7 +272,7 @@ func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.
 		"logs":    func(ctx context.Context) error { _, _, err := d.Logs(ctx, "a", "", "", 1); return err },
 		"tenants": func(ctx context.Context) error { _, _, err := d.Tenants(ctx, "", 1); return err },
 		"rewrite": func(ctx context.Context) error {
-			return d.Rewrite(ctx, "a", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}})
+			return storetest.Rewrite(ctx, d, "a", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}})
 		},
 		"restore": func(ctx context.Context) error {
 			return d.Restore(ctx, "a", []memory.Restored{{Object: memory.Object{Key: "k"}}})
@@ -558,7 +559,7 @@ func TestNoCallReadsMoreRowsThanItIsAskedFor(t *testing.T) {
 			_, _, err3 := d.Query(t.Context(), "t", memory.Query{Term: "t", From: 1, Limit: 10})
 			_, err4 := d.History(t.Context(), "t", keys[0], 0, 10)
 			_, _, err5 := d.Logs(t.Context(), "t", keys[0], "", 10)
-			err6 := d.Rewrite(t.Context(), "t", keys[0], []memory.LogEntry{{Revision: revision + 1}})
+			err6 := storetest.Rewrite(t.Context(), d, "t", keys[0], []memory.LogEntry{{Revision: revision + 1}})
 			_, _, err7 := d.Scan(t.Context(), "t", "", memory.LogPlace{Key: keys[0]}, 10)
 			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 				t.Fatal(err)

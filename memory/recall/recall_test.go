@@ -50,7 +50,7 @@ func (s shelf) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, er
 // stock numbers rows and keys their claims, as a store would.
 func stock(rows ...memory.Row) shelf {
 	for i := range rows {
-		rows[i].ID = memory.ID(fmt.Sprintf("mem_%026d", i))
+		rows[i].ID = memory.ID(fmt.Sprintf("mem_%025d0", i))
 		key := rows[i].Content.ClaimKey()
 		rows[i].Claim = memory.Token(key[:16])
 	}

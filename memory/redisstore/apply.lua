@@ -1,6 +1,7 @@
 -- Apply. KEYS: the register of logs, and the keys that the operations name by number.
 -- ARGV: the operations, the names of fields, and contents in the order of the puts.
--- Returns 0, or the number of the first check or put that is stale.
+-- Returns 0, or the number of the first check or put that is stale, or -1 if an object
+-- that is to carry nothing more carries a term that the caller did not know of.
 local ops = ARGV[1]
 local absent = '\0\0\0\0\0\0\0\0'
 local checks, puts, pos = unpack('>I4I4', ops)
@@ -15,8 +16,8 @@ end
 pos = members(ops, pos, true)
 
 -- retermed is the terms of an object after an edit, and what it carries no more is
--- noted as such.
-local function retermed(terms, name, chunk, pos, edits)
+-- noted as such. It is nil if a term stays that may not.
+local function retermed(terms, name, chunk, pos, edits, clear)
   local where, sorts = {}, {}
   local k, s, t
   for _ = 1, edits do
@@ -40,6 +41,7 @@ local function retermed(terms, name, chunk, pos, edits)
     end
     local to = where[t]
     if not to then
+      if clear == 1 then return nil, pos end
       same = last == before and 1 or 0
       kept[n + 1] = size < 127 and char(2 * size + same) or char(254 + same) .. pack('>I4', size)
       kept[n + 2] = t
@@ -56,8 +58,8 @@ end
 
 local n = read + 2 -- the next content
 for i = 1, puts do
-  local from, to, data, log, edits
-  f, from, to, data, log, edits, pos = unpack('>I4c8c8BI4I4', ops, pos)
+  local from, to, data, clear, log, edits
+  f, from, to, data, clear, log, edits, pos = unpack('>I4c8c8BBI4I4', ops, pos)
   local old, hash, field = value[f], key[f], ARGV[f + 1]
   if (old and sub(old, 1, 8) or absent) ~= from then return checks + i end
   if not old then
@@ -69,7 +71,10 @@ for i = 1, puts do
     if edits > 0 then
       local chunk
       chunk, pos = unpack('>I4c0', ops, pos)
-      terms, pos = retermed(terms, field, chunk, pos, edits)
+      terms, pos = retermed(terms, field, chunk, pos, edits, clear)
+      if not terms then return -1 end
+    elseif clear == 1 and terms ~= '' then
+      return -1
     end
     local size = 2 * #terms + data
     local object = to .. (size < 255 and char(size) or '\255' .. pack('>I4', size)) .. terms

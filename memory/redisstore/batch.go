@@ -198,8 +198,10 @@ type change struct {
 	remove []string
 }
 
-// applying are the keys and arguments of the apply script.
-func applying(base string, in *memory.Batch) *batch {
+// applying are the keys and arguments of the apply script. known are the names of the
+// terms that the objects carry which are to carry none any more: each of them is a key
+// of the script.
+func applying(base string, in *memory.Batch, known map[string][]string) *batch {
 	terms, bytes, names := 0, 0, 0
 	for i := range in.Puts {
 		p := &in.Puts[i]
@@ -219,7 +221,10 @@ func applying(base string, in *memory.Batch) *batch {
 		p := &in.Puts[i]
 		c := &changes[i]
 		c.add = distinct(p.Add)
-		if p.From > 0 {
+		switch {
+		case p.From > 0 && p.Clear:
+			c.remove = removed(known[p.Key], c.add)
+		case p.From > 0:
 			c.remove = removed(p.Remove, c.add)
 		}
 		for _, t := range c.add {
@@ -255,6 +260,7 @@ func (b *batch) put(p *memory.Put, c *change, at []int) []int {
 	b.number8(p.From)
 	b.number8(p.From + 1)
 	b.flag(p.Data != nil)
+	b.flag(p.Clear)
 	at = at[1:]
 	if p.Entry != nil {
 		b.field(at[0])

@@ -83,14 +83,15 @@ type Driver struct {
 	seen        map[string]string // the server that answered last at each place
 	open        bool              // Open is over: a server that is new is another one
 
-	calls   sync.WaitGroup
-	closing sync.RWMutex // held for reading while a call is counted
+	calls   sync.WaitGroup // that somebody waits for
+	running sync.WaitGroup // of them, and of those that were given up
+	closing sync.RWMutex   // held for reading while a call is counted
 	closed  bool
 }
 
 var _ memory.Driver = (*Driver)(nil)
 
-// enter is the door of every call; whoever came in calls leave.
+// enter is the door of every call.
 func (d *Driver) enter(ctx context.Context) error {
 	d.closing.RLock()
 	defer d.closing.RUnlock()
@@ -101,10 +102,35 @@ func (d *Driver) enter(ctx context.Context) error {
 		return err
 	}
 	d.calls.Add(1)
+	d.running.Add(1)
 	return nil
 }
 
-func (d *Driver) leave() { d.calls.Done() }
+// call runs a call until it is done or given up. The client looks at the deadline of
+// a context only: where a server hangs, it would notice the end of one when the time
+// for a reply is over. So what was given up is left to end by itself. It only reads
+// what the caller gave, and nobody reads what it still writes.
+func (d *Driver) call(ctx context.Context, op string, work func() error) error {
+	if err := d.enter(ctx); err != nil {
+		return edge(ctx, op, err)
+	}
+	defer d.calls.Done()
+	if ctx.Done() == nil {
+		defer d.running.Done()
+		return edge(ctx, op, work())
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer d.running.Done()
+		done <- work()
+	}()
+	select {
+	case err := <-done:
+		return edge(ctx, op, err)
+	case <-ctx.Done():
+		return edge(ctx, op, ctx.Err())
+	}
+}
 
 // tenant is what the keys of a tenant begin with.
 func (d *Driver) tenant(name string) string {
@@ -116,24 +142,27 @@ func (d *Driver) tenant(name string) string {
 // [memory.ErrClosed], or that of a context that was done before the call, nothing
 // was written; after any other the batch may have been.
 func (d *Driver) Apply(ctx context.Context, tenant string, b memory.Batch) error {
-	return edge(ctx, "apply", d.apply(ctx, tenant, b))
+	return d.call(ctx, "apply", func() error { return d.apply(ctx, tenant, b) })
 }
 
 func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.leave()
 	if err := b.Check(); err != nil {
 		return err
 	}
 	if len(b.Checks)+len(b.Puts) == 0 {
 		return nil
 	}
-	stale, err := d.write(ctx, applyScript, applying(d.tenant(tenant), &b))
+	var stale int
+	for again := true; again; again = stale < 0 {
+		known, err := d.known(ctx, tenant, b.Puts)
+		if err != nil {
+			return err
+		}
+		if stale, err = d.write(ctx, applyScript, applying(d.tenant(tenant), &b, known)); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return err
 	case stale == 0:
 		return nil
 	case stale <= len(b.Checks):
@@ -143,24 +172,53 @@ func (d *Driver) apply(ctx context.Context, tenant string, b memory.Batch) error
 	}
 }
 
+// known are the names of the terms that the objects carry which are to carry none any
+// more. A script names each key that it touches before it runs.
+func (d *Driver) known(ctx context.Context, tenant string, puts []memory.Put) (map[string][]string, error) {
+	var keys []string
+	for i := range puts {
+		if p := &puts[i]; p.Clear && p.From > 0 {
+			keys = append(keys, p.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	carried := make([]string, len(keys))
+	if _, err := d.get(ctx, tenant, keys, carried); err != nil {
+		return nil, err
+	}
+	names := make(map[string][]string, len(keys))
+	for i, key := range keys {
+		terms, err := parseTerms(carried[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range terms {
+			names[key] = append(names[key], t.Name)
+		}
+	}
+	return names, nil
+}
+
 var errDamaged = fmt.Errorf("%w: a key of the store holds what is not of the store", memory.ErrStore)
 
 // Get returns one object per key, in the order of keys, from one snapshot. A
 // missing object has revision 0; a tombstone has a revision and nil data.
 func (d *Driver) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
-	objects, err := d.get(ctx, tenant, keys, nil)
+	var objects []memory.Object
+	err := d.call(ctx, "get", func() (err error) {
+		objects, err = d.get(ctx, tenant, keys, nil)
+		return err
+	})
 	if err != nil {
-		return nil, edge(ctx, "get", err)
+		return nil, err
 	}
 	return objects, nil
 }
 
 // get reads objects, and their terms if there is a place for them.
 func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) ([]memory.Object, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.leave()
 	objects := make([]memory.Object, len(keys))
 	if len(keys) == 0 {
 		return objects, nil
@@ -244,19 +302,20 @@ func (d *Driver) strings(ctx context.Context, args ...any) ([]string, error) {
 
 // Query lists the carriers of a term in ascending (sort, key) order. A cursor
 // that did not come from Query gives [memory.ErrInvalidBatch].
-func (d *Driver) Query(ctx context.Context, tenant string, q memory.Query) (hits []memory.Hit, next string, err error) {
-	hits, next, err = d.query(ctx, tenant, q)
+func (d *Driver) Query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
+	var hits []memory.Hit
+	var next string
+	err := d.call(ctx, "query", func() (err error) {
+		hits, next, err = d.query(ctx, tenant, q)
+		return err
+	})
 	if err != nil {
-		return nil, "", edge(ctx, "query", err)
+		return nil, "", err
 	}
 	return hits, next, nil
 }
 
 func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, "", err
-	}
-	defer d.leave()
 	if err := q.Check(); err != nil {
 		return nil, "", err
 	}
@@ -296,18 +355,18 @@ func (d *Driver) query(ctx context.Context, tenant string, q memory.Query) ([]me
 
 // History returns the log entries of key after a revision, oldest first.
 func (d *Driver) History(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
-	entries, err := d.history(ctx, tenant, key, after, limit)
+	var entries []memory.LogEntry
+	err := d.call(ctx, "history", func() (err error) {
+		entries, err = d.history(ctx, tenant, key, after, limit)
+		return err
+	})
 	if err != nil {
-		return nil, edge(ctx, "history", err)
+		return nil, err
 	}
 	return entries, nil
 }
 
 func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.leave()
 	if limit < 1 || limit > memory.MaxQueryLimit {
 		return nil, fmt.Errorf("%w: limit %d, want 1 to %d", memory.ErrInvalidBatch, limit, memory.MaxQueryLimit)
 	}
@@ -335,8 +394,9 @@ func (d *Driver) history(ctx context.Context, tenant, key string, after uint64, 
 	return parseLog(pieces, after, limit)
 }
 
-// Close ends the connections once the calls under way are done. Every later call,
-// another Close among them, gives [memory.ErrClosed].
+// Close ends the connections once the calls under way are done; one that was given up
+// ends with its connection. Every later call, another Close among them, gives
+// [memory.ErrClosed].
 func (d *Driver) Close() error {
 	ctx := context.Background()
 	d.closing.Lock()
@@ -347,5 +407,7 @@ func (d *Driver) Close() error {
 		return edge(ctx, "close", memory.ErrClosed)
 	}
 	d.calls.Wait()
-	return edge(ctx, "close", d.client.Close())
+	err := d.client.Close()
+	d.running.Wait()
+	return edge(ctx, "close", err)
 }

@@ -16,18 +16,18 @@ import (
 // Inspect asks every master for its settings. In a Cluster a finding is safe if it
 // is on all of them, and lists what was found if they differ.
 func (d *Driver) Inspect(ctx context.Context) (memory.Inspection, error) {
-	i, err := d.inspect(ctx)
+	var i memory.Inspection
+	err := d.call(ctx, "inspect", func() (err error) {
+		i, err = d.inspect(ctx)
+		return err
+	})
 	if err != nil {
-		return memory.Inspection{}, edge(ctx, "inspect", err)
+		return memory.Inspection{}, err
 	}
 	return i, nil
 }
 
 func (d *Driver) inspect(ctx context.Context) (memory.Inspection, error) {
-	if err := d.enter(ctx); err != nil {
-		return memory.Inspection{}, err
-	}
-	defer d.leave()
 	servers, err := d.settings(ctx)
 	if err != nil {
 		return memory.Inspection{}, err

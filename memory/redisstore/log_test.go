@@ -99,7 +99,7 @@ func TestALogOfManyPartsIsWhatTheReferenceHas(t *testing.T) {
 						i--
 					}
 				}
-				if agree("rewrite", [2]error{both[0].Rewrite(ctx, "tenant", name, list), both[1].Rewrite(ctx, "tenant", name, list)}) {
+				if agree("rewrite", [2]error{storetest.Rewrite(ctx, both[0], "tenant", name, list), storetest.Rewrite(ctx, both[1], "tenant", name, list)}) {
 					for _, e := range list {
 						if e.Data == nil {
 							removed++
@@ -118,7 +118,7 @@ func TestALogOfManyPartsIsWhatTheReferenceHas(t *testing.T) {
 					list = append(list, memory.LogEntry{Revision: e.Revision})
 				}
 				removed += len(list)
-				agree("remove", [2]error{both[0].Rewrite(ctx, "tenant", name, list), both[1].Rewrite(ctx, "tenant", name, list)})
+				agree("remove", [2]error{storetest.Rewrite(ctx, both[0], "tenant", name, list), storetest.Rewrite(ctx, both[1], "tenant", name, list)})
 			},
 			"put back": func(rt *rapid.T) {
 				to := []memory.Restored{{Object: memory.Object{Key: name, Revision: uint64(rapid.IntRange(0, int(revision())+3).Draw(rt, "revision"))}}}
@@ -201,7 +201,7 @@ func TestALongLogStaysFast(t *testing.T) {
 	for i := range uint64(entries) {
 		list = append(list, memory.LogEntry{Revision: i + 1, Data: []byte("x")})
 	}
-	if err := d.Rewrite(t.Context(), "tenant", "k", list); err != nil {
+	if err := storetest.Rewrite(t.Context(), d, "tenant", "k", list); err != nil {
 		t.Fatal(err)
 	}
 	all, err := d.History(t.Context(), "tenant", "k", 0, memory.MaxQueryLimit)

@@ -46,19 +46,20 @@ func (d *Driver) scan(ctx context.Context, pattern string, name func(key string)
 // without a name, after which no page could begin. Each page looks at the name of
 // every key of the database, on every master: about a second for a million. No list of
 // tenants is kept beside the keys, for a failover could make the two disagree.
-func (d *Driver) Tenants(ctx context.Context, after string, limit int) (tenants []string, next string, err error) {
-	tenants, next, err = d.tenants(ctx, after, limit)
+func (d *Driver) Tenants(ctx context.Context, after string, limit int) ([]string, string, error) {
+	var tenants []string
+	var next string
+	err := d.call(ctx, "tenants", func() (err error) {
+		tenants, next, err = d.tenants(ctx, after, limit)
+		return err
+	})
 	if err != nil {
-		return nil, "", edge(ctx, "tenants", err)
+		return nil, "", err
 	}
 	return tenants, next, nil
 }
 
 func (d *Driver) tenants(ctx context.Context, after string, limit int) ([]string, string, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, "", err
-	}
-	defer d.leave()
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, "", err
 	}
@@ -87,19 +88,20 @@ func firstPage(names []string, limit int) (page []string, next string) {
 }
 
 // Logs lists the keys of a tenant that begin with prefix and have a log entry.
-func (d *Driver) Logs(ctx context.Context, tenant, prefix, after string, limit int) (keys []string, next string, err error) {
-	keys, next, err = d.logs(ctx, tenant, prefix, after, limit)
+func (d *Driver) Logs(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error) {
+	var keys []string
+	var next string
+	err := d.call(ctx, "logs", func() (err error) {
+		keys, next, err = d.logs(ctx, tenant, prefix, after, limit)
+		return err
+	})
 	if err != nil {
-		return nil, "", edge(ctx, "logs", err)
+		return nil, "", err
 	}
 	return keys, next, nil
 }
 
 func (d *Driver) logs(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, "", err
-	}
-	defer d.leave()
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, "", err
 	}
@@ -118,14 +120,10 @@ func (d *Driver) logs(ctx context.Context, tenant, prefix, after string, limit i
 // Restore sets objects outright, all or none. It reads the objects first, for the
 // terms they carry, and begins again if somebody changes these meanwhile.
 func (d *Driver) Restore(ctx context.Context, tenant string, objects []memory.Restored) error {
-	return edge(ctx, "restore", d.restore(ctx, tenant, objects))
+	return d.call(ctx, "restore", func() error { return d.restore(ctx, tenant, objects) })
 }
 
 func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Restored) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.leave()
 	if err := memory.CheckRestored(objects); err != nil {
 		return err
 	}
@@ -155,16 +153,13 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 	}
 }
 
-// Rewrite replaces or removes log entries of one key, all or none.
-func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
-	return edge(ctx, "rewrite", d.rewrite(ctx, tenant, key, entries))
+// Rewrite replaces or removes log entries of one key that are still what they were, all
+// or none.
+func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
+	return d.call(ctx, "rewrite", func() error { return d.rewrite(ctx, tenant, key, entries) })
 }
 
-func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.leave()
+func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if err := memory.CheckRewrite(key, entries); err != nil {
 		return err
 	}
@@ -172,21 +167,24 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 		return nil
 	}
 	base := d.tenant(tenant)
-	args := make([]any, 0, 1+2*len(entries))
+	args := make([]any, 0, 1+3*len(entries))
 	args = append(args, key)
 	for _, e := range entries {
+		if e.Was == nil { // no entry's data
+			return &memory.ConflictError{Key: key}
+		}
 		if e.Data != nil {
-			args = append(args, bytes8(e.Revision)+"d", e.Data)
+			args = append(args, bytes8(e.Revision)+"d", e.Was, e.Data)
 		} else {
-			args = append(args, bytes8(e.Revision)+"t", "")
+			args = append(args, bytes8(e.Revision)+"t", e.Was, "")
 		}
 	}
-	lacking, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
+	changed, err := answer(d.run(ctx, rewriteScript, true, []string{of(base, kindLog, logHash(key)), base + kindRegister}, args...))
 	if err != nil {
 		return err
 	}
-	if lacking > 0 {
-		return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, entries[lacking-1].Revision)
+	if changed > 0 {
+		return &memory.ConflictError{Key: key}
 	}
 	return nil
 }
@@ -200,14 +198,10 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 // a server that keeps nothing on disk there is nothing to do. An error means that
 // the bytes may still be there.
 func (d *Driver) Compact(ctx context.Context) error {
-	return edge(ctx, "compact", d.compact(ctx))
+	return d.call(ctx, "compact", func() error { return d.compact(ctx) })
 }
 
 func (d *Driver) compact(ctx context.Context) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.leave()
 	return d.masters(ctx, func(ctx context.Context, c *redis.Client) error {
 		state, err := persistence(ctx, c)
 		if err != nil {

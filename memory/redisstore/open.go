@@ -88,8 +88,26 @@ func New(ctx context.Context, client *redis.UniversalOptions, o *Options) (*Driv
 	if o == nil {
 		o = &Options{}
 	}
-	d, err := open(ctx, *client, o)
-	return d, edge(ctx, "open", err)
+	type result struct {
+		d   *Driver
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		d, err := open(ctx, *client, o)
+		opened <- result{d, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.d, edge(ctx, "open", r.err)
+	case <-ctx.Done(): // see call
+		go func() {
+			if r := <-opened; r.d != nil {
+				_ = r.d.Close() // nobody waits for it
+			}
+		}()
+		return nil, edge(ctx, "open", ctx.Err())
+	}
 }
 
 func open(ctx context.Context, client redis.UniversalOptions, o *Options) (*Driver, error) {

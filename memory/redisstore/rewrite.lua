@@ -1,6 +1,6 @@
 -- Rewrite. KEYS: the hash of the log, the register of logs. ARGV: the name of the log,
--- then for each entry its revision and one byte that says whether it stays, and its
--- data. Returns 0, or the number of the first entry that is not there.
+-- then for each entry its revision and one byte that says whether it stays, what it was,
+-- and its data. Returns 0, or 1 if one of the entries is not there or not what it was.
 local hash, name = KEYS[1], ARGV[1]
 local tail = call('HGET', hash, 'l' .. name)
 prove(KEYS[2])
@@ -23,13 +23,14 @@ while i <= n do
     local next = pos + 12 + unpack('>I4', records, pos)
     local revision = sub(records, next - 8, next - 1)
     if i <= n and sub(ARGV[i], 1, 8) == revision then
+      if sub(records, pos + 4, next - 9) ~= ARGV[i + 1] then return 1 end
       if sub(ARGV[i], 9) == 'd' then
-        new[#new + 1] = pack('>I4', #ARGV[i + 1]) .. ARGV[i + 1] .. revision
+        new[#new + 1] = pack('>I4', #ARGV[i + 2]) .. ARGV[i + 2] .. revision
         last = revision
       end
-      i = i + 2
+      i = i + 3
     elseif i <= n and less(ARGV[i], revision) then
-      return i / 2
+      return 1
     else
       new[#new + 1] = sub(records, pos, next - 1)
       last = revision
@@ -45,7 +46,7 @@ while i <= n do
       listed[#listed + 1] = last .. pack('>I4', #new)
     end
   else
-    if i <= n then return i / 2 end
+    if i <= n then return 1 end
     tail = sub(tail, 1, 1) .. table.concat(new)
     if #tail > long then -- too long for the end of a log now
       after['c' .. last .. name] = sub(tail, 2)

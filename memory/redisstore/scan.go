@@ -22,19 +22,20 @@ const (
 
 // Scan lists the log entries of all keys of a tenant that begin with prefix, by key
 // and revision. It asks for the keys first and then for what their logs hold.
-func (d *Driver) Scan(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) (entries []memory.Logged, more bool, err error) {
-	entries, more, err = d.scanLogs(ctx, tenant, prefix, after, limit)
+func (d *Driver) Scan(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error) {
+	var entries []memory.Logged
+	var more bool
+	err := d.call(ctx, "scan", func() (err error) {
+		entries, more, err = d.scanLogs(ctx, tenant, prefix, after, limit)
+		return err
+	})
 	if err != nil {
-		return nil, false, edge(ctx, "scan", err)
+		return nil, false, err
 	}
 	return entries, more, nil
 }
 
 func (d *Driver) scanLogs(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) (entries []memory.Logged, more bool, err error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, false, err
-	}
-	defer d.leave()
 	if err := memory.CheckPage(limit); err != nil {
 		return nil, false, err
 	}

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/redis/go-redis/v9"
@@ -242,7 +244,7 @@ func TestAServerWithoutMemoryRefusesABatchWhole(t *testing.T) {
 	}
 	clean(t, d.Apply(t.Context(), "tenant", b), memory.ErrStore)
 	clean(t, d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: "k", Revision: 7}}}), memory.ErrStore)
-	clean(t, d.Rewrite(t.Context(), "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}}), memory.ErrStore)
+	clean(t, storetest.Rewrite(t.Context(), d, "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("y")}}), memory.ErrStore)
 	do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	if got := revision(t, d, "k"); got != 1 {
 		t.Fatalf("k is at %d", got)
@@ -498,6 +500,64 @@ func TestAPausedServerReturnsByTheDeadline(t *testing.T) {
 	}
 }
 
+func TestACallIsGivenUpWhenItsContextIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{})
+	d := opened(t, s.URL(), nil)
+	apply(t, d, put("k", 0, "x"))
+	pid, err := strconv.Atoi(info(t, s, "server", "process_id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := sync.OnceFunc(func() { syscall.Kill(pid, syscall.SIGCONT) })
+	defer resume()
+	for name, call := range map[string]func(ctx context.Context) error{
+		"apply": func(ctx context.Context) error { return d.Apply(ctx, "tenant", put("k", 1, "x")) },
+		"get":   func(ctx context.Context) error { _, err := d.Get(ctx, "tenant", []string{"k"}); return err },
+		"query": func(ctx context.Context) error {
+			_, _, err := d.Query(ctx, "tenant", memory.Query{Term: "t", Limit: 1})
+			return err
+		},
+		"history": func(ctx context.Context) error { _, err := d.History(ctx, "tenant", "k", 0, 1); return err },
+		"logs":    func(ctx context.Context) error { _, _, err := d.Logs(ctx, "tenant", "", "", 1); return err },
+		"tenants": func(ctx context.Context) error { _, _, err := d.Tenants(ctx, "", 1); return err },
+		"scan": func(ctx context.Context) error {
+			_, _, err := d.Scan(ctx, "tenant", "", memory.LogPlace{}, 1)
+			return err
+		},
+		"restore": func(ctx context.Context) error {
+			return d.Restore(ctx, "tenant", []memory.Restored{{Object: memory.Object{Key: "k", Revision: 2}}})
+		},
+		"rewrite": func(ctx context.Context) error {
+			return d.Rewrite(ctx, "tenant", "k", []memory.Rewritten{{LogEntry: memory.LogEntry{Revision: 1, Data: []byte("x")}, Was: []byte("y")}})
+		},
+		"inspect": func(ctx context.Context) error { _, err := d.Inspect(ctx); return err },
+		"compact": d.Compact,
+		"open":    func(ctx context.Context) error { _, err := redisstore.Open(ctx, s.URL(), nil); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(20*time.Millisecond, cancel)
+		err := call(ctx)
+		if took := time.Since(began); took > 3*time.Second || !errors.Is(err, context.Canceled) || errors.Is(err, memory.ErrStore) {
+			t.Errorf("%s took %v and gave %v", name, took, err)
+		}
+	}
+	// What was given up holds nobody back, and does no harm later.
+	began := time.Now()
+	if err := d.Close(); err != nil || time.Since(began) > 3*time.Second {
+		t.Errorf("close took %v and gave %v", time.Since(began), err)
+	}
+	resume()
+	again := opened(t, s.URL(), nil)
+	if got := revision(t, again, "k"); got != 1 && got != 2 {
+		t.Errorf("k is at %d", got)
+	}
+}
+
 func TestABatchWhoseReplyIsLostIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	s := own(t, server.RedisOptions{})
@@ -679,9 +739,9 @@ func TestAfterCompactNoFileHoldsWhatWasRemoved(t *testing.T) {
 			apply(t, d, memory.Batch{Puts: []memory.Put{{Key: "object", From: 1}, {Key: "term", From: 1, Remove: []string{canary + "4"}}}})
 			for _, err := range []error{
 				d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: canary + "1"}}}),
-				d.Rewrite(t.Context(), "tenant", canary+"1", []memory.LogEntry{{Revision: 1}}),
-				d.Rewrite(t.Context(), "tenant", "entry", []memory.LogEntry{{Revision: 1, Data: []byte("gone")}}),
-				d.Rewrite(t.Context(), "tenant", "removed entry", []memory.LogEntry{{Revision: 1}}),
+				storetest.Rewrite(t.Context(), d, "tenant", canary+"1", []memory.LogEntry{{Revision: 1}}),
+				storetest.Rewrite(t.Context(), d, "tenant", "entry", []memory.LogEntry{{Revision: 1, Data: []byte("gone")}}),
+				storetest.Rewrite(t.Context(), d, "tenant", "removed entry", []memory.LogEntry{{Revision: 1}}),
 				d.Compact(t.Context()),
 			} {
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,10 +25,10 @@ const (
 	stRollback
 	stCreate
 	stMove
+	stMoveTerms
 	stAppend
 	stDrop
 	stTerms
-	stKeep
 	stTenant
 	stNewTenant
 	stHistory
@@ -49,10 +50,10 @@ var texts = [statements]string{
 	stRollback:   `ROLLBACK`,
 	stCreate:     `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`,
 	stMove:       `UPDATE object SET revision = ?, data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
+	stMoveTerms:  `UPDATE object SET revision = ?, data = ?, terms = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stAppend:     `INSERT INTO log (tenant, key, revision, data) VALUES (?, ?, ?, ?)`,
 	stDrop:       `DELETE FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`,
 	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
-	stKeep:       `UPDATE object SET terms = ? WHERE tenant = ? AND key = ?`,
 	stTenant:     `SELECT id FROM tenant WHERE name = ?`,
 	stNewTenant:  `INSERT INTO tenant (name) VALUES (?) ON CONFLICT DO NOTHING`,
 	stHistory:    `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
@@ -70,8 +71,8 @@ var texts = [statements]string{
 	stSet: `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data, terms = excluded.terms`,
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
-	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ?`,
-	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ?`,
+	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
+	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
 	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
 }
 
@@ -141,6 +142,7 @@ type conn struct {
 	// What the transaction will take out of the index of terms, and add to it.
 	dropped, carriers []carrier
 	row               [3]driver.Value
+	order             []int // of a lookup
 }
 
 func connect(ctx context.Context, done <-chan struct{}, dsn string) (*conn, error) {
@@ -277,8 +279,9 @@ func (c *conn) lookup(ctx context.Context, tenant int64, objects []memory.Object
 		if err != nil {
 			return err
 		}
+		order := c.ordered(part)
 		c.bind()
-		for i := range part {
+		for _, i := range order {
 			part[i].Revision, part[i].Data = 0, nil
 			c.blob(part[i].Key)
 		}
@@ -287,7 +290,7 @@ func (c *conn) lookup(ctx context.Context, tenant int64, objects []memory.Object
 		}
 		c.arg(tenant)
 		err = c.rows(ctx, s, width, func(row []driver.Value) error {
-			o := &part[row[0].(int64)]
+			o := &part[order[row[0].(int64)]]
 			o.Revision = uint64(row[1].(int64))
 			if data {
 				o.Data = content(row[2])
@@ -299,6 +302,19 @@ func (c *conn) lookup(ctx context.Context, tenant int64, objects []memory.Object
 		}
 	}
 	return nil
+}
+
+// ordered is the places of objects in the order of their keys, if they are many: what
+// lies beside each other in the file is then read together.
+func (c *conn) ordered(objects []memory.Object) []int {
+	c.order = c.order[:0]
+	for i := range objects {
+		c.order = append(c.order, i)
+	}
+	if len(objects) > exactClasses {
+		slices.SortFunc(c.order, func(a, b int) int { return strings.Compare(objects[a].Key, objects[b].Key) })
+	}
+	return c.order
 }
 
 // content is the value of a data column: nil of NULL, and never nil of a blob.

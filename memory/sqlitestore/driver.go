@@ -110,22 +110,34 @@ func (c *conn) put(tenant int64, p *memory.Put) error {
 		changed int64
 		err     error
 	)
-	var terms []memory.Term
-	c.bind()
 	if p.From == 0 {
-		terms = distinct(p.Add)
+		terms := distinct(p.Add)
+		c.carry(p.Key, terms)
+		c.bind()
 		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(p.Data)
 		c.arg(encodeTerms(terms))
 		changed, err = c.exec(stCreate)
 	} else {
+		var terms []memory.Term
+		move := stMove
+		if p.Clear || len(p.Add)+len(p.Remove) > 0 {
+			move = stMoveTerms
+			if terms, err = c.recarry(tenant, p); err != nil {
+				return err
+			}
+		}
+		c.bind()
 		c.arg(int64(p.From + 1))
 		c.arg(p.Data)
+		if move == stMoveTerms {
+			c.arg(encodeTerms(terms))
+		}
 		c.arg(tenant)
 		c.blob(p.Key)
 		c.arg(int64(p.From))
-		changed, err = c.exec(stMove)
+		changed, err = c.exec(move)
 	}
 	if err != nil {
 		return err
@@ -145,12 +157,6 @@ func (c *conn) put(tenant int64, p *memory.Put) error {
 		} else if err != nil {
 			return err
 		}
-	}
-	switch {
-	case p.From == 0:
-		c.carry(p.Key, terms)
-	case len(p.Add)+len(p.Remove) > 0:
-		return c.recarry(tenant, p.Key, p.Add, p.Remove)
 	}
 	return nil
 }

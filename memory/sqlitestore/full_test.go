@@ -10,6 +10,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 )
 
@@ -111,7 +112,7 @@ func fillUp(t *testing.T, d *sqlitestore.Driver, limit, makeRoom func() error) {
 		{Object: memory.Object{Key: "0/0", Revision: 5, Data: []byte("x")}}, {Object: memory.Object{Key: "new", Revision: 1, Data: big}},
 	}), memory.ErrStore)
 	limited()
-	clean(t, d.Rewrite(t.Context(), "tenant", "0/0", []memory.LogEntry{{Revision: 1, Data: big}}), memory.ErrStore)
+	clean(t, storetest.Rewrite(t.Context(), d, "tenant", "0/0", []memory.LogEntry{{Revision: 1, Data: big}}), memory.ErrStore)
 	if log, err := d.History(t.Context(), "tenant", "0/0", 0, 10); err != nil || len(log) != 1 || string(log[0].Data) != "e" {
 		t.Fatalf("the log has %d entries, or another one (%v)", len(log), err)
 	}

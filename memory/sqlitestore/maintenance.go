@@ -128,12 +128,13 @@ func (c *conn) restore(tenant int64, o *memory.Restored) error {
 	return nil
 }
 
-// Rewrite replaces or removes log entries of one key, in one transaction.
-func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+// Rewrite replaces or removes log entries of one key that are still what they were, in
+// one transaction.
+func (d *Driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	return edge("rewrite", d.rewrite(ctx, tenant, key, entries))
 }
 
-func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -156,14 +157,14 @@ func (d *Driver) rewrite(ctx context.Context, tenant, key string, entries []memo
 				return err
 			}
 			if changed == 0 {
-				return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, e.Revision)
+				return &memory.ConflictError{Key: key}
 			}
 		}
 		return nil
 	})
 }
 
-func (c *conn) rewrite(tenant int64, key string, e memory.LogEntry) (changed int64, err error) {
+func (c *conn) rewrite(tenant int64, key string, e memory.Rewritten) (changed int64, err error) {
 	c.bind()
 	id := stStrike
 	if e.Data != nil {
@@ -173,6 +174,7 @@ func (c *conn) rewrite(tenant int64, key string, e memory.LogEntry) (changed int
 	c.arg(tenant)
 	c.blob(key)
 	c.arg(int64(e.Revision))
+	c.arg(e.Was) // NULL is no entry's data
 	return c.exec(id)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // holding lists the files of a store that have some bytes in them.
@@ -59,8 +60,8 @@ func TestAfterCompactNoFileHoldsWhatWasErased(t *testing.T) {
 		{Key: "large", From: 1},
 	}})
 	for _, err := range []error{
-		d.Rewrite(t.Context(), "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("stripped")}}),
-		d.Rewrite(t.Context(), "tenant", "large", []memory.LogEntry{{Revision: 1}}),
+		storetest.Rewrite(t.Context(), d, "tenant", "k", []memory.LogEntry{{Revision: 1, Data: []byte("stripped")}}),
+		storetest.Rewrite(t.Context(), d, "tenant", "large", []memory.LogEntry{{Revision: 1}}),
 		d.Restore(t.Context(), "tenant", []memory.Restored{{Object: memory.Object{Key: "restored"}}}),
 	} {
 		if err != nil {

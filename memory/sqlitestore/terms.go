@@ -164,39 +164,35 @@ func (c *conn) carried(tenant int64, key string) (terms []memory.Term, err error
 	return terms, err
 }
 
-// recarry changes the terms of an object that is there.
-func (c *conn) recarry(tenant int64, key string, add []memory.Term, remove []string) error {
-	terms, err := c.carried(tenant, key)
+// recarry is what an object carries after a put, and notes what changes by it. The put
+// may turn out to be stale: then nothing of it is written.
+func (c *conn) recarry(tenant int64, p *memory.Put) ([]memory.Term, error) {
+	terms, err := c.carried(tenant, p.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := terms[:0]
 	for _, t := range terms {
-		if slices.Contains(remove, t.Name) {
-			c.drop(key, t)
+		if p.Clear || slices.Contains(p.Remove, t.Name) {
+			c.drop(p.Key, t)
 			continue
 		}
 		kept = append(kept, t)
 	}
-	for _, t := range distinct(add) {
+	for _, t := range distinct(p.Add) {
 		i := at(kept, t.Name)
 		if i >= 0 {
 			if kept[i].Sort == t.Sort {
 				continue
 			}
-			c.drop(key, kept[i])
+			c.drop(p.Key, kept[i])
 			kept[i] = t
 		} else {
 			kept = append(kept, t)
 		}
-		c.carry(key, []memory.Term{t})
+		c.carry(p.Key, []memory.Term{t})
 	}
-	c.bind()
-	c.arg(encodeTerms(kept))
-	c.arg(tenant)
-	c.blob(key)
-	_, err = c.exec(stKeep)
-	return err
+	return kept, nil
 }
 
 // verifyTerms asks that the index of terms is what the objects carry.

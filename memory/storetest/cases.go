@@ -47,6 +47,8 @@ func cases() []testCase {
 		{"a conflict leaves no gap in the log", askLogNoGap},
 		{"the log has no gap at any time while many append to it", askLogOfMany},
 		{"terms are added, re-sorted and removed", askTerms},
+		{"a put that clears takes all terms of its object, and of no other", askClear},
+		{"a put that clears leaves no term that comes meanwhile", askClearRace},
 		{"carriers are listed by sort, then key, byte by byte", askTermOrder},
 		{"ranges of sort are inclusive, and zero is no bound", askRanges},
 		{"pages of any size make the same list", askPageSizes},
@@ -790,6 +792,107 @@ func askTerms(a *asker) {
 	a.apply(memory.Put{Key: "many", Data: data("x"), Add: terms})
 	for _, i := range []int{0, 250, 499} {
 		a.carriers(fmt.Sprintf("word=%d", i), memory.Hit{Key: "many", Sort: uint64(i)})
+	}
+}
+
+func askClear(a *asker) {
+	const many = 150
+	var names []string
+	var carried []memory.Term
+	for i := range many {
+		names = append(names, fmt.Sprintf("w%d", i))
+		carried = append(carried, memory.Term{Name: names[i], Sort: uint64(i)})
+	}
+	long := strings.Repeat("long", 100)
+	carried = append(carried, memory.Term{Name: long, Sort: math.MaxUint64}, memory.Term{Name: "\x00", Sort: 1}, memory.Term{Name: long + "er", Sort: 2})
+	names = append(names, long, "\x00", long+"er")
+	carry := func(key string, from uint64) {
+		a.apply(memory.Put{Key: key, From: from, Data: data("x"), Add: carried})
+	}
+	left := func(keys ...string) {
+		a.Helper()
+		for i, name := range names {
+			var want []memory.Hit
+			for _, key := range keys {
+				want = append(want, memory.Hit{Key: key, Sort: carried[i].Sort})
+			}
+			a.carriers(name, want...)
+		}
+	}
+	carry("a", 0)
+	carry("b", 0)
+	carry("a ", 0)
+	left("a", "a ", "b")
+	// With data and with an entry, and of an object at the first and a later revision.
+	a.apply(memory.Put{Key: "b", From: 1, Data: data("y"), Entry: data("y"), Clear: true})
+	left("a", "a ")
+	a.at("b", 2, data("y"))
+	a.log("b", memory.LogEntry{Revision: 2, Data: data("y")})
+	// A tombstone; terms come again; two objects in one batch.
+	a.apply(memory.Put{Key: "a", From: 1, Clear: true})
+	left("a ")
+	a.at("a", 2, nil)
+	carry("a", 2)
+	left("a", "a ")
+	a.apply(memory.Put{Key: "a", From: 3, Clear: true}, memory.Put{Key: "a ", From: 1, Data: data("z"), Clear: true})
+	left()
+	// What is added stays, whether it was carried before or not; Remove changes nothing.
+	carry("a", 4)
+	a.apply(memory.Put{Key: "a", From: 5, Data: data("x"), Clear: true, Remove: []string{"w1", "w2", "never carried"},
+		Add: []memory.Term{{Name: "w0", Sort: 0}, {Name: "w1", Sort: 7}, {Name: "new", Sort: 1}, {Name: "new", Sort: 2}}})
+	a.carriers("w0", memory.Hit{Key: "a", Sort: 0})
+	a.carriers("w1", memory.Hit{Key: "a", Sort: 7})
+	a.carriers("new", memory.Hit{Key: "a", Sort: 2})
+	for _, name := range names[2:] {
+		a.carriers(name)
+	}
+	// A new object has nothing to clear; one without terms neither.
+	a.apply(memory.Put{Key: "n", Data: data("x"), Clear: true, Add: []memory.Term{{Name: "of n", Sort: 5}}}, memory.Put{Key: "b", From: 2, Clear: true})
+	a.carriers("of n", memory.Hit{Key: "n", Sort: 5})
+	// Nothing goes with a batch that is refused.
+	a.conflict(a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "a", From: 5, Clear: true}}}), "a")
+	a.conflict(a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "a", From: 6, Clear: true}, {Key: "n", From: 3, Clear: true}}}), "n")
+	a.conflict(a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "absent", From: 1, Clear: true}}}), "absent")
+	a.carriers("w1", memory.Hit{Key: "a", Sort: 7})
+	// What restore gave an object goes too.
+	a.restore(restored("a", 9, data("x"), carried...))
+	left("a")
+	a.in("other").apply(memory.Put{Key: "a", Data: data("x"), Add: carried})
+	a.apply(memory.Put{Key: "a", From: 9, Clear: true})
+	left()
+	a.carriers("of n", memory.Hit{Key: "n", Sort: 5})
+	a.in("other").carriers("w1", memory.Hit{Key: "a", Sort: 1})
+}
+
+// While objects are cleared, Restore gives them other terms at the same revision: they
+// have those of the one that came last, all or none.
+func askClearRace(a *asker) {
+	const rounds = 60
+	for round := range rounds {
+		key := fmt.Sprintf("k%d", round)
+		a.apply(memory.Put{Key: key, Data: data("x"), Add: []memory.Term{{Name: "before", Sort: 1}}})
+		var both sync.WaitGroup
+		var restoring, clearing error
+		both.Go(func() {
+			restoring = a.d.Restore(a.ctx, a.tenant, []memory.Restored{restored(key, 1, data("y"), memory.Term{Name: "after", Sort: 1})})
+		})
+		both.Go(func() {
+			clearing = a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: key, From: 1, Clear: true}}})
+		})
+		both.Wait()
+		a.ok(restoring)
+		a.ok(clearing)
+		var hits []memory.Hit
+		for _, term := range []string{"before", "after"} {
+			for _, h := range a.list(memory.Query{Term: term, Limit: 1000}) {
+				if h.Key == key {
+					hits = append(hits, h)
+					a.true(term == "after", "%q carries what was cleared and restored away", key)
+				}
+			}
+		}
+		o := a.get(key)[0]
+		a.true((o.Revision == 1) == (len(hits) == 1), "%q is at revision %d and has %d terms", key, o.Revision, len(hits))
 	}
 }
 

@@ -151,6 +151,7 @@ func (p *pair) apply(t *rapid.T) {
 			put.Add = append(put.Add, memory.Term{Name: name, Sort: genSort.Draw(t, "sort")})
 		}
 		put.Remove = rapid.SliceOfN(genTerm, 0, 2).Draw(t, "remove")
+		put.Clear = rapid.IntRange(0, 4).Draw(t, "clear") == 4
 		b.Puts = append(b.Puts, put)
 	}
 	if rapid.IntRange(0, 30).Draw(t, "spoil") == 30 && len(b.Puts) > 0 {
@@ -265,14 +266,19 @@ func (p *pair) rewrite(t *rapid.T) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	var entries []memory.LogEntry
+	var entries []memory.Rewritten
 	for _, e := range log {
-		if rapid.Bool().Draw(t, "this") {
-			entries = append(entries, memory.LogEntry{Revision: e.Revision, Data: genData.Draw(t, "data")})
+		if !rapid.Bool().Draw(t, "this") {
+			continue
 		}
+		if rapid.IntRange(0, 19).Draw(t, "stale") == 19 {
+			e.Data = genData.Draw(t, "was")
+		}
+		entries = append(entries, memory.Rewritten{LogEntry: memory.LogEntry{Revision: e.Revision, Data: genData.Draw(t, "data")}, Was: e.Data})
 	}
 	if rapid.IntRange(0, 9).Draw(t, "spoil") == 9 {
-		entries = append(entries, memory.LogEntry{Revision: uint64(rapid.IntRange(0, 9).Draw(t, "revision")), Data: genData.Draw(t, "data")})
+		absent := memory.LogEntry{Revision: uint64(rapid.IntRange(0, 9).Draw(t, "revision")), Data: genData.Draw(t, "data")}
+		entries = append(entries, memory.Rewritten{LogEntry: absent, Was: genData.Draw(t, "was")})
 	}
 	p.errs("rewrite", p.drivers[0].Rewrite(p.ctx, p.tenant, key, entries), p.drivers[1].Rewrite(p.ctx, p.tenant, key, entries))
 }

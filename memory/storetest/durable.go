@@ -126,8 +126,8 @@ func askMaintenanceOutlivesClose(a *asker, reopen func() memory.Driver) {
 		)
 	}
 	a.restore(restored("k", 9, data("restored"), memory.Term{Name: "u", Sort: 1}), restored("lost", 0, nil), restored("new", 3, nil, memory.Term{Name: "u", Sort: 2}))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}, {Revision: 2, Data: data("rewritten")}, {Revision: 3, Data: []byte{}}}))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "stripped", []memory.LogEntry{{Revision: 1}, {Revision: 2}, {Revision: 3}, {Revision: 4}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1}, {Revision: 2, Data: data("rewritten")}, {Revision: 3, Data: []byte{}}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "stripped", []memory.LogEntry{{Revision: 1}, {Revision: 2}, {Revision: 3}, {Revision: 4}}))
 	a.in("gone").apply(memory.Put{Key: "k", Data: data("x")})
 	a.in("gone").restore(restored("k", 0, nil))
 	still := func(b *asker) {
@@ -166,7 +166,7 @@ func askMaintenanceOfOther(a *asker, reopen func() memory.Driver) {
 			from, to = other, a
 		}
 		from.restore(restored("k", 10*i, data("%d", i), memory.Term{Name: "t", Sort: i}))
-		from.ok(from.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("%d", i)}}))
+		from.ok(Rewrite(a.ctx, from.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("%d", i)}}))
 		from.in(fmt.Sprintf("tenant %02d", i)).apply(memory.Put{Key: "k"})
 		to.at("k", 10*i, data("%d", i))
 		to.carriers("t", memory.Hit{Key: "k", Sort: i})

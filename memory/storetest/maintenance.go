@@ -27,6 +27,8 @@ func maintenanceCases() []testCase {
 		{"rewrite replaces and removes entries of one key", askRewrite},
 		{"history skips removed entries and pages over them", askRewriteHistory},
 		{"a rewrite with an entry that is not there does nothing", askRewriteMissing},
+		{"a rewrite of an entry that is not what it was does nothing", askRewriteStale},
+		{"one of many who rewrite what they read of a log wins", askRewriteRace},
 		{"rewrite of too much, or of what makes no sense, does nothing", askRewriteRefused},
 		{"a rewrite is seen whole or not at all", askRewriteAtomic},
 		{"logs are listed by prefix, byte by byte", askLogs},
@@ -188,7 +190,7 @@ func askRestoredBehindLog(a *asker) {
 	a.log("k", append(log, memory.LogEntry{Revision: 4, Data: data("4")})...)
 
 	// A gap that a rewrite left may be filled, and the order stays.
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 2}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 2}}))
 	a.restore(restored("k", 1, data("back")))
 	a.apply(memory.Put{Key: "k", From: 1, Data: data("2"), Entry: data("second time")})
 	a.log("k", log[0], memory.LogEntry{Revision: 2, Data: data("second time")}, log[2], memory.LogEntry{Revision: 4, Data: data("4")})
@@ -295,7 +297,7 @@ func askMaintenanceAliasing(a *asker) {
 	content, entry := []byte("content"), []byte("entry")
 	a.apply(memory.Put{Key: "k", Data: data("x"), Entry: data("x")})
 	a.restore(restored("k", 4, content))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: entry}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: entry}}))
 	copy(content, "CHANGED")
 	copy(entry, "WRONG")
 	a.at("k", 4, []byte("content"))
@@ -311,7 +313,7 @@ func askRewrite(a *asker) {
 	}
 	other := slices.Clone(want)
 	long := slices.Repeat([]byte("packed\x00\xff"), 10_000)
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: long}, {Revision: 3, Data: []byte{}}, {Revision: 4}, {Revision: 6, Data: data("last")}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: long}, {Revision: 3, Data: []byte{}}, {Revision: 4}, {Revision: 6, Data: data("last")}}))
 	want[0].Data, want[2].Data, want[5].Data = long, []byte{}, data("last")
 	want = slices.Delete(want, 3, 4)
 	a.log("k", want...)
@@ -321,14 +323,14 @@ func askRewrite(a *asker) {
 	a.apply(memory.Put{Key: "k", From: 6, Data: data("6"), Entry: data("7")})
 	want = append(want, memory.LogEntry{Revision: 7, Data: data("7")})
 	a.log("k", want...)
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", nil))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", nil))
 	a.log("k", want...)
 
 	// The last entry goes, then all do; appending goes on from the object.
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 7}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 7}}))
 	a.apply(memory.Put{Key: "k", From: 7, Data: data("7"), Entry: data("8")})
 	a.log("k", append(want[:5:5], memory.LogEntry{Revision: 8, Data: data("8")})...)
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}, {Revision: 2}, {Revision: 3}, {Revision: 5}, {Revision: 6}, {Revision: 8}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1}, {Revision: 2}, {Revision: 3}, {Revision: 5}, {Revision: 6}, {Revision: 8}}))
 	a.log("k")
 	a.at("k", 8, data("7"))
 	a.apply(memory.Put{Key: "k", From: 8, Entry: data("9")})
@@ -346,7 +348,7 @@ func askRewriteHistory(a *asker) {
 			b = append(b, memory.LogEntry{Revision: i + 1, Data: data("%d", i+1)})
 		}
 	}
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", strip))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", strip))
 	for _, limit := range []int{1, 2, 5, len(b) - 1, len(b), n} {
 		var got []memory.LogEntry
 		for after := uint64(0); ; {
@@ -378,17 +380,81 @@ func askRewriteMissing(a *asker) {
 		{{Revision: 1, Data: data("x")}, {Revision: math.MaxUint64, Data: data("x")}},
 		{{Revision: 1, Data: data("x")}, {Revision: 1<<32 + 3, Data: data("x")}},
 	} {
-		a.is(a.d.Rewrite(a.ctx, a.tenant, "k", entries), memory.ErrInvalidBatch)
+		a.conflict(Rewrite(a.ctx, a.d, a.tenant, "k", entries), "k")
 		a.log("k", log...)
 	}
-	a.is(a.d.Rewrite(a.ctx, a.tenant, "absent", []memory.LogEntry{{Revision: 1, Data: data("x")}}), memory.ErrInvalidBatch)
-	a.is(a.d.Rewrite(a.ctx, a.tenant, "absent", []memory.LogEntry{{Revision: 1}}), memory.ErrInvalidBatch)
+	a.conflict(Rewrite(a.ctx, a.d, a.tenant, "absent", []memory.LogEntry{{Revision: 1, Data: data("x")}}), "absent")
+	a.conflict(Rewrite(a.ctx, a.d, a.tenant, "absent", []memory.LogEntry{{Revision: 1}}), "absent")
 	a.untouched("absent")
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
-	a.is(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("back")}, {Revision: 3, Data: data("x")}}), memory.ErrInvalidBatch)
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
+	a.conflict(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("back")}, {Revision: 3, Data: data("x")}}), "k")
 	a.log("k", log[1])
 	a.log("K", log[0])
 	a.at("k", 3, data("3"))
+}
+
+func askRewriteStale(a *asker) {
+	a.apply(memory.Put{Key: "k", Data: data("1"), Entry: data("first")})
+	a.apply(memory.Put{Key: "k", From: 1, Data: data("2"), Entry: []byte{}})
+	a.apply(memory.Put{Key: "k", From: 2, Data: data("3"), Entry: data("third\x00\xff")})
+	a.apply(memory.Put{Key: "k2", Data: data("1"), Entry: data("other")})
+	log := []memory.LogEntry{{Revision: 1, Data: data("first")}, {Revision: 2, Data: []byte{}}, {Revision: 3, Data: data("third\x00\xff")}}
+	change := func(revision uint64, was []byte, to ...byte) memory.Rewritten {
+		return memory.Rewritten{LogEntry: memory.LogEntry{Revision: revision, Data: to}, Was: was}
+	}
+	for _, was := range [][]byte{nil, {}, data("firs"), data("first "), data("First"), data("first\x00"), data("third\x00\xff"), data("other")} {
+		for _, to := range [][]byte{nil, {}, data("x"), data("first")} { // removed, emptied, replaced, left
+			a.conflict(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, was, to...)}), "k")
+			// Nor is anything done before or behind it.
+			a.conflict(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, was, to...), change(2, []byte{}, 'x'), change(3, data("third\x00\xff"))}), "k")
+		}
+		a.log("k", log...)
+	}
+	a.conflict(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, data("first"), 'x'), change(2, nil, 'x')}), "k")
+	a.conflict(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, data("first"), 'x'), change(2, []byte{}), change(3, data("third\x00"))}), "k")
+	a.log("k", log...)
+	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, data("first"), 'x'), change(2, []byte{}, 'y'), change(3, data("third\x00\xff"), 'z')}))
+	a.conflict(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.Rewritten{change(1, data("first"), 'w')}), "k")
+	a.log("k", memory.LogEntry{Revision: 1, Data: data("x")}, memory.LogEntry{Revision: 2, Data: data("y")}, memory.LogEntry{Revision: 3, Data: data("z")})
+	a.log("k2", memory.LogEntry{Revision: 1, Data: data("other")})
+	a.at("k", 3, data("3"))
+}
+
+// Each of many callers counts one up in two entries. Were one of them to write what it
+// made of what another one has replaced, a count would be lost.
+func askRewriteRace(a *asker) {
+	const callers, each = 8, 10
+	a.apply(memory.Put{Key: "k", Data: data("1"), Entry: []byte{0}})
+	a.apply(memory.Put{Key: "k", From: 1, Data: data("2"), Entry: []byte{0}})
+	var all sync.WaitGroup
+	errs := make(chan error, callers)
+	for range callers {
+		all.Go(func() {
+			for done := 0; done < each; {
+				log, err := a.d.History(a.ctx, a.tenant, "k", 0, 10)
+				if err == nil {
+					var up []memory.Rewritten
+					for _, l := range log {
+						up = append(up, memory.Rewritten{LogEntry: memory.LogEntry{Revision: l.Revision, Data: []byte{l.Data[0] + 1}}, Was: l.Data})
+					}
+					err = a.d.Rewrite(a.ctx, a.tenant, "k", up)
+				}
+				switch {
+				case err == nil:
+					done++
+				case !errors.Is(err, memory.ErrConflict):
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		a.ok(err)
+	}
+	a.log("k", memory.LogEntry{Revision: 1, Data: []byte{callers * each}}, memory.LogEntry{Revision: 2, Data: []byte{callers * each}})
 }
 
 func askRewriteRefused(a *asker) {
@@ -411,10 +477,10 @@ func askRewriteRefused(a *asker) {
 		{"k", many, memory.ErrTooLarge},
 		{"k", []memory.LogEntry{{Revision: 1, Data: data("x")}, {Revision: 2, Data: make([]byte, memory.MaxBatchBytes)}}, memory.ErrTooLarge},
 	} {
-		a.is(a.d.Rewrite(a.ctx, a.tenant, ask.key, ask.entries), ask.want)
+		a.is(Rewrite(a.ctx, a.d, a.tenant, ask.key, ask.entries), ask.want)
 		a.log("k", log...)
 	}
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: make([]byte, memory.MaxBatchBytes-1)}, {Revision: 2, Data: data("x")}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: make([]byte, memory.MaxBatchBytes-1)}, {Revision: 2, Data: data("x")}}))
 	got := a.history("k")
 	a.true(len(got) == 2 && len(got[0].Data) == memory.MaxBatchBytes-1 && string(got[1].Data) == "x", "a rewrite at the cap was not done")
 }
@@ -429,7 +495,7 @@ func askRewriteAtomic(a *asker) {
 		for i := range uint64(entries) {
 			list = append(list, memory.LogEntry{Revision: i + 1, Data: data("%d", round)})
 		}
-		return a.d.Rewrite(a.ctx, a.tenant, "k", list)
+		return Rewrite(a.ctx, a.d, a.tenant, "k", list)
 	}, func() error {
 		got, err := a.d.History(a.ctx, a.tenant, "k", 0, entries)
 		if err == nil && len(got) != entries {
@@ -490,7 +556,7 @@ func askLogsOfWhat(a *asker) {
 	)
 	a.apply(memory.Put{Key: "log/dead", From: 1, Remove: []string{"t"}}, memory.Put{Key: "log/late", From: 1, Data: data("y"), Entry: data("y")})
 	a.restore(restored("log/lost", 0, nil), restored("log/never written", 5, data("x")))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "log/stripped", []memory.LogEntry{{Revision: 1}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "log/stripped", []memory.LogEntry{{Revision: 1}}))
 	a.conflict(a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "log/refused", Data: data("x"), Entry: data("x")}, {Key: "log/alive", From: 7}}}), "log/alive")
 	a.listed("logs", a.logs("log/", 3), "log/alive", "log/born dead", "log/dead", "log/empty entry", "log/late", "log/lost")
 	for _, limit := range []int{2, 6, 7} {
@@ -570,11 +636,11 @@ func askTenantsListed(a *asker) {
 	a.ok(a.d.Apply(a.ctx, "nothing", memory.Batch{Checks: []memory.Check{{Key: "k"}}}))
 	a.conflict(a.d.Apply(a.ctx, "refused", memory.Batch{Puts: []memory.Put{{Key: "new", Data: data("x"), Entry: data("x")}, {Key: "k", From: 1}}}), "k")
 	a.ok(a.d.Restore(a.ctx, "nothing", []memory.Restored{restored("k", 0, nil)}))
-	a.ok(a.d.Rewrite(a.ctx, "nothing", "k", nil))
+	a.ok(Rewrite(a.ctx, a.d, "nothing", "k", nil))
 	emptied := a.in("emptied")
 	emptied.apply(memory.Put{Key: "k", Data: data("x"), Entry: data("x"), Add: []memory.Term{{Name: "t", Sort: 1}}})
 	emptied.restore(restored("k", 0, nil))
-	a.ok(a.d.Rewrite(a.ctx, "emptied", "k", []memory.LogEntry{{Revision: 1}}))
+	a.ok(Rewrite(a.ctx, a.d, "emptied", "k", []memory.LogEntry{{Revision: 1}}))
 	emptied.untouched("k", "t")
 
 	// Nor is the tenant of no name ever listed: a cursor could not name it.
@@ -621,7 +687,7 @@ func askMaintenanceOfTenants(a *asker) {
 	for i, tenant := range tenants {
 		b := a.in(tenant)
 		b.restore(restored("k", 9, data("restored"), memory.Term{Name: "u", Sort: 2}), restored("only here", 1, nil, memory.Term{Name: "u", Sort: 3}))
-		b.ok(b.d.Rewrite(a.ctx, tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("rewritten")}}))
+		b.ok(Rewrite(a.ctx, b.d, tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("rewritten")}}))
 		for j, other := range tenants {
 			c := a.in(other)
 			c.listed("logs", c.logs("", 5), "k")
@@ -648,7 +714,7 @@ func askMaintenanceOfTenants(a *asker) {
 	for i, tenant := range tenants[:8] { // away again, one by one
 		b := a.in(tenant)
 		b.restore(restored("k", 0, nil), restored("only here", 0, nil))
-		b.ok(b.d.Rewrite(a.ctx, tenant, "k", []memory.LogEntry{{Revision: 1}}))
+		b.ok(Rewrite(a.ctx, b.d, tenant, "k", []memory.LogEntry{{Revision: 1}}))
 		b.carriers("u")
 		for _, other := range tenants[i+1:] {
 			c := a.in(other)
@@ -681,7 +747,7 @@ func askCompact(a *asker) {
 	a.apply(memory.Put{Key: "k", Data: data("1"), Entry: data("1"), Add: terms}, memory.Put{Key: "dead", Data: data("1"), Entry: data("1"), Add: terms})
 	a.apply(memory.Put{Key: "k", From: 1, Data: data("2"), Entry: data("2")}, memory.Put{Key: "dead", From: 1, Entry: []byte{}}, memory.Put{Key: "empty", Data: []byte{}})
 	a.restore(restored("lost", 5, nil))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
 	a.in("other").apply(memory.Put{Key: "k", Entry: data("x")})
 	still := func() {
 		a.Helper()
@@ -766,7 +832,7 @@ func askIncarnation(a *asker) {
 	a.is(err, context.Canceled)
 	stays("a cancelled read")
 	a.restore(restored("k", 3, data("3")))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1}}))
 	a.listed("logs", a.logs("", 1))
 	a.listed("tenants", a.tenants(1), a.tenant)
 	a.ok(a.d.Compact(a.ctx))
@@ -804,8 +870,8 @@ func (a *asker) refusals(ctx context.Context, want error) {
 	a.true(entries == nil && !more, "entries beside an error")
 	a.is(a.d.Restore(ctx, a.tenant, []memory.Restored{restored("k", 7, data("y"))}), want)
 	a.is(a.d.Restore(ctx, a.tenant, nil), want)
-	a.is(a.d.Rewrite(ctx, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("y")}}), want)
-	a.is(a.d.Rewrite(ctx, a.tenant, "k", nil), want)
+	a.is(Rewrite(ctx, a.d, a.tenant, "k", []memory.LogEntry{{Revision: 1, Data: data("y")}}), want)
+	a.is(Rewrite(ctx, a.d, a.tenant, "k", nil), want)
 	a.is(a.d.Compact(ctx), want)
 	found, err := a.d.Inspect(ctx)
 	a.is(err, want)

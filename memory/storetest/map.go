@@ -84,6 +84,9 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 			at, _ := entryAt(t.logs[p.Key], p.From+1)
 			t.logs[p.Key] = slices.Insert(t.logs[p.Key], at, memory.LogEntry{Revision: p.From + 1, Data: bytes.Clone(p.Entry)})
 		}
+		if p.Clear {
+			t.clear(p.Key)
+		}
 		for _, name := range p.Remove {
 			delete(t.terms[name], p.Key)
 		}
@@ -97,9 +100,16 @@ func (d *mapDriver) Apply(ctx context.Context, tenant string, b memory.Batch) er
 	return nil
 }
 
+// clear takes all terms from a key.
+func (t *mapTenant) clear(key string) {
+	for _, carriers := range t.terms {
+		delete(carriers, key)
+	}
+}
+
 // conflict is the error of a stale key, wrapped as the drivers wrap theirs.
 func conflict(key string) error {
-	return fmt.Errorf("map: apply: %w", &memory.ConflictError{Key: key})
+	return fmt.Errorf("map: %w", &memory.ConflictError{Key: key})
 }
 
 // entryAt is where the entry of a revision is in a log, or belongs.
@@ -268,9 +278,7 @@ func (d *mapDriver) Restore(ctx context.Context, tenant string, objects []memory
 	}
 	t := d.tenant(tenant)
 	for _, o := range objects {
-		for _, carriers := range t.terms {
-			delete(carriers, o.Key)
-		}
+		t.clear(o.Key)
 		delete(t.objects, o.Key)
 		if o.Revision == 0 {
 			continue
@@ -286,7 +294,7 @@ func (d *mapDriver) Restore(ctx context.Context, tenant string, objects []memory
 	return nil
 }
 
-func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -299,8 +307,8 @@ func (d *mapDriver) Rewrite(ctx context.Context, tenant, key string, entries []m
 	for _, e := range entries {
 		at, found := entryAt(log, e.Revision)
 		switch {
-		case !found:
-			return fmt.Errorf("%w: no entry %d to rewrite", memory.ErrInvalidBatch, e.Revision)
+		case !found || e.Was == nil || !bytes.Equal(log[at].Data, e.Was):
+			return conflict(key)
 		case e.Data == nil:
 			log = slices.Delete(log, at, at+1)
 		default:

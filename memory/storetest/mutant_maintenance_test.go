@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // maintenanceMutants have a fault in what an operator calls, or one that needs
@@ -171,7 +172,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 					log[i].Data = nil
 				}
 				if err == nil && len(log) > 0 {
-					_ = d.Rewrite(ctx, tenant, o.Key, log)
+					_ = storetest.Rewrite(ctx, d, tenant, o.Key, log)
 				}
 			}
 			return err
@@ -229,7 +230,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 				if p.Entry != nil && p.Key != "" {
 					now, err := d.Get(ctx, tenant, []string{p.Key})
 					if err == nil && now[0].Revision == p.From {
-						_ = d.Rewrite(ctx, tenant, p.Key, []memory.LogEntry{{Revision: p.From + 1}})
+						_ = storetest.Rewrite(ctx, d, tenant, p.Key, []memory.LogEntry{{Revision: p.From + 1}})
 					}
 				}
 			}
@@ -237,7 +238,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		}
 	},
 	"a rewrite that writes before it validates": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			if memory.CheckRewrite(key, entries) != nil || len(entries) == 0 {
 				return d.Rewrite(ctx, tenant, key, entries)
 			}
@@ -250,7 +251,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		}
 	},
 	"a rewrite entry by entry, each validated": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			log, err := d.History(ctx, tenant, key, 0, memory.MaxQueryLimit)
 			if err != nil || memory.CheckRewrite(key, entries) != nil || len(entries) == 0 {
 				return d.Rewrite(ctx, tenant, key, entries)
@@ -270,12 +271,12 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		}
 	},
 	"a rewrite that passes over what is not there": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			if memory.CheckRewrite(key, entries) != nil || len(entries) == 0 {
 				return d.Rewrite(ctx, tenant, key, entries)
 			}
 			log, err := d.History(ctx, tenant, key, 0, memory.MaxQueryLimit)
-			entries = slices.DeleteFunc(slices.Clone(entries), func(e memory.LogEntry) bool {
+			entries = slices.DeleteFunc(slices.Clone(entries), func(e memory.Rewritten) bool {
 				return !slices.ContainsFunc(log, func(l memory.LogEntry) bool { return l.Revision == e.Revision })
 			})
 			if err != nil {
@@ -284,22 +285,57 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 			return d.Rewrite(ctx, tenant, key, entries)
 		}
 	},
+	"a rewrite whatever the entries were": func(m *mutant, d memory.Driver) {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
+			return storetest.Rewrite(ctx, d, tenant, key, bare(entries))
+		}
+	},
+	"a rewrite that looks at the entries before it writes": func(m *mutant, d memory.Driver) {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
+			log, err := d.History(ctx, tenant, key, 0, memory.MaxQueryLimit)
+			if err != nil {
+				return d.Rewrite(ctx, tenant, key, entries)
+			}
+			for _, e := range entries {
+				i := slices.IndexFunc(log, func(l memory.LogEntry) bool { return l.Revision == e.Revision })
+				if i < 0 || e.Was == nil || !bytes.Equal(log[i].Data, e.Was) {
+					return d.Rewrite(ctx, tenant, key, entries)
+				}
+			}
+			pause()
+			return storetest.Rewrite(ctx, d, tenant, key, bare(entries))
+		}
+	},
+	"a rewrite that compares how long the entries are": func(m *mutant, d memory.Driver) {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
+			log, err := d.History(ctx, tenant, key, 0, memory.MaxQueryLimit)
+			entries = slices.Clone(entries)
+			for i := range entries {
+				for _, l := range log {
+					if e := &entries[i]; err == nil && l.Revision == e.Revision && len(l.Data) == len(e.Was) {
+						e.Was = l.Data
+					}
+				}
+			}
+			return d.Rewrite(ctx, tenant, key, entries)
+		}
+	},
 	"a rewrite that removes what is empty": func(m *mutant, d memory.Driver) {
-		eachRewritten(m, d, func(e *memory.LogEntry) {
+		eachRewritten(m, d, func(e *memory.Rewritten) {
 			if len(e.Data) == 0 {
 				e.Data = nil
 			}
 		})
 	},
 	"a rewrite that empties what it should remove": func(m *mutant, d memory.Driver) {
-		eachRewritten(m, d, func(e *memory.LogEntry) {
+		eachRewritten(m, d, func(e *memory.Rewritten) {
 			if e.Data == nil {
 				e.Data = []byte{}
 			}
 		})
 	},
 	"a rewrite of any size": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			err := d.Rewrite(ctx, tenant, key, entries)
 			if len(entries) == 2 && len(entries[1].Data) == memory.MaxBatchBytes {
 				err = d.Rewrite(ctx, tenant, key, entries[1:])
@@ -308,9 +344,9 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		}
 	},
 	"a rewrite in any order": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			entries = slices.Clone(entries)
-			slices.SortFunc(entries, func(a, b memory.LogEntry) int { return int(a.Revision) - int(b.Revision) })
+			slices.SortFunc(entries, func(a, b memory.Rewritten) int { return int(a.Revision) - int(b.Revision) })
 			return d.Rewrite(ctx, tenant, key, entries)
 		}
 	},
@@ -381,7 +417,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 	"logs that remember what was stripped": func(m *mutant, d memory.Driver) {
 		var mu sync.Mutex
 		stripped := map[string][]string{}
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			err := d.Rewrite(ctx, tenant, key, entries)
 			if log, _ := d.History(ctx, tenant, key, 0, 1); err == nil && len(log) == 0 && len(entries) > 0 {
 				mu.Lock()
@@ -438,7 +474,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		m.restore = func(ctx context.Context, tenant string, objects []memory.Restored) error {
 			err := d.Restore(ctx, tenant, objects)
 			if len(objects) == 1 && objects[0].Revision == 0 && err == nil {
-				_ = d.Rewrite(ctx, tenant, objects[0].Key, []memory.LogEntry{{Revision: 1}})
+				_ = storetest.Rewrite(ctx, d, tenant, objects[0].Key, []memory.LogEntry{{Revision: 1}})
 			}
 			return err
 		}
@@ -455,7 +491,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		}
 	},
 	"a rewrite of all tenants": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			return d.Rewrite(ctx, strings.ToLower(tenant), key, entries)
 		}
 	},
@@ -537,7 +573,7 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 		m.incarnation = n.Load
 	},
 	"driver text in an error": func(m *mutant, d memory.Driver) {
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			if err := d.Rewrite(ctx, tenant, key, entries); err != nil {
 				return fmt.Errorf("%w: ERR user_script:12: no such entry", err)
 			}
@@ -587,8 +623,16 @@ func eachRestored(m *mutant, d memory.Driver, change func(*memory.Restored)) {
 	}
 }
 
-func eachRewritten(m *mutant, d memory.Driver, change func(*memory.LogEntry)) {
-	m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func bare(entries []memory.Rewritten) []memory.LogEntry {
+	out := make([]memory.LogEntry, len(entries))
+	for i, e := range entries {
+		out[i] = e.LogEntry
+	}
+	return out
+}
+
+func eachRewritten(m *mutant, d memory.Driver, change func(*memory.Rewritten)) {
+	m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 		entries = slices.Clone(entries)
 		for i := range entries {
 			change(&entries[i])

@@ -249,7 +249,7 @@ var scanMutants = map[string]func(m *mutant, d memory.Driver){
 	"a scan that remembers what was removed": func(m *mutant, d memory.Driver) {
 		var mu sync.Mutex
 		removed := map[string][]memory.Logged{}
-		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+		m.rewrite = func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 			err := d.Rewrite(ctx, tenant, key, entries)
 			mu.Lock()
 			defer mu.Unlock()

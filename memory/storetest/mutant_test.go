@@ -37,7 +37,7 @@ type mutant struct {
 	logs        func(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error)
 	scan        func(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error)
 	restore     func(ctx context.Context, tenant string, objects []memory.Restored) error
-	rewrite     func(ctx context.Context, tenant, key string, entries []memory.LogEntry) error
+	rewrite     func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error
 	compact     func(ctx context.Context) error
 	inspect     func(ctx context.Context) (memory.Inspection, error)
 }
@@ -77,7 +77,7 @@ func (m *mutant) Restore(ctx context.Context, tenant string, objects []memory.Re
 	return m.restore(ctx, tenant, objects)
 }
 
-func (m *mutant) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (m *mutant) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	if m.rewrite == nil {
 		return m.Driver.Rewrite(ctx, tenant, key, entries)
 	}
@@ -141,6 +141,18 @@ func rekey(m *mutant, d memory.Driver, f func(string) string) {
 	}
 	m.history = func(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {
 		return d.History(ctx, tenant, f(key), after, limit)
+	}
+}
+
+func eachCleared(m *mutant, d memory.Driver, change func(*memory.Put)) {
+	m.apply = func(ctx context.Context, tenant string, b memory.Batch) error {
+		b.Puts = slices.Clone(b.Puts)
+		for i := range b.Puts {
+			if b.Puts[i].Clear {
+				change(&b.Puts[i])
+			}
+		}
+		return d.Apply(ctx, tenant, b)
 	}
 }
 
@@ -380,6 +392,18 @@ var mutants = map[string]func(m *mutant, d memory.Driver){
 			}
 			return d.Apply(ctx, tenant, b)
 		}
+	},
+	"a clear that leaves all": func(m *mutant, d memory.Driver) {
+		eachCleared(m, d, func(p *memory.Put) { p.Clear = false })
+	},
+	"a clear that takes what the put adds": func(m *mutant, d memory.Driver) {
+		eachCleared(m, d, func(p *memory.Put) { p.Add = nil })
+	},
+	"a clear with a tombstone only": func(m *mutant, d memory.Driver) {
+		eachCleared(m, d, func(p *memory.Put) { p.Clear = p.Data == nil })
+	},
+	"a clear of what the put names": func(m *mutant, d memory.Driver) {
+		eachCleared(m, d, func(p *memory.Put) { p.Clear = len(p.Remove) == 0 })
 	},
 	"a log of the last 100 entries": func(m *mutant, d memory.Driver) {
 		m.history = func(ctx context.Context, tenant, key string, after uint64, limit int) ([]memory.LogEntry, error) {

@@ -124,8 +124,8 @@ func askScanOfWhat(a *asker) {
 		a.apply(memory.Put{Key: "log/packed", From: i, Data: data("x"), Entry: data("%d", i+1)})
 	}
 	a.restore(restored("log/lost", 0, nil), restored("log/never written", 5, data("x")), restored("log/alive", 9, nil))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "log/stripped", []memory.LogEntry{{Revision: 1}}))
-	a.ok(a.d.Rewrite(a.ctx, a.tenant, "log/packed", []memory.LogEntry{{Revision: 1}, {Revision: 3, Data: data("1 to 3")}, {Revision: 5, Data: []byte{}}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "log/stripped", []memory.LogEntry{{Revision: 1}}))
+	a.ok(Rewrite(a.ctx, a.d, a.tenant, "log/packed", []memory.LogEntry{{Revision: 1}, {Revision: 3, Data: data("1 to 3")}, {Revision: 5, Data: []byte{}}}))
 	a.conflict(a.d.Apply(a.ctx, a.tenant, memory.Batch{Puts: []memory.Put{{Key: "log/refused", Data: data("x"), Entry: data("x")}, {Key: "log/alive", From: 7}}}), "log/alive")
 	entry := func(key string, revision uint64, content []byte) memory.Logged {
 		return memory.Logged{Key: "log/" + key, LogEntry: memory.LogEntry{Revision: revision, Data: content}}
@@ -192,7 +192,7 @@ func askScanWhileInserting(a *asker) {
 			{Key: key, From: uint64(1 + round/stay), Data: data("y"), Entry: data("y")},
 		}})
 		if err == nil && round%2 == 0 {
-			err = a.d.Rewrite(a.ctx, a.tenant, key, []memory.LogEntry{{Revision: uint64(2 + round/stay)}})
+			err = Rewrite(a.ctx, a.d, a.tenant, key, []memory.LogEntry{{Revision: uint64(2 + round/stay)}})
 		}
 		return err
 	}, func() error {

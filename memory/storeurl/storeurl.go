@@ -7,7 +7,8 @@
 //
 //	sqlite:PATH               one file; its keyring is the folder PATH.keys if no other is named
 //	redis://, rediss://       see memory/redisstore
-//	postgres://               see memory/pgstore; hearsay migrate up makes the tables
+//	postgres://               see memory/pgstore; hearsay migrate up makes the tables, in the
+//	                          schema hearsay or the one that ?schema=NAME names
 //
 // It links all drivers. A program with a store of one kind can do without it: open
 // the driver, open a keyring, and call memory.New.

@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 		"redis://h", "redis://h:6379", "redis://h:6379/7", "redis://:" + secret + "@h:6379/0", "rediss://u:" + secret + "@h", "redis://[::1]:6379", "redis://h?pool_size=3&dial_timeout=2s",
 		"redis://a,b:6380,c/?cluster=true", "redis://:" + secret + "@s1,s2/?master=m&sentinel_password=" + secret, "redis://u:%2F%3F%23%40@h",
 		"postgres://u@h/db", "postgresql://u:" + secret + "@h:5433/db?sslmode=disable", "postgres://a,b:5433/db?target_session_attrs=read-write",
-		"postgres:///db?host=/run/postgresql", "postgres://h/db?password=" + secret, "postgres://u:%2F%3F%23%40@h/db",
+		"postgres:///db?host=/run/postgresql", "postgres://u@h/db?schema=team_2", "postgres://h/db?password=" + secret, "postgres://u:%2F%3F%23%40@h/db",
 	} {
 		good++
 		if err := storeurl.Check(url); err != nil {
@@ -70,6 +70,7 @@ func TestCheck(t *testing.T) {
 		{"several hosts of what", "redis://:" + secret + "@a,b", "do not fit together"},
 		{"a Cluster with a master by name", "redis://h/?cluster=true&master=" + secret, "do not fit together"},
 		{"a parameter of PostgreSQL of the wrong kind", "postgres://u:" + secret + "@h/db?connect_timeout=soon", "the parameter connect_timeout "},
+		{"a schema that is no plain name", "postgres://u:" + secret + "@h/db?schema=a%3Bb", "the parameter schema "},
 		{"an unknown way of TLS", "postgres://u:" + secret + "@h/db?sslmode=perhaps", "the parameter sslmode "},
 		{"a certificate that is not there", "postgres://u@h/db?sslrootcert=/none/" + secret, "the parameter sslrootcert "},
 		{"a password among the parameters, cut by its own mark", "redis://h/?sentinel_password=a&" + strings.ToLower("scretxyz") + "=1", "(not shown)"},

@@ -4,12 +4,14 @@
 // tokens that only wake a worker; which row is checked next is decided at that
 // moment, by a sorted set:
 //
-//	hearsay:{<tenant>}:waiting   sorted set   row id -> order (hottest first)
-//	hearsay:{<tenant>}:claimed   sorted set   row id -> end of its lease, ms
-//	hearsay:{<tenant>}:later     sorted set   row id -> when its verifier may be asked, ms
-//	hearsay:{<tenant>}:order     hash         row id -> order, while claimed or later
-//	hearsay:{<tenant>}:lost      hash         row id -> claims since it was last given back
-//	asynq:{hearsay-<tenant>}:*                asynq's own keys
+//	hearsay:{<scope>}:waiting   sorted set   row id -> order (hottest first)
+//	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
+//	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
+//	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
+//	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
+//	asynq:{hearsay-<scope>}:*                asynq's own keys
+//
+// The scope is the tenant, or tenant.namespace, each in hexadecimal.
 //
 // A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
@@ -65,8 +67,11 @@ const (
 
 // Options of a [Queue]. Every zero field has a usable default.
 type Options struct {
-	Tenant      string // "" = "default"
-	Concurrency int    // tokens worked on at a time in this process; 0 = 8
+	// Tenant and Namespace are the scope of the store whose rows are offered: a queue
+	// of another scope sees none of them. Tenant "" = "default".
+	Tenant      string
+	Namespace   string
+	Concurrency int // tokens worked on at a time in this process; 0 = 8
 	// Batch is how many rows a token checks at once at most, while that takes a few
 	// milliseconds; 0 = 32, 1 = always the one hottest row.
 	Batch int
@@ -126,9 +131,12 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 		q.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	// Hexadecimal, so that no tenant can name another's keys or break a hash tag.
-	tenant := hex.EncodeToString([]byte(q.opts.Tenant))
-	q.name, q.kind = "hearsay-"+tenant, "hearsay:check"
-	prefix := "hearsay:{" + tenant + "}:"
+	scope := hex.EncodeToString([]byte(q.opts.Tenant))
+	if q.opts.Namespace != "" {
+		scope += "." + hex.EncodeToString([]byte(q.opts.Namespace))
+	}
+	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
+	prefix := "hearsay:{" + scope + "}:"
 	q.waiting, q.claimed, q.order, q.later, q.lost = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost"
 	return q
 }

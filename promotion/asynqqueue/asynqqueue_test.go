@@ -192,21 +192,25 @@ func TestTokensAreFewAnonymousAndNeverWithoutARetry(t *testing.T) {
 	})
 }
 
-func TestTenantsAreApart(t *testing.T) {
+func TestScopesAreApart(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		ana := asynqqueue.New(client, &asynqqueue.Options{Tenant: "ana"})
+		ana := asynqqueue.New(client, &asynqqueue.Options{Tenant: "ana", Namespace: "team"})
 		id := w.write("acme", memory.StateUnverified)
 		if err := ana.Offer(t.Context(), []promotion.Offer{{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"", "default", "Ana", "ana ", "ana}:waiting", "{ana}", "616e61"} {
-			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: name})
+		others := [][2]string{{"ana", ""}, {"ana", "Team"}, {"ana", "team "}, {"ana.team", ""}, {"anateam", ""}, {"an", "ateam"}, {"team", "ana"}, {"", "team"}}
+		for _, name := range []string{"", "default", "Ana", "ana ", "ana}:waiting", "{ana}", "616e61", "616e61.7465616d"} {
+			others = append(others, [2]string{name, "team"}, [2]string{name, ""})
+		}
+		for _, o := range others {
+			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: o[0], Namespace: o[1]})
 			if got, ok, err := other.Claim(t.Context()); ok || err != nil {
-				t.Errorf("tenant %q took %q: %v", name, got, err)
+				t.Errorf("%q took %q: %v", o, got, err)
 			}
 			if s := stats(t, other); s != (asynqqueue.Stats{}) {
-				t.Errorf("tenant %q sees %+v", name, s)
+				t.Errorf("%q sees %+v", o, s)
 			}
 		}
 		checked := make(chan memory.ID, 9)

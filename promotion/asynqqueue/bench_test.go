@@ -28,7 +28,7 @@ func BenchmarkQueue(b *testing.B) {
 			q := asynqqueue.New(r.Client, nil)
 			rows := make([]promotion.Offer, b.N)
 			for i := range rows {
-				rows[i] = promotion.Offer{ID: memory.ID(fmt.Sprintf("mem_%026d", i)), Heat: float64(i % 100)}
+				rows[i] = promotion.Offer{ID: memory.ID(fmt.Sprintf("mem_%025d0", i)), Heat: float64(i % 100)}
 			}
 			done := make(chan struct{}, b.N)
 			ctx, cancel := context.WithCancel(b.Context())

@@ -571,7 +571,15 @@ func (d *remembering) Apply(ctx context.Context, tenant string, b memory.Batch) 
 			for _, name := range p.Remove { // the state that a head was in
 				o.Terms = append(o.Terms, memory.Term{Name: name, Sort: p.Add[0].Sort})
 			}
-			if err := d.Rewrite(ctx, tenant, p.Key, []memory.LogEntry{{Revision: p.From + 1}}); err != nil {
+			log, err := d.History(ctx, tenant, p.Key, p.From, 1)
+			if err != nil {
+				return err
+			}
+			if len(log) == 0 {
+				return fmt.Errorf("%q has no entry to take back", p.Key)
+			}
+			gone := memory.Rewritten{LogEntry: memory.LogEntry{Revision: log[0].Revision}, Was: log[0].Data}
+			if err := d.Rewrite(ctx, tenant, p.Key, []memory.Rewritten{gone}); err != nil {
 				return err
 			}
 			if len(o.Data) >= 8 { // an object with a log begins with the place of its last entry

@@ -31,7 +31,7 @@ type Overtaking struct {
 func Overtaken(t *testing.T, o Overtaking) {
 	t.Helper()
 	const rows = 12
-	w, err := audit.OpenWitness(filepath.Join(t.TempDir(), "witness"))
+	w, err := audit.CreateWitness(filepath.Join(t.TempDir(), "witness"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (d driver) Restore(ctx context.Context, tenant string, objects []memory.Res
 	return d.p.do(ctx, "restore", true, func() error { return d.Driver.Restore(ctx, tenant, objects) })
 }
 
-func (d driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.LogEntry) error {
+func (d driver) Rewrite(ctx context.Context, tenant, key string, entries []memory.Rewritten) error {
 	return d.p.do(ctx, "rewrite", true, func() error { return d.Driver.Rewrite(ctx, tenant, key, entries) })
 }
 

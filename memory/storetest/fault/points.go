@@ -210,7 +210,7 @@ func perform(t *testing.T, s Store, faults ...string) (performance, error) {
 		if _, err := audit.WriteKey(filepath.Join(st.folder, "key"), "hearsay.example"); err != nil {
 			return th.performance, err
 		}
-		if st.witness, err = audit.OpenWitness(filepath.Join(st.folder, "witness")); err != nil {
+		if st.witness, err = audit.CreateWitness(filepath.Join(st.folder, "witness")); err != nil {
 			return th.performance, err
 		}
 		defer st.witness.Close()

@@ -41,7 +41,7 @@ func (d forgetful) Restore(ctx context.Context, tenant string, objects []memory.
 // keeping never changes an entry of a log.
 type keeping struct{ memory.Driver }
 
-func (keeping) Rewrite(context.Context, string, string, []memory.LogEntry) error { return nil }
+func (keeping) Rewrite(context.Context, string, string, []memory.Rewritten) error { return nil }
 
 func TestPointsFindWhatADriverDoesWrong(t *testing.T) {
 	for _, c := range []struct {
