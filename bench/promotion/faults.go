@@ -18,36 +18,6 @@ import (
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
-// fillTogether writes many rows, eight at a time, so that a store over memory/coalesce
-// commits them together.
-func fillTogether(ctx context.Context, s *memory.Store, n int) []memory.ID {
-	ids := make([]memory.ID, n)
-	var next atomic.Int64
-	var all sync.WaitGroup
-	var fault atomic.Pointer[error]
-	for range 32 {
-		all.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || fault.Load() != nil {
-					return
-				}
-				r, err := s.Put(ctx, draft("row", i))
-				if err != nil {
-					fault.Store(&err)
-					return
-				}
-				ids[i] = r.ID
-			}
-		})
-	}
-	all.Wait()
-	if err := fault.Load(); err != nil {
-		report.Check(*err)
-	}
-	return ids
-}
-
 // outage writes rows while the verifier is down, refusing and hanging by turns, and
 // looks at what is left of it when the verifier is back.
 func (b *bench) outage(ctx context.Context, dir string) (figures []report.Figure, err error) {
@@ -140,7 +110,7 @@ func (b *bench) again(ctx context.Context, dir string) (figures []report.Figure,
 	defer report.Caught(&err)
 	store := report.Must(openStore(ctx, "sqlite:"+filepath.Join(dir, "agent.db")))
 	defer store.Close()
-	ids := fillTogether(ctx, store, b.againRows)
+	ids := fill(ctx, store, "row", b.againRows, memory.StateUnverified)
 	rng := rand.New(rand.NewPCG(b.seed, 5))
 	var deliveries []memory.ID
 	for _, id := range ids {

@@ -45,7 +45,7 @@ func main() {
 	}
 	b := bench{seed: *seed, only: *only, progress: os.Stderr, seeds: 20, rateRows: 10_000, scaleRows: 6000, outageRows: 10_000, againRows: 333_334, memoryRows: 1_000_000}
 	if *short {
-		b.seeds, b.rateRows, b.scaleRows, b.outageRows, b.againRows, b.memoryRows = 1, 9000, 400, 1000, 2000, 10_000
+		b.seeds, b.rateRows, b.scaleRows, b.outageRows, b.againRows, b.memoryRows = 1, 6000, 400, 1000, 2000, 10_000
 	}
 	figures, err := b.run(context.Background(), *dir)
 	if err == nil {

@@ -251,7 +251,7 @@ func (b *bench) memory(ctx context.Context, dir string) (figures []report.Figure
 	for _, rows := range []int{few, b.memoryRows} {
 		y := report.Must(openYard(ctx, filepath.Join(dir, fmt.Sprint(rows)), 4, 50*time.Millisecond))
 		defer y.close()
-		fillTogether(ctx, y.store, rows)
+		fill(ctx, y.store, "row", rows, memory.StateUnverified)
 		p := report.Must(startChild(y.c))
 		report.Check(until(ctx, 30*time.Minute, "all rows were offered", func() (bool, error) {
 			s, err := y.queue.Stats(ctx)

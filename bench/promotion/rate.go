@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -188,6 +189,24 @@ func nothingDue(ctx context.Context, s *memory.Store) error {
 	return err
 }
 
+// applied has the recorder keep what was applied, and not what was stale.
+type applied struct {
+	stores.Backend
+	recorder *stores.Recorder
+	mu       sync.Mutex
+}
+
+// Apply keeps a batch that was applied.
+func (a *applied) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.Backend.Apply(ctx, tenant, b)
+	if err == nil {
+		a.recorder.Written = append(a.recorder.Written, b)
+	}
+	return err
+}
+
 func (b *bench) rateOnSQLite(ctx context.Context, dir string) (f report.Figure, err error) {
 	defer report.Caught(&err)
 	report.Check(mkdir(dir))
@@ -196,7 +215,7 @@ func (b *bench) rateOnSQLite(ctx context.Context, dir string) (f report.Figure, 
 		return f, err
 	}
 	recorder := &stores.Recorder{Backend: backend}
-	store := report.Must(memory.New(coalesce.New(recorder), report.Must(keyring.OpenOrCreate(filepath.Join(dir, "keys"), nil)), nil))
+	store := report.Must(memory.New(coalesce.New(&applied{Backend: backend, recorder: recorder}), report.Must(keyring.OpenOrCreate(filepath.Join(dir, "keys"), nil)), nil))
 	defer store.Close()
 	r := report.Must(localredis.Open(ctx, "", nil))
 	defer r.Close()

@@ -11,7 +11,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A run reads its own false row without end: 6,000 reads a minute beside 100 of all
 // others. It buys one question for each verdict lifetime, and the waiting time of the
-// others does not grow with the flood.
+// others does not grow with the flood.
 func TestAFloodOfReadsOfOneRowBuysNoBudget(t *testing.T) {
 	calm := crowd{rows: 200, reads: 100, calls: 6, minutes: 90, seed: 11}
 	quiet, err := calm.ours(t.Context())

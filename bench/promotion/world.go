@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hearsay-go/hearsay/bench/report"
@@ -25,13 +27,34 @@ func draft(name string, i int) memory.Draft {
 	}
 }
 
-// fill writes rows, n of them, in a state.
+// fill writes rows, n of them, in a state: many at a time, so that a store over
+// memory/coalesce commits them together. It panics with an error; see [report.Caught].
 func fill(ctx context.Context, s *memory.Store, name string, n int, state memory.State) []memory.ID {
 	ids := make([]memory.ID, n)
-	for i := range ids {
-		d := draft(name, i)
-		d.State = state
-		ids[i] = report.Must(s.Put(ctx, d)).ID
+	var next atomic.Int64
+	var fault atomic.Pointer[error]
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for fault.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				d := draft(name, i)
+				d.State = state
+				r, err := s.Put(ctx, d)
+				if err != nil {
+					fault.Store(&err)
+					return
+				}
+				ids[i] = r.ID
+			}
+		})
+	}
+	all.Wait()
+	if err := fault.Load(); err != nil {
+		report.Check(*err)
 	}
 	return ids
 }
