@@ -75,12 +75,8 @@ func newPlant(t *testing.T, workers int) *plant {
 	t.Cleanup(func() { p.local.Close() })
 	p.queue = asynqqueue.New(p.local.Client, nil)
 
-	var lies sync.Mutex // guards rng of the source, which is asked by several at once
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lies.Lock()
-		wait := time.Duration(rand.Int64N(p.slow.Load()+1)) * time.Millisecond
-		lies.Unlock()
-		time.Sleep(wait) // a source takes its time
+		time.Sleep(time.Duration(rand.Int64N(p.slow.Load()+1)) * time.Millisecond) // a source takes its time
 		if p.down.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -196,8 +192,7 @@ var faultList = []fault{
 			p.workers[i].cmd.Process.Kill()
 			p.workers[i].end()
 		}
-		p.restart(p.rng.IntN(1))
-		for i := 1; i < len(p.workers); i++ {
+		for i := range p.workers {
 			p.restart(i)
 		}
 	}},
