@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,20 @@ type Offer struct {
 	ID         memory.ID
 	Heat       float64
 	Confidence float64
+}
+
+// Order is the place of an offer: the lowest goes first. Heat decides, then
+// confidence; of equals the older id, which a queue sees to.
+func (o Offer) Order() float64 {
+	return -(math.Round(within(o.Heat, 1e9)*100)*10 + 9*within(o.Confidence, 1))
+}
+
+// within puts v into 0..limit; what is no number is 0.
+func within(v, limit float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, limit)
 }
 
 // Queue takes offers. Offering a row that is waiting moves it; offering one that
@@ -72,27 +88,40 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	}
 }
 
-// uncovered is why a row is parked that none of a worker's sources covers.
-const uncovered = "no verifier covers this claim"
+// Why rows are parked.
+const (
+	uncovered = "no verifier covers this claim"
+	stuck     = "stuck: " // the queue gave up on it; a read does not bring it back
+)
 
 // Reconsider marks the rows due again that were parked since no verifier covered
 // them: another worker, or this one with another configuration, may have one that
 // does. It says how many.
 func (s *Sweeper) Reconsider(ctx context.Context) (int, error) {
+	return Unpark(ctx, s.store, "a worker started", func(d memory.Due) bool { return d.Reason == uncovered })
+}
+
+// Unpark marks those of the parked rows due now that are wanted, and says how many;
+// a sweep takes them up.
+func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) bool) (int, error) {
 	n := 0
 	for after := ""; ; {
-		rows, next, err := s.store.ParkedRows(ctx, after, sweepPage)
+		rows, next, err := store.ParkedRows(ctx, after, sweepPage)
 		if err != nil {
 			return n, err
 		}
 		for _, r := range rows {
-			if r.Reason != uncovered {
+			if !want(r) {
 				continue
 			}
-			if err := s.store.Reschedule(ctx, r.ID, s.store.Now(), r.Tries, "a worker started"); err != nil && !errors.Is(err, memory.ErrNotFound) {
+			err := store.Reschedule(ctx, r.ID, store.Now(), r.Tries, why)
+			switch {
+			case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
+			case err != nil:
 				return n, err
+			default:
+				n++
 			}
-			n++
 		}
 		if after = next; after == "" {
 			return n, nil
@@ -100,18 +129,27 @@ func (s *Sweeper) Reconsider(ctx context.Context) (int, error) {
 	}
 }
 
+// sweepShare bounds what of the time sweeps take, of a store with very many due rows:
+// after one that took long, the next begins later than the interval.
+const sweepShare = 4
+
 // Serve reconsiders what is parked, sweeps at once and then at every interval,
-// until ctx ends. A sweep that fails is tried again at the next.
+// until ctx ends. A sweep that fails is tried again at the next. Between two sweeps
+// passes four times what the last one took, at least.
 func (s *Sweeper) Serve(ctx context.Context) error {
 	if _, err := s.Reconsider(ctx); err != nil && ctx.Err() == nil {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "parked rows were not reconsidered", slog.Any("error", err))
 	}
-	t := time.NewTicker(s.interval)
+	t := time.NewTimer(0)
+	<-t.C
 	defer t.Stop()
 	for {
+		began := time.Now()
 		if n, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Int("offered", n), slog.Any("error", err))
 		}
+		took := time.Since(began)
+		t.Reset(max(s.interval-took, sweepShare*took))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -260,7 +298,7 @@ func (h *Heater) Flush(ctx context.Context) error {
 		}
 		if ok && mark.At.IsZero() {
 			// Parked: a read brings it back, once in a while.
-			if !h.unpark(id) {
+			if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(id) {
 				continue
 			}
 			if err := h.store.Reschedule(ctx, id, h.store.Now(), mark.Tries, "read again"); err != nil {

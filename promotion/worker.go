@@ -70,8 +70,9 @@ func (s Status) String() string {
 type Result struct {
 	ID      memory.ID
 	Status  Status
-	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
-	Calls   int       // verifiers asked
+	RetryAt time.Time     // of Down and Deferred: when to come back, by the wall clock
+	Calls   int           // verifiers asked
+	Waited  time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
 
 // Defaults of [Options].
@@ -83,7 +84,8 @@ const (
 
 const (
 	maxBackoff = 7 * 24 * time.Hour
-	maxTries   = 10      // answers that moved nothing, before the row is parked (D-19)
+	maxTries   = 10      // answers that moved nothing, after which a row that nobody reads is parked (D-19)
+	coldBelow  = 0.5     // decayed reads: nobody read the row for a day
 	maxAnswers = 100_000 // remembered; beyond, all are forgotten, which costs questions only
 )
 
@@ -92,8 +94,9 @@ type Options struct {
 	Name string // of the worker in the audit; "" = "worker"
 	// VerdictLifetime is how long an answer stands: a source is not asked about the
 	// same row again before, however often the row is read. If nothing moved, the
-	// next check waits twice as long, and so on, up to a week; after ten such checks
-	// the row is parked until it is read (D-19, X-16). 0 = one hour.
+	// next check waits twice as long, and so on, up to a week; a row that nobody reads
+	// is parked then, after ten such checks, until it is read (D-19, X-16). When an
+	// answer ends is kept in the store, so that it stands for all workers. 0 = one hour.
 	VerdictLifetime time.Duration
 	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
 	// limit. What an open breaker refuses is no question.
@@ -176,7 +179,33 @@ func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
 	return r, err
 }
 
+// Park sets a row aside with a reason, until somebody calls [Unpark]: the queue gave up
+// on it. A read does not bring it back, and nothing of its state moves.
+func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
+	mark, due, err := w.store.DueMark(ctx, id)
+	if err != nil || !due || mark.At.IsZero() {
+		return err
+	}
+	if err := w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, stuck+reason); err != nil {
+		return err
+	}
+	if w.opts.Observe != nil {
+		w.opts.Observe(Result{ID: id, Status: Parked})
+	}
+	return nil
+}
+
 func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
+	// The row first: if it moves after this, its mark tells, and if after that, its
+	// revision. The other way round a check that overlaps asks about a row that was
+	// just verified, and verifies it again.
+	rows, err := w.store.Get(ctx, id)
+	if errors.Is(err, memory.ErrNotFound) {
+		return Result{Status: Moved}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
 	mark, due, err := w.store.DueMark(ctx, id)
 	if err != nil {
 		return Result{}, err
@@ -184,12 +213,10 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	if !due || mark.At.IsZero() || mark.At.After(w.store.Now()) {
 		return Result{Status: NotDue}, nil
 	}
-	rows, err := w.store.Get(ctx, id)
-	if errors.Is(err, memory.ErrNotFound) {
-		return Result{Status: Moved}, nil
-	}
-	if err != nil {
-		return Result{}, err
+	if mark.Tries >= maxTries && mark.Heat < coldBelow {
+		// Now, and not when it was asked last: a read may bring it back, and not before
+		// that answer ended.
+		return Result{Status: Parked}, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
 	}
 	var round round
 	res, err := w.ask(ctx, rows[0], &round)
@@ -221,9 +248,6 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	res.Status = Unclear
 	if round.kept {
 		res.Status = Kept
-	}
-	if mark.Tries+1 >= maxTries {
-		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries+1, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries+1))
 	}
 	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
 }
@@ -292,6 +316,9 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 		switch status {
 		case Promoted, Demoted:
+			if status == Promoted && row.Truth != memory.TruthSupported {
+				res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
+			}
 			res.Status, res.RetryAt = status, time.Time{}
 			return res, nil
 		case Kept:

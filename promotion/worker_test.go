@@ -225,9 +225,8 @@ func TestARowIsAskedAboutOnceAVerdictLifetimeHoweverOftenItIsRead(t *testing.T) 
 			t.Fatalf("lifetime %d: %d calls", i, crm.Calls())
 		}
 	}
-	// Ten times, and nothing moved: it is parked, and reads bring it back, but not
-	// before the last answer ends.
-	w.pass(time.Hour - time.Second)
+	// Ten times, and nothing moved: while it is read it is asked about once a week.
+	w.pass(7*24*time.Hour - time.Second)
 	read(808)
 	if crm.Calls() != 10 {
 		t.Fatalf("asked before the last verdict ended: %d calls", crm.Calls())
@@ -236,6 +235,25 @@ func TestARowIsAskedAboutOnceAVerdictLifetimeHoweverOftenItIsRead(t *testing.T) 
 	read(808)
 	if crm.Calls() != 11 {
 		t.Fatalf("%d calls", crm.Calls())
+	}
+	// Once nobody reads it, it is parked, and not asked about; a read brings it back.
+	w.pass(60 * 24 * time.Hour)
+	if r := w.check(worker, id); r.Status != promotion.Parked || crm.Calls() != 11 || !w.mark(id).At.IsZero() {
+		t.Fatalf("%s after %d calls, %+v", r.Status, crm.Calls(), w.mark(id))
+	}
+	// Any worker knows when an answer ends, one that was started now too.
+	worker = w.worker(&promotion.Options{VerdictLifetime: time.Hour, Budget: -1}, source(crm))
+	read(808)
+	if crm.Calls() != 12 {
+		t.Fatalf("%d calls", crm.Calls())
+	}
+	for range 5 {
+		w.pass(time.Hour)
+		worker = w.worker(&promotion.Options{VerdictLifetime: time.Hour, Budget: -1}, source(crm))
+		read(808)
+	}
+	if crm.Calls() != 12 {
+		t.Fatalf("each worker asks anew: %d calls", crm.Calls())
 	}
 	if row, heat := w.row(id), w.mark(id).Heat; heat <= 0 || row.State() != memory.StateUnverified {
 		t.Errorf("heat %v, %s", heat, row.State())
@@ -307,5 +325,41 @@ func TestI6ThreeTriggersOnOneRowGiveOneTransitionAndOneAuditEntry(t *testing.T) 
 		if winner := <-won; moves[0].Actor != winner || moves[0].Kind != memory.EntryTransition {
 			t.Fatalf("%s won, and the audit says %+v", winner, moves[0])
 		}
+	}
+}
+
+// overlapped lets another check run between the first two looks of one.
+type overlapped struct {
+	promotion.Store
+	other func()
+}
+
+func (s *overlapped) then() {
+	if other := s.other; other != nil {
+		s.other = nil
+		other()
+	}
+}
+
+func (s *overlapped) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) {
+	defer s.then()
+	return s.Store.Get(ctx, ids...)
+}
+
+func (s *overlapped) DueMark(ctx context.Context, id memory.ID) (memory.Due, bool, error) {
+	defer s.then()
+	return s.Store.DueMark(ctx, id)
+}
+
+func TestI6ACheckThatBeganBeforeAnotherOneVerifiedTheRowAsksNobody(t *testing.T) {
+	w := newWorld(t)
+	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Supports())
+	first := w.worker(nil, source(crm))
+	late, err := promotion.NewWorker(&overlapped{w.store, func() { w.check(first, id) }}, []promotion.Source{source(crm)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.check(late, id); r.Status != promotion.NotDue || crm.Calls() != 1 || len(w.moves(id)) != 1 {
+		t.Errorf("%s after %d calls: %+v", r.Status, crm.Calls(), w.moves(id))
 	}
 }

@@ -53,6 +53,9 @@ var (
 	ErrBusy = errors.New("too many questions at once")
 )
 
+// probeWait is how long to wait while another question is the probe.
+const probeWait = 250 * time.Millisecond
+
 // Guarded is a Verifier behind a bulkhead, a deadline and a circuit breaker. It
 // is safe for concurrent use.
 type Guarded struct {
@@ -185,7 +188,7 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 		g.leave()
 		wait := time.Until(g.RetryAt())
 		if wait <= 0 {
-			wait = g.o.Timeout // the probe is decided by then
+			wait = min(g.o.Timeout, probeWait) // the probe may be decided by then, and to ask again costs nothing
 		}
 		return Verdict{}, &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
 	}

@@ -84,7 +84,7 @@ func TestOnlyOneProbePassesAtATime(t *testing.T) {
 		probe := make(chan error)
 		go func() { _, _, err := ask(t, g); probe <- err }()
 		synctest.Wait()
-		if _, wait, err := ask(t, g); !errors.Is(err, verifier.ErrOpen) || wait != 5*time.Second || s.Calls() != 2 {
+		if _, wait, err := ask(t, g); !errors.Is(err, verifier.ErrOpen) || wait <= 0 || wait > time.Second || s.Calls() != 2 {
 			t.Fatal(wait, err)
 		}
 		close(release)

@@ -424,6 +424,8 @@ func (nothing) Check(_ context.Context, id memory.ID) (promotion.Result, error) 
 	return promotion.Result{ID: id, Status: promotion.Kept}, nil
 }
 
+func (nothing) Park(context.Context, memory.ID, string) error { return nil }
+
 func TestDoctorOfServers(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)

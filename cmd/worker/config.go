@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -47,6 +47,8 @@ type config struct {
 	lifetime    time.Duration // of a verdict that moved nothing
 	concurrency int
 	drain       time.Duration
+	lease       time.Duration
+	leaveAlone  time.Duration // a verifier that is down
 
 	checkpoints checkpointConfig
 
@@ -72,6 +74,8 @@ const (
 	defaultSweep = 10 * time.Second
 	defaultDrain = 20 * time.Second
 
+	defaultLeaveAlone = 10 * time.Second
+
 	defaultCheckpoint = 5 * time.Minute
 )
 
@@ -80,7 +84,7 @@ var environment = map[string]string{
 	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
-	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN",
+	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE",
 	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY",
 	"log-format": "HEARSAY_LOG_FORMAT", "log-level": "HEARSAY_LOG_LEVEL",
 }
@@ -185,6 +189,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
+	flags.DurationVar(&c.lease, "lease", asynqqueue.DefaultLease, "how long a row stays with a worker that died; one that lives renews it")
+	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "how long a verifier that is down is left alone, if it does not say so itself")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
 	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")
 	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
@@ -254,6 +260,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	p.atLeast("-tick", c.tick, 100*time.Millisecond)
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
 	p.atLeast("-drain", c.drain, 0)
+	p.atLeast("-lease", c.lease, 300*time.Millisecond)
+	p.atLeast("-leave-alone", c.leaveAlone, 100*time.Millisecond)
 	if c.budget < 0 {
 		p.add("-budget %d: want 0 or more", c.budget)
 	}
@@ -311,8 +319,8 @@ func (p *problems) redis(s string) {
 	if s == "" {
 		return
 	}
-	if u, err := url.Parse(s); err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
-		p.add("-redis: want redis://HOST:PORT/DB, rediss://… or unix:///PATH")
+	if _, err := redisurl.Parse(s); err != nil {
+		p.add("-redis: %v; want redis://HOST:PORT/DB, rediss://…, unix:///PATH, or several hosts with ?cluster=true or ?master=NAME", err)
 	}
 }
 

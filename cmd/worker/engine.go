@@ -51,13 +51,13 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	}
 	w, err := promotion.NewWorker(store, sources, &promotion.Options{
 		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: log,
-		Observe: func(r promotion.Result) { m.checks.WithLabelValues(r.Status.String()).Inc() },
+		Observe: m.observe,
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range []promotion.Status{promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear, promotion.Down,
-		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved} {
+		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved, promotion.Misconfigured} {
 		m.checks.WithLabelValues(s.String())
 	}
 	redis.SetLogger(redisLog{log})
@@ -66,7 +66,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
-	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
+	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
 	e.sweeper = promotion.NewSweeper(store, e.queue, c.sweep, log)
 	m.registry.MustRegister(e)
 	return e, nil
@@ -75,7 +75,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 // verifiers makes what the configuration names, each behind its own breaker.
 func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.Source, all []watched, done func() error, err error) {
 	entries, done, err := c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
-		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency})
+		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
 		all = append(all, guard)
 		return guard
 	})
@@ -151,12 +151,19 @@ func (d *draining) Check(ctx context.Context, id memory.ID) (promotion.Result, e
 	return r, err
 }
 
+// Park implements asynqqueue.Checker.
+func (d *draining) Park(ctx context.Context, id memory.ID, reason string) error {
+	return d.next.Park(ctx, id, reason)
+}
+
 var (
 	queueSize = prometheus.NewDesc("hearsay_queue_size",
-		"What is in the queue. Of rows: waiting, claimed. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)
+		"What is in the queue. Of rows: waiting, claimed, later. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)
 	queueOldest = prometheus.NewDesc("hearsay_queue_oldest_seconds",
 		"How long the oldest has waited: of rows, since it fell due, by the row store; of tokens, since it was put in.", []string{"queue"}, nil)
-	queueUp = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
+	queuePaused  = prometheus.NewDesc("hearsay_queue_paused", "1 if no worker takes a row until hearsay queue resume.", nil, nil)
+	queueWorkers = prometheus.NewDesc("hearsay_queue_workers", "Processes that serve the queue, as of their last heartbeat.", nil, nil)
+	queueUp      = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -164,6 +171,8 @@ func (e *engine) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueSize
 	ch <- queueOldest
 	ch <- queueUp
+	ch <- queuePaused
+	ch <- queueWorkers
 }
 
 // Collect implements prometheus.Collector: the facts of the moment.
@@ -187,6 +196,12 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	gauge(queueUp, 1)
+	paused := 0.0
+	if s.Paused {
+		paused = 1
+	}
+	gauge(queuePaused, paused)
+	gauge(queueWorkers, float64(s.Workers))
 	gauge(queueOldest, s.Latency.Seconds(), "tokens")
 	gauge(queueSize, float64(s.Waiting), "rows", "waiting")
 	gauge(queueSize, float64(s.Claimed), "rows", "claimed")

@@ -23,6 +23,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/coalesce"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -95,7 +96,7 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		defer func() { err = errors.Join(err, witness.Close()) }()
 		options.Witness = witness.Ledger(c.tenant, c.namespace)
 	}
-	store, err := storeurl.Open(ctx, c.store, options)
+	store, err := open(ctx, c.store, options)
 	if err != nil {
 		return err
 	}
@@ -161,6 +162,24 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	cancel(nil)
 	<-signed
 	return errors.Join(err, signing.last(context.WithoutCancel(ctx)))
+}
+
+// open opens the store of a URL. The calls of checks that run at once are joined.
+func open(ctx context.Context, url string, o *storeurl.Options) (*memory.Store, error) {
+	d, err := storeurl.Driver(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := storeurl.Keys(url, o)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	joined := coalesce.New(d)
+	s, err := memory.New(joined, keys, &o.Options)
+	if err != nil {
+		return nil, errors.Join(err, joined.Close())
+	}
+	return s, nil
 }
 
 // ready says whether the worker can do its work. A verifier that is down is

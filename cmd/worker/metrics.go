@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
@@ -22,6 +23,7 @@ type meters struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	checks  *prometheus.CounterVec
+	lag     prometheus.Histogram
 
 	rows    *prometheus.GaugeVec
 	counted prometheus.Gauge
@@ -36,6 +38,8 @@ func newMeters() *meters {
 			Help: "How long a question to a verifier took, the wait for a place included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_promotion_checks_total",
 			Help: "Checks of rows by what came of them."}, []string{"result"}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hearsay_promotion_lag_seconds",
+			Help: "From the write of a row to its first verification, by the clock of the store.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 12)}),
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_rows",
 			Help: "Rows by verification state, as of hearsay_rows_counted_timestamp_seconds."}, []string{"state"}),
 		counted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_rows_counted_timestamp_seconds",
@@ -43,9 +47,17 @@ func newMeters() *meters {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_build_info", Help: "Always 1; the labels say which build this is."}, []string{"version", "go"})
 	build.WithLabelValues(version(), runtime.Version()).Set(1)
-	m.registry.MustRegister(m.calls, m.seconds, m.checks, m.rows, m.counted, build,
+	m.registry.MustRegister(m.calls, m.seconds, m.checks, m.lag, m.rows, m.counted, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// observe counts what came of a check.
+func (m *meters) observe(r promotion.Result) {
+	m.checks.WithLabelValues(r.Status.String()).Inc()
+	if r.Status == promotion.Promoted && r.Waited > 0 {
+		m.lag.Observe(r.Waited.Seconds())
+	}
 }
 
 func version() string {

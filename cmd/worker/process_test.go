@@ -322,7 +322,7 @@ func TestWorker(t *testing.T) {
 			_, body = d.get("/metrics")
 			for _, want := range []string{"hearsay_build_info{", `hearsay_rows{state="verified"}`, `hearsay_verifier_calls_total{outcome="supported",verifier="crm"} 1`,
 				`hearsay_verifier_calls_total{outcome="refuted",verifier="crm"}`, `hearsay_verifier_calls_total{outcome="unavailable",verifier="crm"}`,
-				"hearsay_verifier_seconds_bucket", "hearsay_queue_size{", "hearsay_queue_oldest_seconds", "hearsay_promotion_checks_total{"} {
+				"hearsay_verifier_seconds_bucket", "hearsay_queue_size{", "hearsay_queue_oldest_seconds", "hearsay_queue_paused 0", "hearsay_queue_workers 1", "hearsay_promotion_lag_seconds_count 1", "hearsay_promotion_checks_total{"} {
 				if !strings.Contains(body, want) {
 					t.Errorf("no %s in /metrics", want)
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -17,7 +18,7 @@ import (
 var (
 	// ErrURL: the URL or the options name no server. The URL is never in the text,
 	// since it may hold a password.
-	ErrURL = errors.New("redisstore: the URL or the options cannot be used")
+	ErrURL = redisurl.ErrURL
 	// ErrServer: the server cannot hold a store: it is older than 6.2, is not what
 	// the URL says, or does not let the user run scripts.
 	ErrServer = errors.New("redisstore: the server cannot hold a store")

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	neturl "net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -71,7 +69,7 @@ const (
 // or [memory.ErrStore] if the server cannot be reached, refuses the user, or with
 // Options.Strict is not safe. Nothing was written then.
 func Open(ctx context.Context, url string, o *Options) (*Driver, error) {
-	client, err := parse(url)
+	client, err := redisurl.Parse(url)
 	if err != nil {
 		return nil, edge(ctx, "open", err)
 	}
@@ -140,77 +138,8 @@ func open(ctx context.Context, client redis.UniversalOptions, o *Options) (*Driv
 
 // CheckURL asks whether [Open] can read a URL, without dialling: [ErrURL] if not.
 func CheckURL(url string) error {
-	_, err := parse(url)
+	_, err := redisurl.Parse(url)
 	return err
-}
-
-// parse reads a URL. The client's own parser knows one host and no Sentinel.
-func parse(url string) (*redis.UniversalOptions, error) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	if !slices.Contains([]string{"redis", "rediss", "unix"}, scheme) {
-		return nil, fmt.Errorf("%w: want redis://, rediss:// or unix://", ErrURL)
-	}
-	var hosts []string
-	if scheme != "unix" {
-		authority, path := rest, ""
-		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-			authority, path = rest[:end], rest[end:]
-		}
-		user := authority[:strings.LastIndex(authority, "@")+1]
-		hosts = strings.Split(authority[len(user):], ",")
-		url = scheme + "://" + user + hosts[0] + path
-	}
-	u, err := neturl.Parse(url)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the URL does not parse", ErrURL)
-	}
-	query := u.Query()
-	take := func(name string) string {
-		defer query.Del(name)
-		return query.Get(name)
-	}
-	isCluster, master := take("cluster"), take("master")
-	sentinelUser, sentinelPassword := take("sentinel_username"), take("sentinel_password")
-	u.RawQuery = query.Encode()
-	one, err := redis.ParseURL(u.String())
-	if err != nil {
-		return nil, fmt.Errorf("%w: the URL does not parse", ErrURL)
-	}
-	switch {
-	case isCluster != "" && isCluster != "true" && isCluster != "false":
-		return nil, fmt.Errorf("%w: cluster is true or false", ErrURL)
-	case isCluster == "true" && (master != "" || one.DB != 0 || scheme == "unix"):
-		return nil, fmt.Errorf("%w: a cluster has no master by name, only database 0, and no socket", ErrURL)
-	case master != "" && scheme == "unix":
-		return nil, fmt.Errorf("%w: Sentinel has no socket", ErrURL)
-	case len(hosts) > 1 && isCluster != "true" && master == "":
-		return nil, fmt.Errorf("%w: of several hosts, say cluster=true or master=NAME", ErrURL)
-	}
-	o := &redis.UniversalOptions{
-		Addrs: []string{one.Addr}, DB: one.DB, Username: one.Username, Password: one.Password, TLSConfig: one.TLSConfig,
-		ClientName: one.ClientName, MaxRetries: one.MaxRetries, MinRetryBackoff: one.MinRetryBackoff, MaxRetryBackoff: one.MaxRetryBackoff,
-		DialTimeout: one.DialTimeout, ReadTimeout: one.ReadTimeout, WriteTimeout: one.WriteTimeout,
-		PoolFIFO: one.PoolFIFO, PoolSize: one.PoolSize, PoolTimeout: one.PoolTimeout, MinIdleConns: one.MinIdleConns, MaxIdleConns: one.MaxIdleConns,
-		MaxActiveConns: one.MaxActiveConns, ConnMaxIdleTime: one.ConnMaxIdleTime, ConnMaxLifetime: one.ConnMaxLifetime,
-		IsClusterMode: isCluster == "true", MasterName: master, SentinelUsername: sentinelUser, SentinelPassword: sentinelPassword,
-	}
-	if o.TLSConfig != nil && (o.IsClusterMode || master != "") {
-		o.TLSConfig.ServerName = "" // each server has its own
-	}
-	port := "6379"
-	if master != "" {
-		port = "26379"
-	}
-	if scheme != "unix" {
-		o.Addrs = nil
-		for _, h := range hosts {
-			if _, _, err := net.SplitHostPort(h); err != nil {
-				h = net.JoinHostPort(strings.Trim(h, "[]"), port)
-			}
-			o.Addrs = append(o.Addrs, h)
-		}
-	}
-	return o, nil
 }
 
 // connect makes the client. It dials nothing yet.

@@ -8,16 +8,23 @@
 //	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
+//	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal.
 //
-// A worker renews its claim while it checks the row. One that is not renewed,
+// A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
-// pump. A row whose verifier is down is set aside until that may be asked again,
-// and holds up no other. All times are by the clock of Redis, so that the clocks of
-// workers need not agree. All of it can be wiped: the row store says what is due,
-// and a sweep fills it again.
+// pump. A row that took its worker along twice is checked while no other such row is,
+// and after five times it is parked in the row store, with the reason. A row whose
+// verifier is down is set aside until that may be asked again, and holds up no other.
+// All times are by the clock of Redis, so that the clocks of workers need not agree.
+// All of it can be wiped: the row store says what is due, and a sweep fills it again.
+//
+// A token claims one row at first, and twice as many each time as long as checks are
+// quick, up to Options.Batch: they are checked at once, so that a store over
+// memory/coalesce commits them together. While checks are slow it takes one row at a
+// time, and always the hottest.
 package asynqqueue
 
 import (
@@ -26,11 +33,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -47,8 +54,13 @@ const (
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
 	tokenShare         = 30 * time.Second // a token takes no further row after it, so that its last check has time
-	rowsPerToken       = 64
+	rowsPerToken       = 1024
 	reapPage           = 1000
+	DefaultBatch       = 32
+	quickBatch         = 50 * time.Millisecond  // a batch that took less is followed by a larger one
+	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
+	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
+	maxLost            = 5                      // lost claims or faults, after which the row is parked
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -59,7 +71,10 @@ type Options struct {
 	// of another scope sees none of them. Tenant "" = "default".
 	Tenant      string
 	Namespace   string
-	Concurrency int // checks at a time in this process; 0 = 8
+	Concurrency int // tokens worked on at a time in this process; 0 = 8
+	// Batch is how many rows a token checks at once at most, while that takes a few
+	// milliseconds; 0 = 32, 1 = always the one hottest row.
+	Batch int
 	// Lease is how long a row stays with a worker that died; 0 = 8 s.
 	Lease time.Duration
 	// ShutdownTimeout is how long checks may take to end when Serve ends; 0 = 8 s.
@@ -67,9 +82,11 @@ type Options struct {
 	Logger          *slog.Logger // nil = none
 }
 
-// Checker checks one row; [*promotion.Worker] is one.
+// Checker checks rows, many at once, or parks one that cannot be checked;
+// [*promotion.Worker] is one.
 type Checker interface {
 	Check(ctx context.Context, id memory.ID) (promotion.Result, error)
+	Park(ctx context.Context, id memory.ID, reason string) error
 }
 
 // Queue is a promotion.Queue. It is safe for concurrent use. It does not own the
@@ -85,6 +102,8 @@ type Queue struct {
 	claimed   string
 	order     string
 	later     string
+	lost      string
+	paused    atomic.Bool // as of the last pump
 }
 
 // New returns a queue over a Redis client.
@@ -98,6 +117,9 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	}
 	if q.opts.Concurrency <= 0 {
 		q.opts.Concurrency = DefaultConcurrency
+	}
+	if q.opts.Batch <= 0 {
+		q.opts.Batch = DefaultBatch
 	}
 	if q.opts.Lease <= 0 {
 		q.opts.Lease = DefaultLease
@@ -115,27 +137,12 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	}
 	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
 	prefix := "hearsay:{" + scope + "}:"
-	q.waiting, q.claimed, q.order, q.later = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later"
+	q.waiting, q.claimed, q.order, q.later, q.lost = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost"
 	return q
 }
 
 // Name is the name of asynq's queue.
 func (q *Queue) Name() string { return q.name }
-
-// place is the order of an offer: the lowest goes first. Heat decides, then
-// confidence; of equals the older id comes first, since a sorted set orders equal
-// scores by their members, and ids by age.
-func place(o promotion.Offer) float64 {
-	return -(math.Round(within(o.Heat, 1e9)*100)*10 + 9*within(o.Confidence, 1))
-}
-
-// within puts v into 0..limit; what is no number is 0.
-func within(v, limit float64) float64 {
-	if !(v > 0) {
-		return 0
-	}
-	return min(v, limit)
-}
 
 // A script is all or nothing on one hash tag. Arguments are checked before the
 // first write, since Redis does not roll back. Times are milliseconds by the clock
@@ -156,40 +163,88 @@ for i = 1, #ARGV, 2 do
 end
 return redis.call('ZCARD', KEYS[1])`)
 
-	// claimScript returns the row and the end of its lease, which is the claim's
-	// fencing token.
+	// claimScript returns of each row its id, how often a claim of it was lost before,
+	// and the end of its lease, which is the claim's fencing token. A row that was lost
+	// before comes alone, and one that was lost often not while another such is claimed.
 	claimScript = redis.NewScript(redisNow + `
-local top = redis.call('ZPOPMIN', KEYS[1])
-if #top == 0 then return false end
+local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease = string.format('%.0f', now + ARGV[1])
-redis.call('ZADD', KEYS[2], lease, top[1])
-redis.call('HSET', KEYS[3], top[1], top[2])
-return {top[1], lease}`)
-
-	// renewScript returns the new end of a lease, or nothing if the claim is lost.
-	renewScript = redis.NewScript(redisNow + `
-local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return false end
-lease = string.format('%.0f', now + ARGV[3])
-redis.call('ZADD', KEYS[2], lease, ARGV[1])
-return lease`)
-
-	// releaseScript gives a claim up if it is still the one made with this lease:
-	// the row is done with, or waits again, or is set aside for a while. Whole pumps,
-	// so that rows that come back together do so in their order.
-	releaseScript = redis.NewScript(redisNow + `
-local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if not lease or tonumber(lease) ~= tonumber(ARGV[2]) then return 0 end
-redis.call('ZREM', KEYS[2], ARGV[1])
-if ARGV[3] == 'later' then
-  local at = math.ceil((now + ARGV[4]) / ARGV[5]) * ARGV[5]
-  redis.call('ZADD', KEYS[4], string.format('%.0f', at), ARGV[1])
-  return 1
+local got, skipped, suspect = {}, {}, nil
+while #got < 3 * want and #skipped < 200 do
+  local top = redis.call('ZPOPMIN', KEYS[1])
+  if #top == 0 then break end
+  local lost = tonumber(redis.call('HGET', KEYS[5], top[1]) or '0')
+  if lost >= alone and suspect == nil then
+    suspect = false
+    for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+      if tonumber(redis.call('HGET', KEYS[5], id) or '0') > alone then suspect = true break end
+    end
+  end
+  if lost > 0 and #got > 0 then
+    redis.call('ZADD', KEYS[1], top[2], top[1])
+    break
+  elseif lost >= alone and suspect then
+    skipped[#skipped+1] = top[2]
+    skipped[#skipped+1] = top[1]
+  else
+    redis.call('ZADD', KEYS[2], lease, top[1])
+    redis.call('HSET', KEYS[3], top[1], top[2])
+    redis.call('HINCRBY', KEYS[5], top[1], 1)
+    got[#got+1] = top[1]
+    got[#got+1] = tostring(lost)
+    got[#got+1] = lease
+    if lost > 0 then break end
+  end
 end
-local order = redis.call('HGET', KEYS[3], ARGV[1])
-redis.call('HDEL', KEYS[3], ARGV[1])
-if ARGV[3] == 'back' then redis.call('ZADD', KEYS[1], order or '0', ARGV[1]) end
-return 1`)
+if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
+return got`)
+
+	// renewScript takes ids and their leases, and returns the new end of each lease, or
+	// nothing where the claim is lost.
+	renewScript = redis.NewScript(redisNow + `
+local out, till = {}, string.format('%.0f', now + ARGV[1])
+for i = 2, #ARGV, 2 do
+  local lease = redis.call('ZSCORE', KEYS[2], ARGV[i])
+  if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
+    redis.call('ZADD', KEYS[2], till, ARGV[i])
+    out[#out+1] = till
+  else
+    out[#out+1] = ''
+  end
+end
+return out`)
+
+	// releaseScript gives claims up that are still the ones made with these leases: the
+	// row is done with, or waits again, or is set aside for a while. Whole pumps, so
+	// that rows that come back together do so in their order.
+	releaseScript = redis.NewScript(redisNow + `
+for i = 2, #ARGV, 4 do
+  local id, ending = ARGV[i], ARGV[i+2]
+  local lease = redis.call('ZSCORE', KEYS[2], id)
+  if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
+    redis.call('ZREM', KEYS[2], id)
+    if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
+    if ending == 'later' or ending == 'failed' then
+      local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
+      redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
+    else
+      local order = redis.call('HGET', KEYS[3], id)
+      redis.call('HDEL', KEYS[3], id)
+      if ending == 'back' then redis.call('ZADD', KEYS[1], order or '0', id) end
+    end
+  end
+end
+return 0`)
+
+	// retryScript brings back what is set aside.
+	retryScript = redis.NewScript(`
+local all = redis.call('ZRANGE', KEYS[4], 0, -1)
+for _, id in ipairs(all) do
+  redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
+  redis.call('HDEL', KEYS[3], id)
+end
+redis.call('DEL', KEYS[4])
+return #all`)
 
 	reapScript = redis.NewScript(redisNow + `
 local n = 0
@@ -205,9 +260,10 @@ end
 return n`)
 )
 
-func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order, q.later} }
+func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order, q.later, q.lost} }
 
-// Offer puts rows into the waiting set, or moves them in it; rows that are being
+// Offer puts rows into the waiting set, or moves them in it, in the order of
+// [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; rows that are being
 // checked or set aside stay there, and take the new order when they come back.
 // Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
@@ -216,7 +272,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 		n := min(len(rows), chunk)
 		args := make([]any, 0, 2*n)
 		for _, o := range rows[:n] {
-			args = append(args, string(o.ID), strconv.FormatFloat(place(o), 'f', -1, 64))
+			args = append(args, string(o.ID), strconv.FormatFloat(o.Order(), 'f', -1, 64))
 		}
 		if err := offerScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
 			return fmt.Errorf("asynqqueue: offer: %w", err)
@@ -229,64 +285,127 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 // claim is one row that this process works on.
 type claim struct {
 	id    memory.ID
+	lost  int    // claims that were not given back since it was last
 	lease string // its end, by the clock of Redis; the fencing token of renew and release; "" = lost
 }
 
-// claim takes the hottest row; ok is false if none waits.
-func (q *Queue) claim(ctx context.Context) (c claim, ok bool, err error) {
-	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds()).StringSlice()
-	if errors.Is(err, redis.Nil) {
-		return claim{}, false, nil
-	}
+// claim takes the hottest rows, at most so many; none if none waits.
+func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
+	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), most, aloneAfter).StringSlice()
 	if err != nil {
-		return claim{}, false, fmt.Errorf("asynqqueue: claim: %w", err)
+		return nil, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
-	return claim{id: memory.ID(v[0]), lease: v[1]}, true, nil
+	var out []claim
+	for ; len(v) >= 3; v = v[3:] {
+		lost, _ := strconv.Atoi(v[1]) // the script wrote a number
+		out = append(out, claim{id: memory.ID(v[0]), lost: lost, lease: v[2]})
+	}
+	return out, nil
 }
 
-// renewed runs f while the claim is renewed. Its ctx ends when the claim is lost:
-// then somebody else has the row. Neither an end of ctx nor a lost claim stops an f
-// that is deaf to them; the claim of such a one runs out.
-func (q *Queue) renewed(ctx context.Context, c *claim, f func(context.Context)) {
-	ctx, cancel := context.WithCancel(ctx)
-	var renewing sync.WaitGroup
-	defer renewing.Wait()
-	defer cancel() // also when f panics
+// outcome is what became of the check of one row.
+type outcome struct {
+	result promotion.Result
+	err    error
+}
+
+// check checks claimed rows at once, and renews the claims meanwhile. The ctx of a
+// check ends when its claim is lost: then somebody else has the row. Neither an end of
+// ctx nor a lost claim stops a check that is deaf to them; the claim of such a one
+// runs out.
+func (q *Queue) check(ctx context.Context, claims []claim, checker Checker) []outcome {
+	out := make([]outcome, len(claims))
+	var checking, renewing sync.WaitGroup
+	lose := make([]context.CancelFunc, len(claims))
+	for i := range claims {
+		checked, cancel := context.WithCancel(ctx)
+		lose[i] = cancel
+		id := claims[i].id
+		checking.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // what the panic says may quote the row
+					out[i].err = fmt.Errorf("%w: %T", errPanic, p)
+				}
+			}()
+			out[i].result, out[i].err = checker.Check(checked, id)
+		})
+	}
+	over := make(chan struct{})
 	renewing.Go(func() {
 		t := time.NewTicker(q.opts.Lease / 3)
 		defer t.Stop()
 		for {
 			select {
-			case <-ctx.Done():
+			case <-over:
 				return
 			case <-t.C:
-			}
-			lease, err := renewScript.Run(ctx, q.redis, q.keys(), string(c.id), c.lease, q.opts.Lease.Milliseconds()).Text()
-			switch {
-			case err == nil:
-				c.lease = lease
-			case errors.Is(err, redis.Nil):
-				c.lease = ""
-				cancel()
-				return
+				q.renew(ctx, claims, lose)
 			}
 		}
 	})
-	f(ctx)
+	checking.Wait()
+	close(over)
+	renewing.Wait()
+	for _, cancel := range lose {
+		cancel()
+	}
+	return out
+}
+
+// errPanic: a check panicked.
+var errPanic = errors.New("the check panicked")
+
+// renew renews claims. A Redis that does not answer takes none away.
+func (q *Queue) renew(ctx context.Context, claims []claim, lose []context.CancelFunc) {
+	args := []any{q.opts.Lease.Milliseconds()}
+	var held []int
+	for i, c := range claims {
+		if c.lease != "" {
+			args, held = append(args, string(c.id), c.lease), append(held, i)
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	leases, err := renewScript.Run(ctx, q.redis, q.keys(), args...).StringSlice()
+	if err != nil || len(leases) != len(held) {
+		return
+	}
+	for n, i := range held {
+		if claims[i].lease = leases[n]; leases[n] == "" {
+			lose[i]()
+		}
+	}
 }
 
 // ending is what becomes of a claim.
 type ending string
 
 const (
-	done  ending = "done"
-	back  ending = "back"  // it waits again
-	later ending = "later" // it is set aside until a time
+	done   ending = "done"
+	back   ending = "back"   // it waits again
+	later  ending = "later"  // it is set aside until a time
+	failed ending = "failed" // the same, and the claim counts as lost
 )
 
-func (q *Queue) release(ctx context.Context, c claim, e ending, at time.Time) error {
-	wait := max(time.Until(at), 0).Milliseconds()
-	if err := releaseScript.Run(ctx, q.redis, q.keys(), string(c.id), c.lease, string(e), wait, pumpEvery.Milliseconds()).Err(); err != nil {
+// released is a claim that is given up, and how.
+type released struct {
+	claim
+	ending
+	at time.Time // of later and failed
+}
+
+func (q *Queue) release(ctx context.Context, claims []released) error {
+	args := []any{pumpEvery.Milliseconds()}
+	for _, c := range claims {
+		if c.lease != "" {
+			args = append(args, string(c.id), c.lease, string(c.ending), max(time.Until(c.at), 0).Milliseconds())
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	if err := releaseScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
 		return fmt.Errorf("asynqqueue: release: %w", err)
 	}
 	return nil
@@ -318,6 +437,7 @@ func (q *Queue) pump(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
+	q.paused.Store(info.Paused)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
 		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
@@ -377,46 +497,71 @@ func (q *Queue) Serve(ctx context.Context, c Checker) error {
 	}
 }
 
-// work spends one token: it checks the hottest rows, one after the other, until
-// nothing waits, the token has done its share, or the worker is told to stop. A
-// verifier that is down is no failure: its row is set aside, and the next one is
-// taken (SR-7.6).
+// work spends one token: it checks the hottest rows until nothing waits, the token
+// has done its share, the queue is paused, or the worker is told to stop. A verifier
+// that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
 func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker) error {
-	began := time.Now()
-	for range rowsPerToken {
+	began, batch := time.Now(), 1
+	for taken := 0; taken < rowsPerToken; {
 		select {
 		case <-stop:
 			return nil
 		default:
 		}
-		if ctx.Err() != nil || time.Since(began) > tokenShare {
+		if ctx.Err() != nil || time.Since(began) > tokenShare || q.paused.Load() {
 			return ctx.Err()
 		}
-		c, ok, err := q.claim(ctx)
-		if err != nil || !ok {
+		claims, err := q.claim(ctx, batch)
+		if err != nil || len(claims) == 0 {
 			return err
 		}
-		var res promotion.Result
-		q.renewed(ctx, &c, func(ctx context.Context) { res, err = checker.Check(ctx, c.id) })
-		if c.lease == "" {
-			continue
-		}
-		end := done
-		switch {
-		case err != nil && ctx.Err() != nil:
-			end = back
-		case err != nil: // a row that cannot be checked holds up no other either
-			end, res.RetryAt = later, time.Now().Add(q.opts.Lease)
-			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(c.id)), slog.Any("error", err))
-		case res.Status == promotion.Down, res.Status == promotion.Deferred:
-			end = later
-		}
-		// If this fails, the lease ends by itself.
-		if err := errors.Join(err, q.release(context.WithoutCancel(ctx), c, end, res.RetryAt)); err != nil {
+		taken += len(claims)
+		start := time.Now()
+		ends, fault := q.settle(ctx, claims, checker)
+		// If this fails, the leases end by themselves.
+		if err := errors.Join(fault, q.release(context.WithoutCancel(ctx), ends)); err != nil {
 			return err
+		}
+		switch took := time.Since(start); {
+		case took < quickBatch:
+			batch = min(2*batch, q.opts.Batch)
+		case took > slowBatch:
+			batch = max(batch/2, 1)
 		}
 	}
 	return nil
+}
+
+// settle checks rows, and says what becomes of each. A row whose claim was lost too
+// often is parked instead: it takes its worker along, or cannot be checked.
+func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (ends []released, fault error) {
+	if c := claims[0]; c.lost >= maxLost { // such a one comes alone
+		reason := fmt.Sprintf("%d checks began and none ended: the worker died, its lease was lost, or the row cannot be checked", c.lost)
+		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("row", string(c.id)), slog.String("why", reason))
+		if err := checker.Park(ctx, c.id, reason); err != nil && !errors.Is(err, memory.ErrNotFound) && !errors.Is(err, memory.ErrErased) {
+			return []released{{c, failed, time.Now().Add(q.opts.Lease)}}, err
+		}
+		return []released{{c, done, time.Time{}}}, nil
+	}
+	outcomes := q.check(ctx, claims, checker)
+	for i, o := range outcomes {
+		r := released{claims[i], done, o.result.RetryAt}
+		switch {
+		case r.lease == "":
+		case o.err != nil && ctx.Err() != nil:
+			r.ending = back
+		case o.err != nil: // a row that cannot be checked holds up no other either
+			r.ending, r.at = failed, time.Now().Add(q.opts.Lease)
+			if errors.Is(o.err, memory.ErrStore) { // the store's fault, not the row's: the token waits for it
+				r.ending, fault = later, o.err
+			}
+			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(r.id)), slog.Any("error", o.err))
+		case o.result.Status == promotion.Down, o.result.Status == promotion.Deferred:
+			r.ending = later
+		}
+		ends = append(ends, r)
+	}
+	return ends, fault
 }
 
 // Stats are the facts of the queue, from Redis and asynq's own inspector.
@@ -429,7 +574,8 @@ type Stats struct {
 	Retry    int // tokens that met a row store that did not answer
 	Archived int // tokens asynq gave up; no row is lost with them
 	Latency  time.Duration
-	Workers  int // processes that serve the queue, as of their last heartbeat
+	Workers  int  // processes that serve the queue, as of their last heartbeat
+	Paused   bool // no row is taken; see [Queue.Pause]
 }
 
 // Stats reads the facts of the queue.
@@ -449,7 +595,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
-	s.Pending, s.Active, s.Retry, s.Archived, s.Latency = info.Pending, info.Active, info.Retry, info.Archived, info.Latency
+	s.Pending, s.Active, s.Retry, s.Archived, s.Latency, s.Paused = info.Pending, info.Active, info.Retry, info.Archived, info.Latency, info.Paused
 	servers, err := q.inspector.Servers()
 	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
@@ -460,6 +606,49 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	return s, nil
+}
+
+// Pause stops all workers from taking rows, within a pump; checks under way end. It
+// is kept in Redis, and does nothing to what is there.
+func (q *Queue) Pause(ctx context.Context) error {
+	// asynq tells only in words that the queue is paused already, or not.
+	if info, err := q.info(); err != nil || info.Paused {
+		return wrapped("pause", err)
+	}
+	if err := q.redis.SAdd(ctx, queuesKey, q.name).Err(); err != nil {
+		return wrapped("pause", err)
+	}
+	return wrapped("pause", q.inspector.PauseQueue(q.name))
+}
+
+// Resume ends a pause.
+func (q *Queue) Resume(context.Context) error {
+	if info, err := q.info(); err != nil || !info.Paused {
+		return wrapped("resume", err)
+	}
+	return wrapped("resume", q.inspector.UnpauseQueue(q.name))
+}
+
+// Retry brings back at once what was set aside, and wakes workers: rows whose
+// verifier was down, tokens that asynq would try again later. Tokens that asynq gave
+// up are deleted; no row goes with them. It says how many rows came back.
+func (q *Queue) Retry(ctx context.Context) (rows int, err error) {
+	if rows, err = retryScript.Run(ctx, q.redis, q.keys()).Int(); err != nil {
+		return 0, wrapped("retry", err)
+	}
+	if info, err := q.info(); err != nil || info.Queue == "" {
+		return rows, errors.Join(wrapped("retry", err), q.pump(ctx))
+	}
+	_, err = q.inspector.RunAllRetryTasks(q.name)
+	_, err2 := q.inspector.DeleteAllArchivedTasks(q.name)
+	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx))
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("asynqqueue: %s: %w", what, err)
 }
 
 // info asks asynq about its queue, which does not exist before its first token.

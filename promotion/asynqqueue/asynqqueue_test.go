@@ -32,7 +32,7 @@ func TestARowThatIsSweptUpBecomesVerified(t *testing.T) {
 func TestAHotRowOvertakesColderOnesThatWereQueuedBefore(t *testing.T) { // SR-7.12
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
 		offer := func(rows ...promotion.Offer) {
 			t.Helper()
 			if err := q.Offer(t.Context(), rows); err != nil {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,5 +265,158 @@ func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		w.quiet()
+	})
+}
+
+// A row that kills whoever checks it: five claims of it were made and lost.
+func TestARowThatTakesItsWorkersAlongIsParkedAndNoOtherWithIt(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 100 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		poison := w.write("poison", memory.StateUnverified)
+		w.heat(map[memory.ID]float64{poison: 100})
+		var others []memory.ID
+		for i := range 8 {
+			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		for death := range 5 {
+			eventually(t, "it is claimed again", func() bool {
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				claims, err := q.ClaimMany(t.Context(), 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(claims, poison) && death > 0 && len(claims) > 1 {
+					t.Errorf("after %d deaths it was claimed beside %v", death, claims)
+				}
+				return slices.Contains(claims, poison)
+			})
+		}
+		serve(t, q, sparing{w.worker, poison, t})
+		eventually(t, "it is parked", func() bool {
+			mark, ok, err := w.store.DueMark(t.Context(), poison)
+			return err == nil && ok && mark.At.IsZero() && strings.HasPrefix(mark.Reason, "stuck: 5 checks began")
+		})
+		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+		heater := promotion.NewHeater(w.store, q, nil)
+		heater.ObserveBlocked([]memory.ID{poison})
+		if err := heater.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := stats(t, q); s.Waiting != 0 {
+			t.Errorf("a read brought it back: %+v", s)
+		}
+		if n, err := promotion.Unpark(t.Context(), w.store, "mended", func(memory.Due) bool { return true }); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		w.quiet()
+	})
+}
+
+// sparing checks all rows but one, which nobody may check any more.
+type sparing struct {
+	*promotion.Worker
+	never memory.ID
+	t     *testing.T
+}
+
+func (c sparing) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
+	if id == c.never {
+		c.t.Error("it was checked once more")
+	}
+	return c.Worker.Check(ctx, id)
+}
+
+func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Panics("oops"))
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 60 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		id := w.write("poison", memory.StateUnverified)
+		w.sweep(q)
+		serve(t, q, w.worker)
+		eventually(t, "it is parked", func() bool {
+			mark, ok, err := w.store.DueMark(t.Context(), id)
+			return err == nil && ok && mark.At.IsZero()
+		})
+		if n := w.verifier.Calls(); n != 5 {
+			t.Errorf("it was tried %d times", n)
+		}
+	})
+}
+
+func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 8})
+		var ids []memory.ID
+		for i := range 60 {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		var now, most atomic.Int64
+		slow := make(chan struct{}, 99)
+		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for {
+				m := most.Load()
+				if n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			if slices.Index(ids, id) >= 44 { // of equal heat the older ones come first
+				slow <- struct{}{}
+				<-time.After(220 * time.Millisecond)
+				if at := slices.Index(ids, id); at >= 58 && now.Load() > 1 {
+					t.Errorf("%d slow checks at once", now.Load())
+				}
+			} else {
+				<-time.After(time.Millisecond) // so that they meet
+			}
+			return promotion.Result{Status: promotion.Promoted}, nil
+		}))
+		eventually(t, "all were checked", func() bool { return len(slow) == 16 && now.Load() == 0 && stats(t, q).Claimed == 0 })
+		if most.Load() < 2 || most.Load() > 8 {
+			t.Errorf("%d checks at once, want up to 8", most.Load())
+		}
+	})
+}
+
+func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 50 * time.Millisecond})
+		lost, hotter, colder := w.write("lost", memory.StateUnverified), w.write("hotter", memory.StateUnverified), w.write("colder", memory.StateUnverified)
+		claim := func(want ...memory.ID) {
+			t.Helper()
+			var got []memory.ID
+			eventually(t, "something is claimed", func() bool {
+				err := q.Pump(t.Context())
+				if err == nil {
+					got, err = q.ClaimMany(t.Context(), 4)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(got) > 0
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("claimed %v, want %v", got, want)
+			}
+		}
+		if err := q.Offer(t.Context(), []promotion.Offer{{ID: lost, Heat: 5}}); err != nil {
+			t.Fatal(err)
+		}
+		claim(lost)
+		eventually(t, "its lease ends", func() bool { return q.Pump(t.Context()) == nil && stats(t, q).Waiting == 1 })
+		if err := q.Offer(t.Context(), []promotion.Offer{{ID: hotter, Heat: 9}, {ID: colder}}); err != nil {
+			t.Fatal(err)
+		}
+		claim(hotter)
+		claim(lost)
+		claim(colder)
 	})
 }

@@ -8,8 +8,11 @@ import (
 
 // Claim takes the hottest row, as a worker does that dies with it.
 func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
-	c, ok, err := q.claim(ctx)
-	return c.id, ok, err
+	c, err := q.claim(ctx, 1)
+	if len(c) == 0 {
+		return "", false, err
+	}
+	return c[0].id, true, err
 }
 
 // Pump does once what Serve does every quarter of a second.
@@ -17,3 +20,12 @@ func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx) }
 
 // Kind is the task type.
 func (q *Queue) Kind() string { return q.kind }
+
+// ClaimMany takes the hottest rows, as a worker does that dies with them.
+func (q *Queue) ClaimMany(ctx context.Context, most int) (ids []memory.ID, err error) {
+	claims, err := q.claim(ctx, most)
+	for _, c := range claims {
+		ids = append(ids, c.id)
+	}
+	return ids, err
+}

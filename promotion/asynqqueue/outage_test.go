@@ -3,7 +3,9 @@ package asynqqueue_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,7 +207,7 @@ func TestARowThatCannotBeCheckedHoldsUpNoOther(t *testing.T) {
 func TestARowThatIsSetAsideTakesItsNewPlaceWhenItComesBack(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
 		hot, cold := w.write("hot", memory.StateUnverified), w.write("cold", memory.StateUnverified)
 		back := time.Now().Add(1500 * time.Millisecond)
 		order := make(chan memory.ID, 99)
@@ -235,5 +237,73 @@ func TestARowThatIsSetAsideTakesItsNewPlaceWhenItComesBack(t *testing.T) {
 				t.Errorf("check %d was of %s, want %s", i, got, want)
 			}
 		}
+	})
+}
+
+// A verifier is down in every way by turns, behind its guard: refused, broken off,
+// hanging, slow and then down, and asking to be left alone. Writes go on meanwhile.
+func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.3, SR-7.6
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const places, rows = 2, 40
+		var now, most, after atomic.Int64
+		counted := func(step verifiertest.Step) verifiertest.Step {
+			return func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+				n := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				return step(ctx, s, row)
+			}
+		}
+		ways := []verifiertest.Step{verifiertest.Down(0), verifiertest.Fails(io.ErrUnexpectedEOF), verifiertest.Hangs(),
+			verifiertest.Slow(20*time.Millisecond, verifiertest.Down(0)), verifiertest.Down(50 * time.Millisecond)}
+		var asked atomic.Int64
+		w := newWorld(t, counted(func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			return ways[int(asked.Add(1))%len(ways)](ctx, s, row)
+		}))
+		guard := verifier.WithBreaker("crm", w.verifier, &verifier.BreakerOptions{Timeout: 60 * time.Millisecond, MaxConcurrent: places, Failures: 2, OpenFor: 50 * time.Millisecond})
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1, Logger: w.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 4, Logger: w.log})
+		serve(t, q, worker)
+		var ids []memory.ID
+		longest := time.Duration(0)
+		for i := range rows {
+			began := time.Now()
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnavailableAtWriteTime))
+			longest = max(longest, time.Since(began))
+			w.sweep(q)
+		}
+		eventually(t, "it was down in every way", func() bool { return asked.Load() >= int64(2*len(ways)) })
+		if longest > time.Second { // of a store in this process, that a hanging verifier does not hold up
+			t.Errorf("a write took %s", longest)
+		}
+		if !w.all(memory.StateUnavailableAtWriteTime, ids...) {
+			t.Error("an outage moved a row")
+		}
+		w.verifier.Set(counted(func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			after.Add(1)
+			return verifiertest.Supports()(ctx, s, row)
+		}))
+		eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+		if n := most.Load(); n > places {
+			t.Errorf("%d questions at once, of %d places", n, places)
+		}
+		if n := after.Load(); n > rows*11/10 {
+			t.Errorf("%d questions about %d rows after the outage", n, rows)
+		}
+		for _, id := range ids {
+			got, err := w.store.Get(t.Context(), id)
+			if err != nil || got[0].Outage != memory.OutageResolved {
+				t.Errorf("the end of the outage is not on the row: %+v, %v", got, err)
+			}
+		}
+		tokens, err := asynq.NewInspectorFromRedisClient(client).ListRetryTasks(q.Name())
+		if s := stats(t, q); s.Archived != 0 || len(tokens) != 0 || err != nil {
+			t.Errorf("%+v, %d tokens wait, %v", s, len(tokens), err)
+		}
+		w.quiet()
 	})
 }

@@ -156,6 +156,15 @@ func (w *world) sweep(q promotion.Queue) int {
 	return n
 }
 
+// trySweep sweeps a queue whose Redis may be gone.
+func (w *world) trySweep(q promotion.Queue) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+	defer cancel()
+	if _, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(ctx); err != nil {
+		w.t.Logf("sweep: %v", err)
+	}
+}
+
 func (w *world) quiet() {
 	w.t.Helper()
 	if got := w.lines.String(); got != "" {
@@ -196,3 +205,5 @@ type checker func(ctx context.Context, id memory.ID) (promotion.Result, error)
 func (f checker) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
 	return f(ctx, id)
 }
+
+func (f checker) Park(context.Context, memory.ID, string) error { return nil }

@@ -20,6 +20,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 )
 
 // Kind says which Redis was found.
@@ -76,8 +78,8 @@ func (r *Redis) Close() error {
 	return r.err
 }
 
-// Open finds a Redis. url is redis://, rediss:// or unix://, or "" for one of our
-// own: a redis-server in PATH if there is one and it starts, else one inside the
+// Open finds a Redis. url is what [redisurl.Parse] reads, of one server, of a Cluster
+// or of Sentinel, or "" for one of our own: a redis-server in PATH if there is one and it starts, else one inside the
 // process, and the log says so. The caller closes it.
 func Open(ctx context.Context, url string, o *Options) (*Redis, error) {
 	opts := Options{}
@@ -119,11 +121,11 @@ func Open(ctx context.Context, url string, o *Options) (*Redis, error) {
 }
 
 func named(ctx context.Context, url string) (*Redis, error) {
-	parsed, err := redis.ParseURL(url)
+	parsed, err := redisurl.Parse(url)
 	if err != nil {
-		return nil, errors.New("localredis: the Redis URL does not parse") // it may hold a password
+		return nil, fmt.Errorf("localredis: %w", err)
 	}
-	r := &Redis{Client: redis.NewClient(parsed), Kind: URL}
+	r := &Redis{Client: redis.NewUniversalClient(parsed), Kind: URL}
 	if err := checkVersion(ctx, r.Client); err != nil {
 		if parsed.Password != "" && strings.Contains(err.Error(), parsed.Password) { // what answers may repeat it
 			err = errors.New("localredis: what answers is no redis")
@@ -135,6 +137,9 @@ func named(ctx context.Context, url string) (*Redis, error) {
 
 // checkVersion refuses a server that the queue's scripts do not run on.
 func checkVersion(ctx context.Context, c redis.UniversalClient) error {
+	if many, ok := c.(*redis.ClusterClient); ok { // which has no section that all have
+		return many.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error { return checkVersion(ctx, one) })
+	}
 	info, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		return fmt.Errorf("localredis: redis does not answer: %w", err)

@@ -1,0 +1,386 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+)
+
+var (
+	faultRounds = flag.Int("faults.rounds", 0, "rounds of faults; 0 = four of them, which the seed chooses; 11 = each once")
+	faultSeed   = flag.Uint64("faults.seed", 0, "seed of the faults; 0 = a new one, which is printed")
+	raceRounds  = flag.Int("faults.races", 120, "rounds of three triggers that race on one row")
+)
+
+// plant is a store, a Redis behind a proxy, a source, and three worker processes.
+type plant struct {
+	t       *testing.T
+	rng     *rand.Rand
+	store   *memory.Store
+	redis   *server.RedisServer
+	proxy   *toxiproxy.Proxy
+	local   *localredis.Redis // past the proxy
+	queue   *asynqqueue.Queue
+	args    []string
+	workers []*daemon
+	slow    atomic.Int64 // the most that an answer of the source takes, in ms
+	down    atomic.Bool
+}
+
+func newPlant(t *testing.T, workers int) *plant {
+	t.Helper()
+	p := &plant{t: t}
+	seed := *faultSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-faults.seed=%d", seed)
+	p.rng = rand.New(rand.NewPCG(seed, 1))
+	var err error
+	p.redis, err = server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
+	server.Need(t, err)
+	t.Cleanup(func() { p.redis.Stop() })
+	p.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis", "127.0.0.1:0", p.redis.Addr)
+	if err := p.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.proxy.Stop)
+	if p.local, err = localredis.Open(t.Context(), p.redis.URL(), nil); err != nil {
+		t.Fatal(err)
+	}
+	redis.SetLogger(redisLog{logger(&config{logFormat: "text"}, io.Discard)})
+	t.Cleanup(func() { p.local.Close() })
+	p.queue = asynqqueue.New(p.local.Client, nil)
+
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Duration(rand.Int64N(p.slow.Load()+1)) * time.Millisecond) // a source takes its time
+		if p.down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, `{"found":true,"value":"right","uri":"crm://%s","version":"1"}`, r.URL.Query().Get("subject"))
+	}))
+	t.Cleanup(source.Close)
+	path := filepath.Join(t.TempDir(), "agent.db")
+	p.store = openStore(t, path)
+	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Listen, "-budget", "0", "-sweep-every", "400ms", "-lease", "1s", "-leave-alone", "1s",
+		"-concurrency", "4", "-drain", "5s", "-verifier-http", "crm=" + source.URL + ",predicate=billing.email"}
+	for range workers {
+		p.workers = append(p.workers, start(t, []string{"TMPDIR=" + t.TempDir()}, p.args...))
+	}
+	return p
+}
+
+// put writes rows, half of them wrong, and returns what has to become of each.
+func (p *plant) put(name string, n int) map[memory.ID]memory.Truth {
+	p.t.Helper()
+	want := map[memory.ID]memory.Truth{}
+	for i := range n {
+		if i%2 == 0 {
+			want[put(p.t, p.store, fmt.Sprint(name, i), "right")] = memory.TruthSupported
+		} else {
+			want[put(p.t, p.store, fmt.Sprint(name, i), "wrong")] = memory.TruthContradicted
+		}
+	}
+	return want
+}
+
+// settled waits until every row is what it has to be, and holds it against its
+// history: one transition, logged once, and nothing else moved it.
+func (p *plant) settled(what string, want map[memory.ID]memory.Truth) {
+	p.t.Helper()
+	began := time.Now()
+	eventually(p.t, what+": every row is what it has to be", func() bool {
+		for id, truth := range want {
+			if get(p.t, p.store, id).Truth != truth {
+				return false
+			}
+		}
+		return true
+	})
+	took := time.Since(began)
+	for id, truth := range want {
+		log, err := p.store.History(p.t.Context(), id, false)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if len(log) != 2 || log[1].Kind != memory.EntryTransition || log[1].To != truth.String() || log[1].Revision != 2 {
+			p.t.Errorf("%s: %s is %s, and its history says %+v", what, id, truth, log)
+		}
+	}
+	eventually(p.t, what+": the queue is whole and empty", func() bool {
+		s, err := p.queue.Stats(p.t.Context())
+		return err == nil && s.Waiting+s.Claimed+s.Later == 0
+	})
+	if took > 5*time.Second && testing.Verbose() {
+		for _, d := range p.workers {
+			p.t.Log(d.log())
+		}
+	}
+	p.t.Logf("%s: %d rows, %s", what, len(want), took.Round(time.Millisecond))
+}
+
+// restart puts a new worker in the place of one that ended.
+func (p *plant) restart(i int) {
+	p.t.Helper()
+	p.workers[i] = start(p.t, []string{"TMPDIR=" + p.t.TempDir()}, p.args...)
+}
+
+func (p *plant) signal(s syscall.Signal, pid int) {
+	p.t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *plant) redisPid() int {
+	p.t.Helper()
+	info, err := p.redis.Do(p.t.Context(), "INFO", "server")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	pid := 0
+	for line := range strings.Lines(info) {
+		fmt.Sscanf(line, "process_id:%d", &pid)
+	}
+	return pid
+}
+
+// pause lets some random time pass, so that the fault strikes anywhere.
+func (p *plant) pause(most time.Duration) { time.Sleep(time.Duration(p.rng.Int64N(int64(most)))) }
+
+// rowsAround is how many rows are under way when a fault strikes.
+const rowsAround = 60
+
+type fault struct {
+	name   string
+	strike func(p *plant)
+}
+
+var faultList = []fault{
+	{"a worker is killed", func(p *plant) {
+		i := p.rng.IntN(len(p.workers))
+		p.workers[i].cmd.Process.Kill()
+		p.workers[i].end()
+		p.restart(i)
+	}},
+	{"all workers are killed", func(p *plant) {
+		for i := range p.workers {
+			p.workers[i].cmd.Process.Kill()
+			p.workers[i].end()
+		}
+		for i := range p.workers {
+			p.restart(i)
+		}
+	}},
+	{"Redis is killed and comes back with its file", func(p *plant) {
+		p.redis.Kill9()
+		p.pause(500 * time.Millisecond)
+		if err := p.redis.Start(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
+	}},
+	{"Redis is wiped", func(p *plant) {
+		if err := p.local.Client.FlushAll(p.t.Context()).Err(); err != nil {
+			p.t.Fatal(err)
+		}
+	}},
+	{"Redis stops, and goes on", func(p *plant) {
+		pid := p.redisPid()
+		p.signal(syscall.SIGSTOP, pid)
+		time.Sleep(1500*time.Millisecond + time.Duration(p.rng.Int64N(int64(500*time.Millisecond)))) // longer than a lease
+		p.signal(syscall.SIGCONT, pid)
+	}},
+	{"the connections to Redis are cut", func(p *plant) {
+		for range 3 {
+			p.proxy.Stop()
+			p.pause(300 * time.Millisecond)
+			if err := p.proxy.Start(); err != nil {
+				p.t.Fatal(err)
+			}
+			p.pause(300 * time.Millisecond)
+		}
+	}},
+	{"answers of Redis get lost", func(p *plant) { // so that what was done is not known
+		if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(`{"name":"lost","type":"limit_data","stream":"downstream","toxicity":0.5,"attributes":{"bytes":2000}}`)); err != nil {
+			p.t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := p.proxy.Toxics.RemoveToxic(context.WithoutCancel(p.t.Context()), "lost"); err != nil {
+			p.t.Fatal(err)
+		}
+	}},
+	{"a worker stops for longer than its lease, and goes on", func(p *plant) {
+		pid := p.workers[p.rng.IntN(len(p.workers))].cmd.Process.Pid
+		p.signal(syscall.SIGSTOP, pid)
+		time.Sleep(1500 * time.Millisecond)
+		p.signal(syscall.SIGCONT, pid)
+	}},
+	{"the source takes longer than a lease", func(p *plant) {
+		p.slow.Store(2500)
+		p.pause(time.Second)
+		p.slow.Store(150)
+	}},
+	{"the source is down", func(p *plant) {
+		p.down.Store(true)
+		time.Sleep(time.Second)
+		p.down.Store(false)
+	}},
+	{"tokens and rows are delivered again and again", func(p *plant) {
+		tokens := asynq.NewClientFromRedisClient(p.local.Client)
+		for range 100 {
+			if _, err := tokens.EnqueueContext(p.t.Context(), asynq.NewTask("hearsay:check", nil), asynq.Queue(p.queue.Name()), asynq.MaxRetry(3)); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+		claimed := "hearsay:{64656661756c74}:claimed" // rows that are being checked wait again
+		ids, err := p.local.Client.ZRange(p.t.Context(), claimed, 0, -1).Result()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err := p.local.Client.Del(p.t.Context(), claimed).Err(); err != nil {
+			p.t.Fatal(err)
+		}
+		for _, id := range ids {
+			if err := p.queue.Offer(p.t.Context(), []promotion.Offer{{ID: memory.ID(id), Heat: 5}}); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}},
+}
+
+// Real worker processes, a real redis-server, and a fault in the middle of the work:
+// afterwards every row is what its history justifies, and the queue is whole (I-6,
+// I-12).
+func TestFaultsLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, 3)
+	p.slow.Store(150)
+	order := p.rng.Perm(len(faultList))
+	rounds := *faultRounds
+	if rounds == 0 {
+		rounds = 4
+	}
+	for round := range rounds {
+		f := faultList[order[round%len(order)]]
+		want := p.put(fmt.Sprintf("round %d row ", round), rowsAround)
+		var reads sync.WaitGroup
+		reads.Go(func() { // the second trigger
+			h := promotion.NewHeater(p.store, p.queue, nil)
+			for id := range want {
+				h.ObserveReads([]memory.ID{id}, 1)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				h.Flush(ctx) // while Redis is away, reads are lost, and nothing else
+				cancel()
+			}
+		})
+		p.pause(300 * time.Millisecond)
+		f.strike(p)
+		reads.Wait()
+		p.settled(f.name, want)
+	}
+	if v, err := p.store.Verify(t.Context(), nil, nil); err != nil || v.Entries != rounds*rowsAround*2 {
+		t.Errorf("the audit: %+v, %v; want %d entries", v, err, rounds*rowsAround*2)
+	}
+	for _, d := range p.workers {
+		if strings.Contains(d.log(), "level=ERROR") {
+			t.Errorf("a fault was logged at error level:\n%s", d.log())
+		}
+		if code := d.stop(); code != exitDone {
+			t.Errorf("exit %d\n%s", code, d.log())
+		}
+	}
+	parked, _, err := p.store.ParkedRows(t.Context(), "", 10)
+	if err != nil || len(parked) != 0 {
+		t.Errorf("parked: %+v, %v", parked, err)
+	}
+}
+
+// Sweeps and reads of three processes and a user meet on one row.
+func TestI6ThreeTriggersOfThreeProcessesGiveOneTransition(t *testing.T) { // SR-7.10
+	t.Parallel()
+	p := newPlant(t, 3)
+	p.slow.Store(3)
+	won := map[string]int{}
+	for begin := 0; begin < *raceRounds; begin += 40 {
+		var ids []memory.ID
+		for i := range min(40, *raceRounds-begin) {
+			r, err := p.store.Put(t.Context(), memory.Draft{
+				Content: memory.Content{Subject: fmt.Sprint("user ", begin+i), Predicate: "billing.email", Object: "right", Cardinality: memory.CardinalityFunctional},
+				Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+				Asserter: memory.Asserter{Principal: "agent", Model: "sonnet-4.6", Family: "claude"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.ID)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			h := promotion.NewHeater(p.store, p.queue, nil)
+			for _, id := range ids {
+				h.ObserveReads([]memory.ID{id}, 1)
+				if err := h.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for i, id := range ids {
+			user, wait := fmt.Sprint("user ", begin+i), time.Duration(p.rng.Int64N(int64(150*time.Millisecond)))
+			all.Go(func() {
+				time.Sleep(wait) // so that each of the three comes first now and then
+				_, err := p.store.Apply(context.Background(), memory.Transition{Row: id, Revision: 1, To: memory.TruthSupported, Authority: memory.AuthorityUser,
+					Actor: user, Source: "user:" + user, Reason: "yes", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser,
+						Source: "user:" + user, Verifier: "statement", Group: "user:" + user, Anchor: memory.Anchor{URI: "statement:1"}, At: time.Now()}}})
+				if err != nil && !strings.Contains(err.Error(), "conflict") {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		eventually(t, "every row is verified", func() bool {
+			return !slices.ContainsFunc(ids, func(id memory.ID) bool { return get(t, p.store, id).Truth != memory.TruthSupported })
+		})
+		for _, id := range ids {
+			log, err := p.store.History(t.Context(), id, false)
+			if err != nil || len(log) != 2 || log[1].Kind != memory.EntryTransition {
+				t.Fatalf("want the write and one transition: %+v, %v", log, err)
+			}
+			actor, _, _ := strings.Cut(log[1].Actor, ":")
+			actor, _, _ = strings.Cut(actor, " ")
+			won[actor]++
+		}
+	}
+	t.Logf("who came first: %v", won)
+	if won["worker"] == 0 || won["user"] == 0 {
+		t.Error("one of them never came first: they did not race")
+	}
+	for _, d := range p.workers {
+		if code := d.stop(); code != exitDone {
+			t.Errorf("exit %d\n%s", code, d.log())
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package asynqqueue_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// everywhere promotes rows over a Redis that a URL names, before and after a fault.
+func everywhere(t *testing.T, url string, fault func()) {
+	t.Helper()
+	r, err := localredis.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	w := newWorld(t, verifiertest.Supports())
+	q := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: 2})
+	serve(t, q, w.worker)
+	write := func(name string) (ids []memory.ID) {
+		for i := range 20 {
+			ids = append(ids, w.write(fmt.Sprint(name, i), memory.StateUnverified))
+		}
+		return ids
+	}
+	ids := write("before")
+	w.sweep(q)
+	eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+	fault()
+	ids = write("after")
+	eventually(t, "all rows are verified again", func() bool {
+		w.trySweep(q) // which fails while nobody is there
+		return w.all(memory.StateVerified, ids...)
+	})
+}
+
+func TestTheQueueRunsOnACluster(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisCluster(t.Context(), 3, 0, server.RedisOptions{})
+	server.Need(t, err)
+	t.Cleanup(func() { g.Stop() })
+	everywhere(t, g.URL(), func() {})
+}
+
+func TestTheQueueFollowsAMasterThatSentinelChanges(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
+	server.Need(t, err)
+	t.Cleanup(func() { g.Stop() })
+	everywhere(t, g.URL(), g.Servers[0].Kill9)
+}
