@@ -40,10 +40,10 @@ func TestEveryWayToAToolIsListed(t *testing.T) {
 	}{
 		"where this module calls the function inside a tool": {usesOf(ours, "Tool", "call"), under(module), map[string]string{
 			"agent.safely": "after the gate: TestNoCallWithoutAPermit and all others", "agent.Func": "sets it", "agent.Raw": "sets it",
-			"agent.(*Tool).seal": "is there one", "agent.(*Run).CallWithID": "is there one",
+			"agent.(*Tool).seal": "is there one", "agent.(*Run).decide": "is there one",
 		}},
 		"where this module makes a run": {composites(ours, "Run"), under(module), map[string]string{
-			"agent.(*Agent).Start": "known and empty: all others begin here",
+			"agent.(*Agent).Start": "known and empty: all others begin here", "agent.(*Run).Fork": "TestI8AForkCannotNarrow",
 		}},
 		"where a run is begun": {callsOf(ours, "Start"), under(module), map[string]string{
 			"agent.(*Agent).Resume": "TestI8ASavedRunGoesOnAsItWas", "agent.(*Agent).Handler": "TestLineageCrossesHTTP",

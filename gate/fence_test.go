@@ -371,6 +371,7 @@ func TestI7NoScheduleFiresOnAnUnfitRow(t *testing.T) {
 				req.Run, req.Contract.MaxAge = fmt.Sprint("ses_", n), maxAge
 				for call := range 3 {
 					act(fmt.Sprint("call ", call))
+					req.Args = another().Args
 					if g.Decide(t.Context(), req).Err() == nil {
 						fired++
 					} else {
@@ -440,7 +441,7 @@ func TestI7EveryHarmMovesTheFence(t *testing.T) {
 				s := &steps{Store: p.decides}
 				g := newGate(t, s, declared(), nil)
 				for call := range 2 {
-					if d := g.Decide(t.Context(), mail(row, other)); d.Err() != nil {
+					if d := g.Decide(t.Context(), another(row, other)); d.Err() != nil {
 						t.Fatalf("call %d: %v", call, d.Err())
 					}
 				}
@@ -453,7 +454,7 @@ func TestI7EveryHarmMovesTheFence(t *testing.T) {
 				if h := p.head(row); fitNow(h, p.clock(), 0) {
 					t.Fatalf("the row is fit still: %+v", h)
 				}
-				d := g.Decide(t.Context(), mail(row, other))
+				d := g.Decide(t.Context(), another(row, other))
 				switch {
 				case guarded && (d.Err() == nil || d.Fault):
 					t.Errorf("it fired: %v", d.Err())
@@ -544,7 +545,7 @@ func TestALedgerThatGrowsIsReadByItsNewRows(t *testing.T) {
 	decide := func(want error, read ...int) {
 		t.Helper()
 		counted.sizes = nil
-		if d := g.Decide(t.Context(), mail(ids...)); !errors.Is(d.Err(), want) || !slices.Equal(counted.sizes, read) {
+		if d := g.Decide(t.Context(), another(ids...)); !errors.Is(d.Err(), want) || !slices.Equal(counted.sizes, read) {
 			t.Errorf("%d rows: read %v, want %v: %v", len(ids), counted.sizes, read, d.Err())
 		}
 	}
@@ -593,7 +594,7 @@ func (s *sized) Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, e
 func TestAClockThatJumps(t *testing.T) {
 	const maxAge = time.Hour
 	ask := func(g *gate.Gate, rows ...memory.ID) gate.Decision {
-		req := mail(rows...)
+		req := another(rows...)
 		req.Contract.MaxAge = maxAge
 		return g.Decide(t.Context(), req)
 	}

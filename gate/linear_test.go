@@ -186,7 +186,7 @@ func (w *pair) unleash(t *testing.T, predicate string, seed uint64, guardOff boo
 			group.Go(func() {
 				for range turns {
 					pause()
-					d := g.Decide(t.Context(), apart(mail(row)))
+					d := g.Decide(t.Context(), another(row))
 					moving := d.Fault && d.Reasons[0].Detail == "its rows kept changing"
 					if d.Err() != nil && !moving && !errors.Is(d.Err(), gate.ErrNotRetrievable) {
 						t.Errorf("seed %d: %v", seed, d.Err())

@@ -165,6 +165,15 @@ func apart(req gate.Request) gate.Request {
 	return req
 }
 
+var letters atomic.Uint64
+
+// another is mail with other words, in the same run.
+func another(direct ...memory.ID) gate.Request {
+	req := mail(direct...)
+	req.Args = fmt.Appendf(nil, `{"body":"private words %d","to":"ops@acme.example"}`, letters.Add(1))
+	return req
+}
+
 // world is a real store with a clock that moves a microsecond a look.
 type world struct {
 	*memory.Store

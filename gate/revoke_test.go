@@ -24,7 +24,7 @@ func TestARevocationIsFeltByTheNextDecision(t *testing.T) {
 	}
 	g := newGate(t, s, declared(), nil)
 	for range 3 {
-		if d := g.Decide(t.Context(), mail(r.ID)); d.Err() != nil {
+		if d := g.Decide(t.Context(), another(r.ID)); d.Err() != nil {
 			t.Fatal(d.Err())
 		}
 	}
@@ -32,7 +32,7 @@ func TestARevocationIsFeltByTheNextDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, walked := range []bool{false, true} {
-		d := g.Decide(t.Context(), mail(r.ID))
+		d := g.Decide(t.Context(), another(r.ID))
 		if !errors.Is(d.Err(), gate.ErrUnverified) || d.Fault {
 			t.Fatalf("walked %v: %v", walked, d.Err())
 		}

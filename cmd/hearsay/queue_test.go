@@ -14,14 +14,14 @@ import (
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
-// held is a checker that says when it began, and waits.
-type held struct {
+// halting is a checker that says when it began, and waits.
+type halting struct {
 	nothing
 	began chan memory.ID
 	goOn  chan struct{}
 }
 
-func (h held) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
+func (h halting) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
 	h.began <- id
 	<-h.goOn
 	return h.nothing.Check(ctx, id)
@@ -83,7 +83,7 @@ func TestQueue(t *testing.T) {
 	}
 	t.Cleanup(func() { local.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
-	ended, checker := make(chan error, 1), held{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
+	ended, checker := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
 	go func() {
 		ended <- asynqqueue.New(local.Client, &asynqqueue.Options{Concurrency: 1, Batch: 1}).Serve(ctx, checker)
 	}()
