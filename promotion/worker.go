@@ -10,6 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -104,7 +109,11 @@ type Options struct {
 	Tick   time.Duration // 0 = 30 s
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
-	Logger  *slog.Logger // nil = none
+	// Tracer gets a span of every check, question and transition. Their attributes are
+	// ids of rows, names of verifiers and words of this package: no claim, no answer,
+	// and no text of an error. nil = none.
+	Tracer trace.Tracer
+	Logger *slog.Logger // nil = none
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
@@ -161,6 +170,9 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if w.opts.Tick <= 0 {
 		w.opts.Tick = DefaultTick
 	}
+	if w.opts.Tracer == nil {
+		w.opts.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -171,8 +183,15 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 // error only for faults of the store and a cancelled ctx; a verifier that is down
 // is a result, not a failure (SR-7.6).
 func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.check", trace.WithAttributes(attribute.String("hearsay.row", string(id))))
+	defer span.End()
 	r, err := w.check(ctx, id)
 	r.ID = id
+	if err != nil {
+		span.SetStatus(codes.Error, "not checked")
+	} else {
+		span.SetAttributes(attribute.String("hearsay.status", r.Status.String()), attribute.Int("hearsay.calls", r.Calls))
+	}
 	if err == nil && w.opts.Observe != nil {
 		w.opts.Observe(r)
 	}
@@ -279,7 +298,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			res.wait(Deferred, w.nextTick())
 			continue
 		}
-		v, err := s.Verifier.Verify(ctx, row)
+		v, err := w.verify(ctx, &s, row)
 		if errors.Is(err, verifier.ErrOpen) || errors.Is(err, verifier.ErrBusy) {
 			w.refund(s.Name) // nobody was asked
 		} else {
@@ -337,6 +356,31 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 	}
 	return res, nil
+}
+
+// verify asks one source, in a span.
+func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (verifier.Verdict, error) {
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
+	defer span.End()
+	v, err := s.Verifier.Verify(ctx, row)
+	outcome := v.Outcome.String()
+	switch {
+	case err == nil:
+	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
+		outcome = "not_asked"
+	case errors.Is(err, verifier.ErrMisconfigured):
+		outcome = Misconfigured.String()
+	case ctx.Err() != nil:
+		outcome = "cancelled"
+	default:
+		outcome = Down.String()
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, outcome)
+	}
+	span.SetAttributes(attribute.String("hearsay.outcome", outcome))
+	return v, err
 }
 
 func (w *Worker) stands(a answer) (until time.Time, ok bool) {
@@ -404,8 +448,25 @@ func (w *Worker) first(line string) bool {
 	return true
 }
 
-// apply makes a move. Kept is the answer of every rule that says "not this time".
+// apply makes a move, in a span if there is one to make.
 func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
+	if m.Action == Nothing {
+		return Unclear, nil
+	}
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.transition", trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)),
+		attribute.String("hearsay.verifier", s.Name), attribute.String("hearsay.action", m.Action.String())))
+	defer span.End()
+	status, err := w.move(ctx, s, row, v, m)
+	if err != nil {
+		span.SetStatus(codes.Error, "not written")
+	} else {
+		span.SetAttributes(attribute.String("hearsay.status", status.String()))
+	}
+	return status, err
+}
+
+// move makes a move. Kept is the answer of every rule that says "not this time".
+func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
 	t := memory.Transition{Row: row.ID, Revision: row.Revision, Authority: memory.AuthorityProbe, Actor: w.opts.Name,
 		Source: v.Evidence.Source, Reason: m.Reason, Evidence: v.Said()}
 	if s.observes {
