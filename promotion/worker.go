@@ -107,6 +107,9 @@ type Options struct {
 	// limit. What an open breaker refuses is no question.
 	Budget int
 	Tick   time.Duration // 0 = 30 s
+	// Spending counts the questions of a tick; nil = in this worker alone, so that two
+	// workers ask twice as much.
+	Spending Spending
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
 	// Tracer gets a span of every check, question and transition. Their attributes are
@@ -114,6 +117,17 @@ type Options struct {
 	// and no text of an error. nil = none.
 	Tracer trace.Tracer
 	Logger *slog.Logger // nil = none
+}
+
+// Spending counts questions against a budget, for one worker or for all that share it.
+// It must be safe for concurrent use.
+type Spending interface {
+	// Spend takes one question to a source from the budget of this tick. It returns 0 if
+	// the source may be asked, else how long its tick lasts still. After an error nobody
+	// is asked.
+	Spend(ctx context.Context, source string, budget int, tick time.Duration) (wait time.Duration, err error)
+	// Refund gives one back that was not asked.
+	Refund(ctx context.Context, source string) error
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
@@ -125,8 +139,6 @@ type Worker struct {
 	opts    Options
 
 	mu       sync.Mutex
-	tick     time.Time
-	spent    map[string]int
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
 	said     map[string]time.Time // when a line was last logged
 }
@@ -142,7 +154,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if store == nil {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
-	w := &Worker{store: store, sources: slices.Clone(sources), spent: map[string]int{},
+	w := &Worker{store: store, sources: slices.Clone(sources),
 		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
@@ -169,6 +181,9 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	}
 	if w.opts.Tick <= 0 {
 		w.opts.Tick = DefaultTick
+	}
+	if w.opts.Spending == nil {
+		w.opts.Spending = &ownSpending{spent: map[string]int{}}
 	}
 	if w.opts.Tracer == nil {
 		w.opts.Tracer = noop.NewTracerProvider().Tracer("")
@@ -294,13 +309,13 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		if !w.spend(s.Name) {
-			res.wait(Deferred, w.nextTick())
+		if at, ok := w.spend(ctx, s.Name); !ok {
+			res.wait(Deferred, at)
 			continue
 		}
 		v, err := w.verify(ctx, &s, row)
 		if errors.Is(err, verifier.ErrOpen) || errors.Is(err, verifier.ErrBusy) {
-			w.refund(s.Name) // nobody was asked
+			w.refund(ctx, s.Name) // nobody was asked
 		} else {
 			res.Calls++
 		}
@@ -551,34 +566,66 @@ func (w *Worker) backoff(tries int) time.Duration {
 	return wait
 }
 
-// spend takes one call from a verifier's budget of this tick.
-func (w *Worker) spend(source string) bool {
+// spend takes one question from a verifier's budget of this tick, or says when to come
+// back. A budget that cannot be counted is spent: the row stays due.
+func (w *Worker) spend(ctx context.Context, source string) (again time.Time, ok bool) {
 	if w.opts.Budget < 0 {
-		return true
+		return time.Time{}, true
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now := time.Now(); now.Sub(w.tick) >= w.opts.Tick {
-		w.tick = now
-		clear(w.spent)
+	wait, err := w.opts.Spending.Spend(ctx, source, w.opts.Budget, w.opts.Tick)
+	if err != nil {
+		w.uncounted(ctx, source, err)
+		return time.Now().Add(time.Second), false
 	}
-	if w.spent[source] >= w.opts.Budget {
-		return false
-	}
-	w.spent[source]++
-	return true
+	return time.Now().Add(wait), wait <= 0
 }
 
-func (w *Worker) refund(source string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.spent[source] > 0 {
-		w.spent[source]--
+// refund gives a question back. If that fails, the verifier is asked less in this tick.
+func (w *Worker) refund(ctx context.Context, source string) {
+	if w.opts.Budget < 0 {
+		return
+	}
+	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
+		w.uncounted(ctx, source, err)
 	}
 }
 
-func (w *Worker) nextTick() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.tick.Add(w.opts.Tick)
+func (w *Worker) uncounted(ctx context.Context, source string, err error) {
+	const text = "budget cannot be counted"
+	if ctx.Err() == nil && w.first(text+source) {
+		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("verifier", source), slog.Any("error", err))
+	}
+}
+
+// ownSpending is that of one worker.
+type ownSpending struct {
+	mu    sync.Mutex
+	tick  time.Time
+	spent map[string]int
+}
+
+// Spend implements Spending.
+func (o *ownSpending) Spend(_ context.Context, source string, budget int, tick time.Duration) (time.Duration, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if now.Sub(o.tick) >= tick {
+		o.tick = now
+		clear(o.spent)
+	}
+	if o.spent[source] >= budget {
+		return o.tick.Add(tick).Sub(now), nil
+	}
+	o.spent[source]++
+	return 0, nil
+}
+
+// Refund implements Spending.
+func (o *ownSpending) Refund(_ context.Context, source string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.spent[source] > 0 {
+		o.spent[source]--
+	}
+	return nil
 }

@@ -10,6 +10,7 @@
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
+//	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal.
@@ -111,6 +112,7 @@ type Queue struct {
 	later     string
 	lost      string
 	trace     string
+	spent     string
 	paused    atomic.Bool // as of the last pump
 }
 
@@ -148,7 +150,7 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	}
 	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
 	prefix := "hearsay:{" + scope + "}:"
-	q.waiting, q.claimed, q.order, q.later, q.lost, q.trace = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost", prefix+"trace"
+	q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.spent = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost", prefix+"trace", prefix+"spent"
 	return q
 }
 
