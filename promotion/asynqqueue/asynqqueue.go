@@ -58,6 +58,7 @@ const (
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
 	tokenShare         = 30 * time.Second // a token takes no further row after it, so that its last check has time
+	tokenTurn          = pumpEvery / 2    // the same, where several queues share a process
 	rowsPerToken       = 1024
 	reapPage           = 1000
 	DefaultBatch       = 32
@@ -481,48 +482,10 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// Serve works on the queue until ctx ends. Then it takes no further row, lets the
-// checks under way end, for ShutdownTimeout at most, and returns. It blocks.
-func (q *Queue) Serve(ctx context.Context, c Checker) error {
-	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
-		Concurrency: q.opts.Concurrency, Queues: map[string]int{q.name: 1}, IsFailure: isFailure, RetryDelayFunc: retryDelay,
-		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
-		ShutdownTimeout: q.opts.ShutdownTimeout, Logger: quiet{q.opts.Logger}, LogLevel: asynq.WarnLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
-		if t.Type() != q.kind { // ServeMux would match by prefix
-			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
-		}
-		return q.work(token, ctx.Done(), c)
-	})); err != nil {
-		return fmt.Errorf("asynqqueue: %w", err)
-	}
-	t := time.NewTicker(pumpEvery)
-	defer t.Stop()
-	reached := true
-	for {
-		err := q.pump(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && reached: // said once, not four times a second
-			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "queue is not reached", slog.Any("error", err))
-		case err == nil && !reached:
-			q.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue is reached again")
-		}
-		reached = err == nil
-		select {
-		case <-ctx.Done():
-			server.Shutdown()
-			return nil
-		case <-t.C:
-		}
-	}
-}
-
 // work spends one token: it checks the hottest rows until nothing waits, the token
 // has done its share, the queue is paused, or the worker is told to stop. A verifier
 // that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
-func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker) error {
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) error {
 	began, batch := time.Now(), 1
 	for taken := 0; taken < rowsPerToken; {
 		select {
@@ -530,7 +493,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker)
 			return nil
 		default:
 		}
-		if ctx.Err() != nil || time.Since(began) > tokenShare || q.paused.Load() {
+		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
 			return ctx.Err()
 		}
 		claims, err := q.claim(ctx, batch)
