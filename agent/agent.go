@@ -45,9 +45,10 @@ type Decider interface {
 	Decide(ctx context.Context, req gate.Request) gate.Decision
 }
 
-// ReadObserver hears which rows were read, to heat them. It must not block.
+// ReadObserver hears which rows were read, to heat them. It must not block, and takes no
+// more from ctx than the span of the read.
 type ReadObserver interface {
-	ObserveReads(ids []memory.ID, weight float64)
+	ObserveReads(ctx context.Context, ids []memory.ID, weight float64)
 }
 
 // Model names the model behind an agent and its family: the training prior it

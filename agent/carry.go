@@ -86,7 +86,7 @@ func (r *Run) rest(ctx context.Context, c *claims) bool {
 	}
 	r.ledger.read(rows, c.ancestors)
 	if r.agent.opts.Reads != nil && len(rows) > 0 {
-		r.agent.opts.Reads.ObserveReads(c.direct, 1)
+		r.agent.opts.Reads.ObserveReads(ctx, c.direct, 1)
 	}
 	return true
 }

@@ -108,7 +108,7 @@ func (r *Run) refer(ctx context.Context, rows []memory.Row, unknown string) (Han
 	h := Handle{token: handlePrefix + strings.ToLower(rand.Text()), row: rows[0].ID, label: label(&rows[0])}
 	r.ledger.refer(h.token, to)
 	if r.agent.opts.Reads != nil {
-		r.agent.opts.Reads.ObserveReads([]memory.ID{h.row}, 1)
+		r.agent.opts.Reads.ObserveReads(ctx, []memory.ID{h.row}, 1)
 	}
 	return h, nil
 }

@@ -432,7 +432,9 @@ func Test808ReentriesLeaveOneRow(t *testing.T) {
 // heard collects what a run tells of its reads.
 type heard struct{ ids []memory.ID }
 
-func (h *heard) ObserveReads(ids []memory.ID, _ float64) { h.ids = append(h.ids, ids...) }
+func (h *heard) ObserveReads(_ context.Context, ids []memory.ID, _ float64) {
+	h.ids = append(h.ids, ids...)
+}
 
 func TestReadsAreTold(t *testing.T) {
 	w := newWorld(t)

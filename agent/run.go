@@ -79,7 +79,7 @@ func (r *Run) enter(ctx context.Context, rows []memory.Row) error {
 	}
 	r.ledger.read(rows, up)
 	if r.agent.opts.Reads != nil {
-		r.agent.opts.Reads.ObserveReads(ids, 1)
+		r.agent.opts.Reads.ObserveReads(ctx, ids, 1)
 	}
 	return nil
 }

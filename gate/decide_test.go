@@ -502,7 +502,7 @@ func TestObserve(t *testing.T) {
 		f, req := change(gate.StateChanging, nil, unverified("a"))
 		var logged bytes.Buffer
 		var told []memory.ID
-		g := newGate(t, f, declared(), &gate.Options{Mode: gate.Observe, Logger: quietLogger(&logged), OnBlock: func(ids []memory.ID) { told = ids }})
+		g := newGate(t, f, declared(), &gate.Options{Mode: gate.Observe, Logger: quietLogger(&logged), OnBlock: func(_ context.Context, ids []memory.ID) { told = ids }})
 		d := g.Decide(t.Context(), req)
 		if d.Err() != nil || !d.Observed || !d.Has(gate.UnverifiedInput) || len(d.Consumed) != 1 || len(f.records) != 1 || !f.records[0].Fired {
 			t.Errorf("%v, %+v", d.Err(), d)
@@ -811,7 +811,7 @@ func TestRemediesExist(t *testing.T) {
 
 func TestOnBlockHearsOfRows(t *testing.T) {
 	var told []memory.ID
-	g := newGate(t, newFake(unverified("a"), verified("b"), unverified("c")), declared(), &gate.Options{OnBlock: func(ids []memory.ID) { told = append(told, ids...) }})
+	g := newGate(t, newFake(unverified("a"), verified("b"), unverified("c")), declared(), &gate.Options{OnBlock: func(_ context.Context, ids []memory.ID) { told = append(told, ids...) }})
 	g.Decide(t.Context(), mail(id("a"), id("b"), id("c")))
 	if !slices.Equal(told, []memory.ID{id("a"), id("c")}) {
 		t.Errorf("told %v", told)

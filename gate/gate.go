@@ -39,8 +39,9 @@ const (
 type Options struct {
 	Mode Mode // Enforce by default
 	// OnBlock hears of the rows that a call fell over, so that they are checked
-	// soon: a blocked call is the hottest read there is. It must not block.
-	OnBlock func(ids []memory.ID)
+	// soon: a blocked call is the hottest read there is. It must not block; ctx is that of
+	// the decision, and may end with it.
+	OnBlock func(ctx context.Context, ids []memory.ID)
 	// HoldFor is how long a hold may be released; 0 = one hour.
 	HoldFor time.Duration
 	// ParkFor is how long a parked call may fire by itself; 0 = 15 minutes.
@@ -128,7 +129,7 @@ func (g *Gate) Decide(ctx context.Context, req Request) Decision {
 	if d.Blocked() || d.Observed {
 		g.explain(ctx, &d, &req, f)
 		if ids := rowIDs(d.Reasons); g.opts.OnBlock != nil && len(ids) > 0 {
-			g.opts.OnBlock(ids)
+			g.opts.OnBlock(ctx, ids)
 		}
 	}
 	g.log(ctx, &d)

@@ -57,7 +57,7 @@ func TestClocksThatDisagreeAndJumpMoveNoStateTwice(t *testing.T) {
 		}
 		for range 3 { // a parked row is brought back by reads
 			h := promotion.NewHeater(stores[1], nil, nil)
-			h.ObserveReads([]memory.ID{id}, 1)
+			h.ObserveReads(t.Context(), []memory.ID{id}, 1)
 			if err := h.Flush(ctx); err != nil {
 				r.Fatal(err)
 			}

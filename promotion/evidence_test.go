@@ -316,7 +316,7 @@ func TestI6ThreeTriggersRaceForOneTransition(t *testing.T) {
 			})
 		}
 		work(func() error { _, err := sweeper.Sweep(w.ctx); return err })
-		work(func() error { heater.ObserveReads([]memory.ID{id}, 1); return heater.Flush(w.ctx) })
+		work(func() error { heater.ObserveReads(w.ctx, []memory.ID{id}, 1); return heater.Flush(w.ctx) })
 		all.Go(func() {
 			row := w.row(id)
 			<-start

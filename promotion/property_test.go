@@ -32,12 +32,12 @@ func TestI3NothingButIndependentEvidenceVerifiesARow(t *testing.T) {
 		sweeper := promotion.NewSweeper(w.store, q, 0, nil)
 		steps := map[string]func(*rapid.T){
 			"read": func(t *rapid.T) {
-				heater.ObserveReads([]memory.ID{id}, rapid.Float64Range(0, 1e9).Draw(t, "reads"))
+				heater.ObserveReads(t.Context(), []memory.ID{id}, rapid.Float64Range(0, 1e9).Draw(t, "reads"))
 				if err := heater.Flush(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			},
-			"block": func(*rapid.T) { heater.ObserveBlocked([]memory.ID{id}) },
+			"block": func(*rapid.T) { heater.ObserveBlocked(t.Context(), []memory.ID{id}) },
 			"echo": func(t *rapid.T) {
 				again := w.claim("acme", "Oslo", func(d *memory.Draft) {
 					draft(d)

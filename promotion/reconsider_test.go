@@ -32,7 +32,7 @@ func TestWithoutAQueueReadsAreCountedInTheStore(t *testing.T) {
 	w := newWorld(t)
 	id := w.claim("acme", "pay@acme.example", nil)
 	h := promotion.NewHeater(w.store, nil, nil)
-	h.ObserveReads([]memory.ID{id}, 3)
+	h.ObserveReads(w.ctx, []memory.ID{id}, 3)
 	if err := h.Flush(w.ctx); err != nil {
 		t.Fatal(err)
 	}

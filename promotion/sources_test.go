@@ -235,7 +235,7 @@ func TestAReadThatWeighsNothingCountsNothing(t *testing.T) {
 	q := &offers{}
 	heater := promotion.NewHeater(w.store, q, nil)
 	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64} {
-		heater.ObserveReads([]memory.ID{id}, weight)
+		heater.ObserveReads(w.ctx, []memory.ID{id}, weight)
 	}
 	if err := heater.Flush(w.ctx); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestReadsBringAParkedRowBackOnceInAWhile(t *testing.T) {
 	heater := promotion.NewHeater(w.store, q, nil)
 	read := func() {
 		t.Helper()
-		heater.ObserveBlocked([]memory.ID{id})
+		heater.ObserveBlocked(w.ctx, []memory.ID{id})
 		if err := heater.Flush(w.ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -18,6 +20,7 @@ type Offer struct {
 	ID         memory.ID
 	Heat       float64
 	Confidence float64
+	Reader     trace.SpanContext // of the read or blocked call that wants it; zero = unknown
 }
 
 // Order is the place of an offer: the lowest goes first. Heat decides, then
@@ -207,8 +210,9 @@ type Heater struct {
 	queue  Queue
 	logger *slog.Logger
 
-	mu    sync.Mutex
-	reads map[memory.ID]float64
+	mu      sync.Mutex
+	reads   map[memory.ID]float64
+	readers map[memory.ID]trace.SpanContext // the last of each row
 
 	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by Flush alone
 }
@@ -220,26 +224,33 @@ func NewHeater(store Store, queue Queue, logger *slog.Logger) *Heater {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Heater{store: store, queue: queue, logger: logger, reads: map[memory.ID]float64{}, unparked: map[memory.ID]time.Time{}}
+	return &Heater{store: store, queue: queue, logger: logger, reads: map[memory.ID]float64{}, readers: map[memory.ID]trace.SpanContext{}, unparked: map[memory.ID]time.Time{}}
 }
 
 // ObserveReads notes that rows were read. It never blocks on I/O and never fails.
-// A weight that is not above 0 and finite counts nothing.
-func (h *Heater) ObserveReads(ids []memory.ID, weight float64) {
+// A weight that is not above 0 and finite counts nothing. Of ctx only the span is
+// used: the check that follows is linked to it.
+func (h *Heater) ObserveReads(ctx context.Context, ids []memory.ID, weight float64) {
 	if !(weight > 0 && weight <= maxWeight) {
 		return
 	}
+	span := trace.SpanContextFromContext(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {
 		if _, have := h.reads[id]; have || len(h.reads) < maxHeated {
 			h.reads[id] += weight
+			if span.IsValid() {
+				h.readers[id] = span
+			}
 		}
 	}
 }
 
 // ObserveBlocked notes that a call was blocked over these rows.
-func (h *Heater) ObserveBlocked(ids []memory.ID) { h.ObserveReads(ids, blockedReads) }
+func (h *Heater) ObserveBlocked(ctx context.Context, ids []memory.ID) {
+	h.ObserveReads(ctx, ids, blockedReads)
+}
 
 // Serve passes reads on every tenth of a second until ctx ends, and once more
 // then.
@@ -276,8 +287,8 @@ func (h *Heater) unpark(id memory.ID) bool {
 // Flush passes on what was noted so far. It is called by one goroutine at a time.
 func (h *Heater) Flush(ctx context.Context) error {
 	h.mu.Lock()
-	reads := h.reads
-	h.reads = map[memory.ID]float64{}
+	reads, readers := h.reads, h.readers
+	h.reads, h.readers = map[memory.ID]float64{}, map[memory.ID]trace.SpanContext{}
 	h.mu.Unlock()
 	if len(reads) == 0 {
 		return nil
@@ -285,7 +296,7 @@ func (h *Heater) Flush(ctx context.Context) error {
 	if err := h.store.AddHeat(ctx, reads); err != nil {
 		if ctx.Err() != nil { // for the last flush
 			for id, weight := range reads {
-				h.ObserveReads([]memory.ID{id}, weight)
+				h.ObserveReads(trace.ContextWithSpanContext(ctx, readers[id]), []memory.ID{id}, weight)
 			}
 		}
 		return err
@@ -316,6 +327,9 @@ func (h *Heater) Flush(ctx context.Context) error {
 	offers, err := offer(ctx, h.store, due)
 	if err != nil || len(offers) == 0 {
 		return err
+	}
+	for i := range offers {
+		offers[i].Reader = readers[offers[i].ID]
 	}
 	return h.queue.Offer(ctx, offers)
 }

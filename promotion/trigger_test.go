@@ -90,7 +90,7 @@ func TestTriggersSayWhenTheQueueIsNotReached(t *testing.T) {
 		t.Errorf("sweep: %v", err)
 	}
 	h := promotion.NewHeater(w.store, failing{gone}, nil)
-	h.ObserveReads([]memory.ID{id}, 3)
+	h.ObserveReads(t.Context(), []memory.ID{id}, 3)
 	if err := h.Flush(w.ctx); !errors.Is(err, gone) {
 		t.Errorf("flush: %v", err)
 	}
@@ -129,13 +129,13 @@ func TestAHeaterPassesReadsOnInBatchesAndOnceMoreAtTheEnd(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- h.Serve(ctx) }()
 		for range 30 {
-			h.ObserveReads([]memory.ID{id}, 1)
+			h.ObserveReads(t.Context(), []memory.ID{id}, 1)
 		}
 		<-time.After(time.Second)
 		if n, last := q.seen(id); n != 1 || last.Heat != 30 {
 			t.Errorf("thirty reads were passed on %d times: %+v", n, last)
 		}
-		h.ObserveBlocked([]memory.ID{id})
+		h.ObserveBlocked(t.Context(), []memory.ID{id})
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -168,7 +168,7 @@ func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
 	h := promotion.NewHeater(s, &offers{}, nil)
 	note := func(from, to int) {
 		for i := from; i < to; i++ {
-			h.ObserveReads([]memory.ID{memory.ID(fmt.Sprint("row", i))}, 1)
+			h.ObserveReads(t.Context(), []memory.ID{memory.ID(fmt.Sprint("row", i))}, 1)
 		}
 	}
 	note(0, 5)

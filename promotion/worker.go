@@ -10,6 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -102,9 +107,27 @@ type Options struct {
 	// limit. What an open breaker refuses is no question.
 	Budget int
 	Tick   time.Duration // 0 = 30 s
+	// Spending counts the questions of a tick; nil = in this worker alone, so that two
+	// workers ask twice as much.
+	Spending Spending
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
-	Logger  *slog.Logger // nil = none
+	// Tracer gets a span of every check, question and transition. Their attributes are
+	// ids of rows, names of verifiers and words of this package: no claim, no answer,
+	// and no text of an error. nil = none.
+	Tracer trace.Tracer
+	Logger *slog.Logger // nil = none
+}
+
+// Spending counts questions against a budget, for one worker or for all that share it.
+// It must be safe for concurrent use.
+type Spending interface {
+	// Spend takes one question to a source from the budget of this tick. It returns 0 if
+	// the source may be asked, else how long its tick lasts still. After an error nobody
+	// is asked.
+	Spend(ctx context.Context, source string, budget int, tick time.Duration) (wait time.Duration, err error)
+	// Refund gives one back that was not asked.
+	Refund(ctx context.Context, source string) error
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
@@ -116,8 +139,6 @@ type Worker struct {
 	opts    Options
 
 	mu       sync.Mutex
-	tick     time.Time
-	spent    map[string]int
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
 	said     map[string]time.Time // when a line was last logged
 }
@@ -133,7 +154,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if store == nil {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
-	w := &Worker{store: store, sources: slices.Clone(sources), spent: map[string]int{},
+	w := &Worker{store: store, sources: slices.Clone(sources),
 		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
@@ -161,6 +182,12 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if w.opts.Tick <= 0 {
 		w.opts.Tick = DefaultTick
 	}
+	if w.opts.Spending == nil {
+		w.opts.Spending = &ownSpending{spent: map[string]int{}}
+	}
+	if w.opts.Tracer == nil {
+		w.opts.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -171,8 +198,15 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 // error only for faults of the store and a cancelled ctx; a verifier that is down
 // is a result, not a failure (SR-7.6).
 func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.check", trace.WithAttributes(attribute.String("hearsay.row", string(id))))
+	defer span.End()
 	r, err := w.check(ctx, id)
 	r.ID = id
+	if err != nil {
+		span.SetStatus(codes.Error, "not checked")
+	} else {
+		span.SetAttributes(attribute.String("hearsay.status", r.Status.String()), attribute.Int("hearsay.calls", r.Calls))
+	}
 	if err == nil && w.opts.Observe != nil {
 		w.opts.Observe(r)
 	}
@@ -275,13 +309,13 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		if !w.spend(s.Name) {
-			res.wait(Deferred, w.nextTick())
+		if at, ok := w.spend(ctx, s.Name); !ok {
+			res.wait(Deferred, at)
 			continue
 		}
-		v, err := s.Verifier.Verify(ctx, row)
+		v, err := w.verify(ctx, &s, row)
 		if errors.Is(err, verifier.ErrOpen) || errors.Is(err, verifier.ErrBusy) {
-			w.refund(s.Name) // nobody was asked
+			w.refund(ctx, s.Name) // nobody was asked
 		} else {
 			res.Calls++
 		}
@@ -337,6 +371,31 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 	}
 	return res, nil
+}
+
+// verify asks one source, in a span.
+func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (verifier.Verdict, error) {
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
+	defer span.End()
+	v, err := s.Verifier.Verify(ctx, row)
+	outcome := v.Outcome.String()
+	switch {
+	case err == nil:
+	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
+		outcome = "not_asked"
+	case errors.Is(err, verifier.ErrMisconfigured):
+		outcome = Misconfigured.String()
+	case ctx.Err() != nil:
+		outcome = "cancelled"
+	default:
+		outcome = Down.String()
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, outcome)
+	}
+	span.SetAttributes(attribute.String("hearsay.outcome", outcome))
+	return v, err
 }
 
 func (w *Worker) stands(a answer) (until time.Time, ok bool) {
@@ -404,8 +463,25 @@ func (w *Worker) first(line string) bool {
 	return true
 }
 
-// apply makes a move. Kept is the answer of every rule that says "not this time".
+// apply makes a move, in a span if there is one to make.
 func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
+	if m.Action == Nothing {
+		return Unclear, nil
+	}
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.transition", trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)),
+		attribute.String("hearsay.verifier", s.Name), attribute.String("hearsay.action", m.Action.String())))
+	defer span.End()
+	status, err := w.move(ctx, s, row, v, m)
+	if err != nil {
+		span.SetStatus(codes.Error, "not written")
+	} else {
+		span.SetAttributes(attribute.String("hearsay.status", status.String()))
+	}
+	return status, err
+}
+
+// move makes a move. Kept is the answer of every rule that says "not this time".
+func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
 	t := memory.Transition{Row: row.ID, Revision: row.Revision, Authority: memory.AuthorityProbe, Actor: w.opts.Name,
 		Source: v.Evidence.Source, Reason: m.Reason, Evidence: v.Said()}
 	if s.observes {
@@ -490,34 +566,66 @@ func (w *Worker) backoff(tries int) time.Duration {
 	return wait
 }
 
-// spend takes one call from a verifier's budget of this tick.
-func (w *Worker) spend(source string) bool {
+// spend takes one question from a verifier's budget of this tick, or says when to come
+// back. A budget that cannot be counted is spent: the row stays due.
+func (w *Worker) spend(ctx context.Context, source string) (again time.Time, ok bool) {
 	if w.opts.Budget < 0 {
-		return true
+		return time.Time{}, true
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now := time.Now(); now.Sub(w.tick) >= w.opts.Tick {
-		w.tick = now
-		clear(w.spent)
+	wait, err := w.opts.Spending.Spend(ctx, source, w.opts.Budget, w.opts.Tick)
+	if err != nil {
+		w.uncounted(ctx, source, err)
+		return time.Now().Add(time.Second), false
 	}
-	if w.spent[source] >= w.opts.Budget {
-		return false
-	}
-	w.spent[source]++
-	return true
+	return time.Now().Add(wait), wait <= 0
 }
 
-func (w *Worker) refund(source string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.spent[source] > 0 {
-		w.spent[source]--
+// refund gives a question back. If that fails, the verifier is asked less in this tick.
+func (w *Worker) refund(ctx context.Context, source string) {
+	if w.opts.Budget < 0 {
+		return
+	}
+	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
+		w.uncounted(ctx, source, err)
 	}
 }
 
-func (w *Worker) nextTick() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.tick.Add(w.opts.Tick)
+func (w *Worker) uncounted(ctx context.Context, source string, err error) {
+	const text = "budget cannot be counted"
+	if ctx.Err() == nil && w.first(text+source) {
+		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("verifier", source), slog.Any("error", err))
+	}
+}
+
+// ownSpending is that of one worker.
+type ownSpending struct {
+	mu    sync.Mutex
+	tick  time.Time
+	spent map[string]int
+}
+
+// Spend implements Spending.
+func (o *ownSpending) Spend(_ context.Context, source string, budget int, tick time.Duration) (time.Duration, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if now.Sub(o.tick) >= tick {
+		o.tick = now
+		clear(o.spent)
+	}
+	if o.spent[source] >= budget {
+		return o.tick.Add(tick).Sub(now), nil
+	}
+	o.spent[source]++
+	return 0, nil
+}
+
+// Refund implements Spending.
+func (o *ownSpending) Refund(_ context.Context, source string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.spent[source] > 0 {
+		o.spent[source]--
+	}
+	return nil
 }

@@ -181,7 +181,7 @@ func TestARowThatNobodyCoversIsParkedAndAReadBringsItBack(t *testing.T) {
 	}
 	q := &offers{}
 	heater := promotion.NewHeater(w.store, q, nil)
-	heater.ObserveReads([]memory.ID{id}, 1)
+	heater.ObserveReads(w.ctx, []memory.ID{id}, 1)
 	if err := heater.Flush(w.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestARowIsAskedAboutOnceAVerdictLifetimeHoweverOftenItIsRead(t *testing.T) 
 	read := func(n int) {
 		t.Helper()
 		for range n {
-			heater.ObserveReads([]memory.ID{id}, 1)
+			heater.ObserveReads(w.ctx, []memory.ID{id}, 1)
 			if err := heater.Flush(w.ctx); err != nil {
 				t.Fatal(err)
 			}

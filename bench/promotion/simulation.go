@@ -241,13 +241,13 @@ func (c crowd) ours(ctx context.Context) (out *ran, err error) {
 		now = begin.Add(at)
 		for ; next < len(script) && script[next].at < at; next++ {
 			row := script[next].row
-			heater.ObserveReads([]memory.ID{ids[row]}, 1)
+			heater.ObserveReads(ctx, []memory.ID{ids[row]}, 1)
 			if out.first[row] < 0 {
 				out.first[row] = script[next].at
 			}
 		}
 		if c.flood > 0 {
-			heater.ObserveReads([]memory.ID{unclear}, c.flood/60)
+			heater.ObserveReads(ctx, []memory.ID{unclear}, c.flood/60)
 		}
 		report.Check(heater.Flush(ctx))
 		for free <= at && queue.Len() > 0 {

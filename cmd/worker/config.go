@@ -185,8 +185,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		return nil
 	})
 	flags.DurationVar(&c.sweep, "sweep-every", defaultSweep, "how often rows are looked through for due ones")
-	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick; 0 = no limit")
-	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in")
+	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick, of all workers of the tenant's namespace\ntogether that share a -redis; 0 = no limit")
+	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in; the same for all workers")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
 	flags.DurationVar(&c.lease, "lease", asynqqueue.DefaultLease, "how long a row stays with a worker that died; one that lives renews it")

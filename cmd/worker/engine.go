@@ -49,13 +49,6 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if budget == 0 {
 		budget = -1
 	}
-	w, err := promotion.NewWorker(store, sources, &promotion.Options{
-		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: log,
-		Observe: m.observe,
-	})
-	if err != nil {
-		return nil, err
-	}
 	for _, s := range []promotion.Status{promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear, promotion.Down,
 		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved, promotion.Misconfigured} {
 		m.checks.WithLabelValues(s.String())
@@ -65,9 +58,16 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
-	e.queue = asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
-	e.sweeper = promotion.NewSweeper(store, e.queue, c.sweep, log)
+	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
+	w, err := promotion.NewWorker(store, sources, &promotion.Options{
+		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: log,
+		Observe: m.observe, Spending: queue,
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
+	e.sweeper = promotion.NewSweeper(store, queue, c.sweep, log)
 	m.registry.MustRegister(e)
 	return e, nil
 }

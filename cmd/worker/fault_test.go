@@ -291,7 +291,7 @@ func TestFaultsLoseAndDoubleNothing(t *testing.T) {
 		reads.Go(func() { // the second trigger
 			h := promotion.NewHeater(p.store, p.queue, nil)
 			for id := range want {
-				h.ObserveReads([]memory.ID{id}, 1)
+				h.ObserveReads(p.t.Context(), []memory.ID{id}, 1)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				h.Flush(ctx) // while Redis is away, reads are lost, and nothing else
 				cancel()
@@ -342,7 +342,7 @@ func TestI6ThreeTriggersOfThreeProcessesGiveOneTransition(t *testing.T) { // SR-
 		all.Go(func() {
 			h := promotion.NewHeater(p.store, p.queue, nil)
 			for _, id := range ids {
-				h.ObserveReads([]memory.ID{id}, 1)
+				h.ObserveReads(p.t.Context(), []memory.ID{id}, 1)
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}

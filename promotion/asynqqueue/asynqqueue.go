@@ -9,6 +9,8 @@
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
+//	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
+//	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal.
@@ -42,6 +44,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
@@ -54,6 +58,7 @@ const (
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
 	tokenShare         = 30 * time.Second // a token takes no further row after it, so that its last check has time
+	tokenTurn          = pumpEvery / 2    // the same, where several queues share a process
 	rowsPerToken       = 1024
 	reapPage           = 1000
 	DefaultBatch       = 32
@@ -79,7 +84,11 @@ type Options struct {
 	Lease time.Duration
 	// ShutdownTimeout is how long checks may take to end when Serve ends; 0 = 8 s.
 	ShutdownTimeout time.Duration
-	Logger          *slog.Logger // nil = none
+	// Tracer gets a span of every offer that a span asked for, and of every row that is
+	// taken, linked to that offer and to the last read of the row; the links pass through
+	// Redis. What a sweep finds has no links. nil = none.
+	Tracer trace.Tracer
+	Logger *slog.Logger // nil = none
 }
 
 // Checker checks rows, many at once, or parks one that cannot be checked;
@@ -103,6 +112,8 @@ type Queue struct {
 	order     string
 	later     string
 	lost      string
+	trace     string
+	spent     string
 	paused    atomic.Bool // as of the last pump
 }
 
@@ -127,6 +138,9 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	if q.opts.ShutdownTimeout <= 0 {
 		q.opts.ShutdownTimeout = 8 * time.Second
 	}
+	if q.opts.Tracer == nil {
+		q.opts.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	if q.opts.Logger == nil {
 		q.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -137,7 +151,7 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	}
 	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
 	prefix := "hearsay:{" + scope + "}:"
-	q.waiting, q.claimed, q.order, q.later, q.lost = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost"
+	q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.spent = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost", prefix+"trace", prefix+"spent"
 	return q
 }
 
@@ -154,7 +168,8 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 var (
 	offerScript = redis.NewScript(`
-for i = 1, #ARGV, 2 do
+for i = 1, #ARGV, 3 do
+  if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
     redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
   else
@@ -164,13 +179,13 @@ end
 return redis.call('ZCARD', KEYS[1])`)
 
 	// claimScript returns of each row its id, how often a claim of it was lost before,
-	// and the end of its lease, which is the claim's fencing token. A row that was lost
+	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
 	// before comes alone, and one that was lost often not while another such is claimed.
 	claimScript = redis.NewScript(redisNow + `
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease = string.format('%.0f', now + ARGV[1])
 local got, skipped, suspect = {}, {}, nil
-while #got < 3 * want and #skipped < 200 do
+while #got < 4 * want and #skipped < 200 do
   local top = redis.call('ZPOPMIN', KEYS[1])
   if #top == 0 then break end
   local lost = tonumber(redis.call('HGET', KEYS[5], top[1]) or '0')
@@ -193,6 +208,7 @@ while #got < 3 * want and #skipped < 200 do
     got[#got+1] = top[1]
     got[#got+1] = tostring(lost)
     got[#got+1] = lease
+    got[#got+1] = redis.call('HGET', KEYS[6], top[1]) or ''
     if lost > 0 then break end
   end
 end
@@ -230,7 +246,7 @@ for i = 2, #ARGV, 4 do
     else
       local order = redis.call('HGET', KEYS[3], id)
       redis.call('HDEL', KEYS[3], id)
-      if ending == 'back' then redis.call('ZADD', KEYS[1], order or '0', id) end
+      if ending == 'back' then redis.call('ZADD', KEYS[1], order or '0', id) else redis.call('HDEL', KEYS[6], id) end
     end
   end
 end
@@ -260,7 +276,9 @@ end
 return n`)
 )
 
-func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order, q.later, q.lost} }
+func (q *Queue) keys() []string {
+	return []string{q.waiting, q.claimed, q.order, q.later, q.lost, q.trace}
+}
 
 // Offer puts rows into the waiting set, or moves them in it, in the order of
 // [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; rows that are being
@@ -268,11 +286,13 @@ func (q *Queue) keys() []string { return []string{q.waiting, q.claimed, q.order,
 // Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 	const chunk = 500
+	ctx, end := q.offering(ctx, rows)
+	defer end()
 	for len(rows) > 0 {
 		n := min(len(rows), chunk)
-		args := make([]any, 0, 2*n)
+		args := make([]any, 0, 3*n)
 		for _, o := range rows[:n] {
-			args = append(args, string(o.ID), strconv.FormatFloat(o.Order(), 'f', -1, 64))
+			args = append(args, string(o.ID), strconv.FormatFloat(o.Order(), 'f', -1, 64), q.traced(ctx, o.Reader))
 		}
 		if err := offerScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
 			return fmt.Errorf("asynqqueue: offer: %w", err)
@@ -286,6 +306,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 type claim struct {
 	id    memory.ID
 	lost  int    // claims that were not given back since it was last
+	trace string // spans that wanted it
 	lease string // its end, by the clock of Redis; the fencing token of renew and release; "" = lost
 }
 
@@ -296,9 +317,9 @@ func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
 		return nil, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
 	var out []claim
-	for ; len(v) >= 3; v = v[3:] {
+	for ; len(v) >= 4; v = v[4:] {
 		lost, _ := strconv.Atoi(v[1]) // the script wrote a number
-		out = append(out, claim{id: memory.ID(v[0]), lost: lost, lease: v[2]})
+		out = append(out, claim{id: memory.ID(v[0]), lost: lost, lease: v[2], trace: v[3]})
 	}
 	return out, nil
 }
@@ -320,8 +341,10 @@ func (q *Queue) check(ctx context.Context, claims []claim, checker Checker) []ou
 	for i := range claims {
 		checked, cancel := context.WithCancel(ctx)
 		lose[i] = cancel
+		checked, end := q.taken(checked, claims[i])
 		id := claims[i].id
 		checking.Go(func() {
+			defer func() { end(out[i].err) }()
 			defer func() {
 				if p := recover(); p != nil { // what the panic says may quote the row
 					out[i].err = fmt.Errorf("%w: %T", errPanic, p)
@@ -459,48 +482,10 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// Serve works on the queue until ctx ends. Then it takes no further row, lets the
-// checks under way end, for ShutdownTimeout at most, and returns. It blocks.
-func (q *Queue) Serve(ctx context.Context, c Checker) error {
-	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
-		Concurrency: q.opts.Concurrency, Queues: map[string]int{q.name: 1}, IsFailure: isFailure, RetryDelayFunc: retryDelay,
-		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
-		ShutdownTimeout: q.opts.ShutdownTimeout, Logger: quiet{q.opts.Logger}, LogLevel: asynq.WarnLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
-		if t.Type() != q.kind { // ServeMux would match by prefix
-			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
-		}
-		return q.work(token, ctx.Done(), c)
-	})); err != nil {
-		return fmt.Errorf("asynqqueue: %w", err)
-	}
-	t := time.NewTicker(pumpEvery)
-	defer t.Stop()
-	reached := true
-	for {
-		err := q.pump(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && reached: // said once, not four times a second
-			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "queue is not reached", slog.Any("error", err))
-		case err == nil && !reached:
-			q.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue is reached again")
-		}
-		reached = err == nil
-		select {
-		case <-ctx.Done():
-			server.Shutdown()
-			return nil
-		case <-t.C:
-		}
-	}
-}
-
 // work spends one token: it checks the hottest rows until nothing waits, the token
 // has done its share, the queue is paused, or the worker is told to stop. A verifier
 // that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
-func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker) error {
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) error {
 	began, batch := time.Now(), 1
 	for taken := 0; taken < rowsPerToken; {
 		select {
@@ -508,7 +493,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker)
 			return nil
 		default:
 		}
-		if ctx.Err() != nil || time.Since(began) > tokenShare || q.paused.Load() {
+		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
 			return ctx.Err()
 		}
 		claims, err := q.claim(ctx, batch)

@@ -302,7 +302,7 @@ func TestARowThatTakesItsWorkersAlongIsParkedAndNoOtherWithIt(t *testing.T) {
 		})
 		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
 		heater := promotion.NewHeater(w.store, q, nil)
-		heater.ObserveBlocked([]memory.ID{poison})
+		heater.ObserveBlocked(t.Context(), []memory.ID{poison})
 		if err := heater.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -29,3 +29,6 @@ func (q *Queue) ClaimMany(ctx context.Context, most int) (ids []memory.ID, err e
 	}
 	return ids, err
 }
+
+// TraceKey is where the links of rows are kept.
+func (q *Queue) TraceKey() string { return q.trace }

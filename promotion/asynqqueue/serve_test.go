@@ -1,0 +1,105 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+)
+
+// TestQueuesShareAProcessByWeight floods two tenants' queues: each gets its part, the
+// heavy one does not starve the light one, and what the heavy one leaves the light one gets.
+// Then the process ends, and no check and no claim is left behind.
+func TestQueuesShareAProcessByWeight(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const rows, enough = 1000, 900
+		var busy, total, taken atomic.Int64
+		var counts [2]atomic.Int64
+		var seen [2]int64 // when enough were checked
+		var once sync.Once
+		var shares []asynqqueue.Share
+		for i, tenant := range []string{"heavy", "light"} {
+			q := asynqqueue.New(client, &asynqqueue.Options{Tenant: tenant, Concurrency: 4, Batch: 1})
+			offers := make([]promotion.Offer, rows)
+			for n := range offers {
+				offers[n] = promotion.Offer{ID: memory.ID(fmt.Sprint(tenant, n))}
+			}
+			if err := q.Offer(t.Context(), offers); err != nil {
+				t.Fatal(err)
+			}
+			shares = append(shares, asynqqueue.Share{Queue: q, Weight: []int{6, 1}[i], Checker: checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				busy.Add(1)
+				defer busy.Add(-1)
+				if !strings.HasPrefix(string(id), tenant) {
+					taken.Add(1)
+				}
+				select {
+				case <-time.After(5 * time.Millisecond): // what a verifier takes
+				case <-ctx.Done():
+				}
+				counts[i].Add(1)
+				if total.Add(1) == enough {
+					once.Do(func() { seen = [2]int64{counts[0].Load(), counts[1].Load()} })
+				}
+				return promotion.Result{ID: id, Status: promotion.Promoted}, nil
+			})})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- asynqqueue.ServeShares(ctx, shares) }()
+		eventually(t, "the heavy queue is empty", func() bool { return counts[0].Load() == rows })
+		left := counts[1].Load()
+		eventually(t, "the light one gets what the heavy one leaves", func() bool { return counts[1].Load() > left+100 || counts[1].Load() == rows })
+		cancel()
+		if err := <-ended; err != nil || busy.Load() != 0 || taken.Load() != 0 {
+			t.Errorf("%v, %d checks under way, %d rows by the checker of another", err, busy.Load(), taken.Load())
+		}
+		for i, s := range shares {
+			if st := stats(t, s.Queue); st.Claimed != 0 || st.Waiting+counts[i].Load() != rows {
+				t.Errorf("%d claimed, %d waiting and %d checked of %d", st.Claimed, st.Waiting, counts[i].Load(), rows)
+			}
+		}
+		// Each of some 45 turns is drawn by weight: 0.86, four standard errors of 0.05.
+		part := float64(seen[0]) / enough
+		t.Logf("of %d checks %d and %d, %.2f of them of the heavy queue", enough, seen[0], seen[1], part)
+		if part < 0.65 || seen[1] == 0 {
+			t.Errorf("the weights are 6 to 1, and the heavy queue got %.2f", part)
+		}
+	})
+}
+
+func TestSharesThatCannotBeServedAreRefused(t *testing.T) {
+	client, other := open(t, "in-process"), open(t, "in-process")
+	never := checker(func(context.Context, memory.ID) (promotion.Result, error) { panic("asked") })
+	q := asynqqueue.New(client, nil)
+	good := asynqqueue.Share{Queue: q, Checker: never, Weight: 1}
+	for _, c := range []struct {
+		name   string
+		shares []asynqqueue.Share
+		say    string
+	}{
+		{"no queue", nil, "no queue"},
+		{"a share without a queue", []asynqqueue.Share{{Checker: never, Weight: 1}}, "no Queue"},
+		{"a share without a checker", []asynqqueue.Share{{Queue: q, Weight: 1}}, "no Checker"},
+		{"a share without a weight", []asynqqueue.Share{{Queue: q, Checker: never}}, "Weight"},
+		{"a negative weight", []asynqqueue.Share{{Queue: q, Checker: never, Weight: -1}}, "Weight"},
+		{"one queue twice", []asynqqueue.Share{good, good}, "already"},
+		{"queues of two servers", []asynqqueue.Share{good, {Queue: asynqqueue.New(other, &asynqqueue.Options{Tenant: "b"}), Checker: never, Weight: 1}}, "another Redis"},
+	} {
+		t.Run(c.name+" is refused", func(t *testing.T) {
+			if err := asynqqueue.ServeShares(t.Context(), c.shares); err == nil || !strings.Contains(err.Error(), c.say) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+var _ promotion.Spending = (*asynqqueue.Queue)(nil)
+
+// sharing is a worker that counts with others, and the queue it counts in.
+func (w *world) sharing(client redis.UniversalClient, budget int, tick time.Duration) (*asynqqueue.Queue, *promotion.Worker) {
+	w.t.Helper()
+	q := asynqqueue.New(client, nil)
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},
+		&promotion.Options{Budget: budget, Tick: tick, Spending: q})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return q, worker
+}
+
+func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
+	t.Run("two workers ask as much in a tick as one may", func(t *testing.T) {
+		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+			const budget, rows = 5, 20
+			w := newWorld(t, verifiertest.Supports())
+			for i := range rows {
+				w.write(fmt.Sprint("row", i), memory.StateUnverified)
+			}
+			var last *asynqqueue.Queue
+			for range 2 {
+				q, worker := w.sharing(client, budget, time.Hour)
+				last = q
+				serve(t, q, worker)
+			}
+			w.sweep(last)
+			eventually(t, "the budget is spent and the others wait", func() bool {
+				s := stats(t, last)
+				return s.Later == rows-budget && s.Waiting+s.Claimed == 0
+			})
+			if n := w.verifier.Calls(); n != budget {
+				t.Errorf("%d questions in one tick, want %d", n, budget)
+			}
+		})
+	})
+	t.Run("what is left is asked in the next ticks", func(t *testing.T) {
+		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+			w := newWorld(t, verifiertest.Supports())
+			var ids []memory.ID
+			for i := range 12 {
+				ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+			}
+			began := time.Now()
+			var last *asynqqueue.Queue
+			const tick = 300 * time.Millisecond
+			for range 2 {
+				q, worker := w.sharing(client, 4, tick)
+				last = q
+				serve(t, q, worker)
+			}
+			w.sweep(last)
+			eventually(t, "all are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+			if took := time.Since(began); took < 2*tick {
+				t.Errorf("12 questions of 4 a tick took %s, less than two ticks", took)
+			}
+		})
+	})
+	t.Run("sources and scopes have budgets of their own, and what was not asked is given back", func(t *testing.T) {
+		client := open(t, "in-process")
+		q, other := asynqqueue.New(client, nil), asynqqueue.New(client, &asynqqueue.Options{Tenant: "other"})
+		spend := func(q *asynqqueue.Queue, source string, free bool) {
+			t.Helper()
+			wait, err := q.Spend(t.Context(), source, 1, time.Hour)
+			if err != nil || (wait == 0) != free || wait < 0 || wait > time.Hour {
+				t.Fatalf("%s %v, want free %t", wait, err, free)
+			}
+		}
+		spend(q, "crm", true)
+		spend(q, "crm", false)
+		spend(q, "erp", true)
+		spend(other, "crm", true)
+		for range 2 { // more than was spent gives nothing
+			if err := q.Refund(t.Context(), "crm"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spend(q, "crm", true)
+		spend(q, "crm", false)
+	})
+	t.Run("a budget that cannot be counted lets nobody ask, and the row comes back", func(t *testing.T) {
+		w := newWorld(t, verifiertest.Supports())
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialTimeout: 100 * time.Millisecond, DialerRetries: 1})
+		defer client.Close()
+		_, worker := w.sharing(client, 5, time.Hour)
+		r, err := worker.Check(t.Context(), w.write("x", memory.StateUnverified))
+		if err != nil || r.Status != promotion.Deferred || r.RetryAt.IsZero() || w.verifier.Calls() != 0 {
+			t.Errorf("%+v %v after %d questions", r, err, w.verifier.Calls())
+		}
+	})
+	t.Run("what an open breaker refuses is no question", func(t *testing.T) {
+		client := open(t, "in-process")
+		w := newWorld(t, verifiertest.Fails(&verifier.UnavailableError{Verifier: "crm", Err: verifier.ErrOpen}))
+		q, worker := w.sharing(client, 1, time.Hour)
+		if r, err := worker.Check(context.Background(), w.write("x", memory.StateUnverified)); err != nil || r.Status != promotion.Down {
+			t.Fatalf("%+v %v", r, err)
+		}
+		if wait, err := q.Spend(t.Context(), "crm", 1, time.Hour); wait != 0 || err != nil {
+			t.Errorf("%s %v", wait, err)
+		}
+	})
+}
