@@ -212,6 +212,54 @@ func TestTwoClassesOfOneSubject(t *testing.T) {
 	}
 }
 
+// before is a driver that indexes classes as was done before they had numbers of their own.
+type before struct{ memory.Driver }
+
+func (d before) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	for i := range b.Puts {
+		if strings.HasPrefix(memory.KeyText(b.Puts[i].Key), "class") {
+			for j := range b.Puts[i].Add {
+				b.Puts[i].Add[j].Sort = 0
+			}
+		}
+	}
+	return d.Driver.Apply(ctx, tenant, b)
+}
+
+// A store whose classes are found by their number alone is read, written and erased.
+func TestClassesThatAreIndexedAsBefore(t *testing.T) {
+	keys, d := keyring.Ephemeral(), storetest.NewMap()
+	var ids []memory.ID
+	for i, over := range []memory.Driver{before{d}, d} {
+		s, err := memory.New(over, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", []string{"tea", "milk"}[i])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	s, err := memory.New(d, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Fitness(t.Context(), ids)
+	if err != nil || f.Heads[0].Class == f.Heads[1].Class {
+		t.Fatalf("the one of before was found as one of now: %+v, %v", f.Heads, err)
+	}
+	if rows, err := s.Get(t.Context(), ids...); err != nil || rows[0].Content.Object != "tea" {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := s.Verify(t.Context(), nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // hiding is a driver whose index shows nothing yet.
 type hiding struct{ memory.Driver }
 
