@@ -61,7 +61,7 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
-	beyondParking      = 10 * time.Minute // until a row that is too damaged to be parked is tried again
+	beyondParking      = 10 * time.Minute       // until a row that is too damaged to be parked is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
