@@ -381,9 +381,9 @@ func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, acto
 	if !c.Typed() {
 		return nil
 	}
-	functional := c.Cardinality == CardinalityFunctional || bytes.Equal(line.Data, lineFunctional)
+	functional := c.Cardinality == CardinalityFunctional || bytes.HasPrefix(line.Data, lineFunctional)
 	var rivals []bystander
-	if functional || !bytes.Equal(line.Data, linePlain) {
+	if functional || !bytes.HasPrefix(line.Data, linePlain) {
 		var err error
 		if rivals, err = t.store.beside(t.ctx, c); err != nil {
 			return err
@@ -394,7 +394,7 @@ func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, acto
 		mark = lineFunctional
 	}
 	rivals = slices.DeleteFunc(rivals, func(r bystander) bool { return r.Claim == h.Claim })
-	t.put(Put{Key: line.Key, From: line.Revision, Data: mark})
+	t.put(Put{Key: line.Key, From: line.Revision, Data: append(slices.Clone(mark), h.ID...)}) // and who made it, see presume
 	if len(rivals) == 0 {
 		return nil
 	}

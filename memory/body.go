@@ -72,7 +72,7 @@ func (v *body) decode(b []byte) error {
 func (s *Store) body(ctx context.Context, o Object) (body, error) {
 	var b body
 	if o.Data == nil {
-		return b, fmt.Errorf("%w: no %s", ErrStore, o.Key)
+		return b, fmt.Errorf("%w: no %s", ErrDamaged, KeyText(o.Key))
 	}
 	plain, err := s.unseal(ctx, o.Key, o.Revision, o.Data)
 	if err == nil {
@@ -84,7 +84,7 @@ func (s *Store) body(ctx context.Context, o Object) (body, error) {
 // faulty turns a decoding fault into one of the store, and leaves others alone.
 func faulty(err error, what string) error {
 	if err == errWire {
-		return fmt.Errorf("%w: %s", ErrStore, what)
+		return fmt.Errorf("%w: %s", ErrDamaged, what)
 	}
 	return err
 }

@@ -2,6 +2,8 @@ package memory_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -75,6 +77,105 @@ func TestNothingIsSealedUnderAClassThatAFailOverLost(t *testing.T) {
 	}
 }
 
+// TestNoRivalHidesBehindAMarkThatAFailOverLost: a writer remembers that nobody calls the
+// predicate of a line functional. On the replica that takes over somebody did, at the
+// same revision of the line.
+func TestNoRivalHidesBehindAMarkThatAFailOverLost(t *testing.T) {
+	for _, noticed := range []bool{false, true} {
+		keys := keyring.Ephemeral()
+		on := func(d memory.Driver) *memory.Store {
+			t.Helper()
+			s, err := memory.New(d, keys, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		put := func(s *memory.Store, object, tool string, cardinality memory.Cardinality) memory.ID {
+			t.Helper()
+			c := says("ana", "city", object)
+			c.Cardinality = cardinality
+			r, err := s.Put(t.Context(), toolDraft(c, tool))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.ID
+		}
+		replica := storetest.NewMap()
+		d := &failing{Driver: storetest.NewMap()}
+		writer := on(d)
+		put(writer, "Oslo", "crm", memory.CardinalityUnknown)
+		put(writer, "Bergen", "erp", memory.CardinalityUnknown)
+		other := on(replica)
+		put(other, "Oslo", "dms", memory.CardinalityUnknown)
+		rival := put(other, "Rome", "hr", memory.CardinalityFunctional)
+		if d.replica = replica; noticed {
+			d.Driver, d.replica, d.incarnation = replica, nil, 1
+		}
+		id := put(writer, "Paris", "pim", memory.CardinalityUnknown)
+		if d.incarnation != 1 {
+			t.Fatal("nothing failed over")
+		}
+		heads, err := other.Fitness(t.Context(), []memory.ID{rival, id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range heads.Heads {
+			if !h.Has(memory.FlagContested) {
+				t.Errorf("noticed before: %t: two values of a functional predicate stand verified, and %s is not contested", noticed, h.ID)
+			}
+		}
+	}
+}
+
+// cutting is a driver that returns one object cut short.
+type cutting struct {
+	memory.Driver
+	id   memory.ID
+	kept map[string]bool
+	cut  string
+}
+
+func (c *cutting) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	objs, err := c.Driver.Get(ctx, tenant, keys)
+	for i := range objs {
+		if c.id != "" && strings.Contains(memory.KeyText(objs[i].Key), string(c.id)) && objs[i].Data != nil {
+			c.kept[objs[i].Key] = true
+			if objs[i].Key == c.cut {
+				objs[i].Data = objs[i].Data[:3]
+			}
+		}
+	}
+	return objs, err
+}
+
+// What cannot be read is told from a store that does not answer.
+func TestADamagedRowIsToldFromAStoreThatFails(t *testing.T) {
+	d := &cutting{Driver: storetest.NewMap(), kept: map[string]bool{}}
+	s, err := memory.New(d, keyring.Ephemeral(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Put(t.Context(), toolDraft(says("ana", "city", "Oslo"), "crm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.id = r.ID
+	if _, err := s.Get(t.Context(), r.ID); err != nil || len(d.kept) != 3 {
+		t.Fatalf("%v, %d objects", err, len(d.kept))
+	}
+	for key := range d.kept {
+		d.cut = key
+		if _, err := s.Get(t.Context(), r.ID); !errors.Is(err, memory.ErrDamaged) || !errors.Is(err, memory.ErrStore) {
+			t.Errorf("%s: %v", memory.KeyText(key), err)
+		}
+	}
+	d.cut = ""
+	if _, err := s.Get(t.Context(), "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz"); errors.Is(err, memory.ErrDamaged) {
+		t.Error(err)
+	}
+}
+
 // Two writers that make a class of one subject at once make two, or one of them begins
 // again: what either wrote is read, found and erased.
 func TestTwoClassesOfOneSubject(t *testing.T) {
@@ -108,6 +209,54 @@ func TestTwoClassesOfOneSubject(t *testing.T) {
 	}
 	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
 		t.Fatalf("%+v, %v", done, err)
+	}
+}
+
+// before is a driver that indexes classes as was done before they had numbers of their own.
+type before struct{ memory.Driver }
+
+func (d before) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	for i := range b.Puts {
+		if strings.HasPrefix(memory.KeyText(b.Puts[i].Key), "class") {
+			for j := range b.Puts[i].Add {
+				b.Puts[i].Add[j].Sort = 0
+			}
+		}
+	}
+	return d.Driver.Apply(ctx, tenant, b)
+}
+
+// A store whose classes are found by their number alone is read, written and erased.
+func TestClassesThatAreIndexedAsBefore(t *testing.T) {
+	keys, d := keyring.Ephemeral(), storetest.NewMap()
+	var ids []memory.ID
+	for i, over := range []memory.Driver{before{d}, d} {
+		s, err := memory.New(over, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", []string{"tea", "milk"}[i])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	s, err := memory.New(d, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Fitness(t.Context(), ids)
+	if err != nil || f.Heads[0].Class == f.Heads[1].Class {
+		t.Fatalf("the one of before was found as one of now: %+v, %v", f.Heads, err)
+	}
+	if rows, err := s.Get(t.Context(), ids...); err != nil || rows[0].Content.Object != "tea" {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := s.Verify(t.Context(), nil, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,6 +31,9 @@ var (
 	ErrExpired = errors.New("memory: the permit expired")
 	// ErrClosureTooLarge: a lineage has more than [MaxClosure] rows.
 	ErrClosureTooLarge = errors.New("memory: closure too large")
+	// ErrDamaged: a stored object does not decode, or a part of a row is missing. It is
+	// an [ErrStore] that asking again does not mend.
+	ErrDamaged = fmt.Errorf("%w: damaged", ErrStore)
 )
 
 // FieldError says which field of the input broke which rule. Nothing was

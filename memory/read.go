@@ -109,7 +109,7 @@ func (s *Store) row(ctx context.Context, r *Row, id ID, objs []Object) error {
 		return fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	if err := decodeHead(&r.Head, id, objs[0].Revision, objs[0].Data); err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if r.Has(FlagErased) {
 		return fmt.Errorf("%w: %s", ErrErased, id)

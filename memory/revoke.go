@@ -224,9 +224,18 @@ func (r *revocations) harm(h *Head, evidence []Evidence) {
 	if h.Truth != TruthSupported {
 		return
 	}
+	least := h.Rank
+	if h.Rank == RankSecondModel {
+		least = RankModel
+	}
+	for _, e := range evidence { // a quorum has its rank from its highest member, and stands on all of them
+		if !e.Void && e.Relation == RelationSupports && e.Rank >= h.Rank && e.Quorum > 1 {
+			least = min(least, RankTool)
+		}
+	}
 	for i := range evidence {
 		e := &evidence[i]
-		carries := e.Rank >= h.Rank || h.Rank == RankSecondModel && e.Rank == RankModel
+		carries := e.Rank >= least
 		if e.Void || e.Relation != RelationSupports || !carries {
 			continue
 		}

@@ -173,6 +173,26 @@ func TestWhoWasRevokedSaysNothingMore(t *testing.T) {
 			t.Error("one of two still verifies the row")
 		}
 	})
+	t.Run("nor is one whose member of lower rank was lost, before any walk", func(t *testing.T) {
+		b := newBench(t)
+		one, two := supports(memory.RankPrimarySource, "doc"), supports(memory.RankTool, "crm")
+		one.Quorum, two.Quorum = 2, 2
+		id := b.verifiedBy("tea", one, two)
+		alone := b.verifiedBy("go", supports(memory.RankPrimarySource, "doc"), supports(memory.RankTool, "crm"))
+		if b.head(id).Rank != memory.RankPrimarySource {
+			t.Fatal(b.head(id).Rank)
+		}
+		b.revoke(memory.RevokedVerifier, "verifier:crm")
+		if b.head(id).State() == memory.StateVerified || b.row(id).State() == memory.StateVerified {
+			t.Error("one of two still verifies the row")
+		}
+		if b.head(alone).State() != memory.StateVerified {
+			t.Error("what a primary source verifies alone needs no tool")
+		}
+		if b.walk(); b.head(id).State() == memory.StateVerified || b.head(alone).State() != memory.StateVerified {
+			t.Error(b.head(id).State(), b.head(alone).State())
+		}
+	})
 	t.Run("one version of a document", func(t *testing.T) {
 		b := newBench(t)
 		of := func(version string) memory.Evidence {

@@ -101,7 +101,7 @@ func (s *scope) associated(key string, revision uint64) []byte {
 // unseal opens what an atom sealed for one revision of one key.
 func (s *Store) unseal(ctx context.Context, key string, revision uint64, b []byte) ([]byte, error) {
 	if len(b) < 8 {
-		return nil, fmt.Errorf("%w: %s is cut short", ErrStore, KeyText(key))
+		return nil, fmt.Errorf("%w: %s is cut short", ErrDamaged, KeyText(key))
 	}
 	c, err := s.sealing(ctx, Class(binary.BigEndian.Uint64(b)))
 	if err != nil {

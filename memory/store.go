@@ -255,8 +255,8 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 		return Receipt{}, err
 	}
 	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
-	if objs := s.presume(d, claim, ident); objs != nil {
-		r, err := s.create(ctx, d, claim, claimRecord{}, objs, nil, s.Now())
+	if objs, sure := s.presume(d, claim, ident); objs != nil {
+		r, err := s.create(ctx, d, claim, claimRecord{}, objs, nil, s.Now(), sure...)
 		if !errors.Is(err, ErrConflict) {
 			return r, err
 		}
@@ -268,22 +268,26 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 // was not said before, or nil if it may not be so, or more has to be known. It spares
 // most rows a round trip. It may be wrong: the atom checks all of it, and then the
 // draft is put again after a look.
-func (s *Store) presume(d Draft, claim, ident Token) []Object {
+//
+// A server that a fail-over put back may have a line at the revision that is remembered,
+// with another mark. So the atom also checks, with sure, that the row is there that made
+// the mark: its id is nobody else's.
+func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Check) {
 	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 {
-		return nil
+		return nil, nil
 	}
-	objs := []Object{{Key: identKey.at(ident)}, {Key: claimKey.at(claim)}, {Key: echoKey.at(claim)}, {Key: s.line(d.Content)}}
+	objs = []Object{{Key: identKey.at(ident)}, {Key: claimKey.at(claim)}, {Key: echoKey.at(claim)}, {Key: s.line(d.Content)}}
 	if _, said := s.moved.get(objs[1].Key); said {
-		return nil
+		return nil, nil
 	}
 	if d.State == StateVerified && d.Content.Typed() {
 		line, ok := s.moved.get(objs[3].Key)
-		if !ok || d.Content.Cardinality == CardinalityFunctional || !bytes.Equal(line.Data, linePlain) {
-			return nil
+		if !ok || d.Content.Cardinality == CardinalityFunctional || !bytes.HasPrefix(line.Data, linePlain) || len(line.Data) == len(linePlain) {
+			return nil, nil
 		}
-		objs[3] = line
+		objs[3], sure = line, []Check{{Key: bodyKey.of(ID(line.Data[len(linePlain):])), Revision: 1}}
 	}
-	return objs
+	return objs, sure
 }
 
 func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, error) {
@@ -378,9 +382,12 @@ func (d *Draft) subjects() []string {
 	return out
 }
 
-// create writes a row that no identity holds yet.
-func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, now time.Time) (Receipt, error) {
+// create writes a row that no identity holds yet, if what it is sure of is so.
+func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, now time.Time, sure ...Check) (Receipt, error) {
 	tx := s.begin(ctx, now)
+	for _, c := range sure {
+		tx.check(c.Key, c.Revision)
+	}
 	w, err := tx.row(d, claim, known, objs, parents, nil)
 	if err != nil {
 		return Receipt{}, err
@@ -761,7 +768,7 @@ func decodeHeads(objs []Object, ids []ID) ([]Head, error) {
 			continue
 		}
 		if err := decodeHead(&heads[i], ids[i], o.Revision, o.Data); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStore, err)
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
 	return heads, nil

@@ -162,7 +162,8 @@ func (s *Sweeper) Serve(ctx context.Context) error {
 }
 
 // offer completes due rows with their confidence, in one read unless one of them
-// vanished; those are left out.
+// vanished or is being erased; those are left out. If the rows cannot be read, they are
+// offered without it: one that is damaged holds up no other, and its check says so.
 func offer(ctx context.Context, store Store, due []memory.Due) ([]Offer, error) {
 	if len(due) == 0 {
 		return nil, nil
@@ -172,10 +173,11 @@ func offer(ctx context.Context, store Store, due []memory.Due) ([]Offer, error) 
 		ids[i] = d.ID
 	}
 	rows, err := store.Get(ctx, ids...)
+	gone := errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased)
 	switch {
-	case errors.Is(err, memory.ErrNotFound) && len(due) == 1:
+	case gone && len(due) == 1:
 		return nil, nil
-	case errors.Is(err, memory.ErrNotFound):
+	case gone:
 		half := len(due) / 2
 		left, err := offer(ctx, store, due[:half])
 		if err != nil {
@@ -183,12 +185,15 @@ func offer(ctx context.Context, store Store, due []memory.Due) ([]Offer, error) 
 		}
 		right, err := offer(ctx, store, due[half:])
 		return append(left, right...), err
-	case err != nil:
+	case ctx.Err() != nil:
 		return nil, err
 	}
 	out := make([]Offer, len(due))
 	for i, d := range due {
-		out[i] = Offer{ID: d.ID, Heat: d.Heat, Confidence: rows[i].ValueConfidence}
+		out[i] = Offer{ID: d.ID, Heat: d.Heat}
+		if err == nil {
+			out[i].Confidence = rows[i].ValueConfidence
+		}
 	}
 	return out, nil
 }

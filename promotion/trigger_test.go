@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,49 @@ func TestASweepOffersEveryDueRowAndNoOther(t *testing.T) { // SR-7.2
 	}
 	if _, offered := q.rows[ids[0]]; offered {
 		t.Error("a row that is not due was offered")
+	}
+}
+
+// unreadable is a store one row of which cannot be read.
+type unreadable struct {
+	promotion.Store
+	row memory.ID
+	err error
+}
+
+func (u unreadable) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) {
+	if slices.Contains(ids, u.row) {
+		return nil, u.err
+	}
+	return u.Store.Get(ctx, ids...)
+}
+
+func TestARowThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		err     error
+		offered int
+	}{
+		{"one that is being erased is left out", fmt.Errorf("%w: a subject", memory.ErrErased), 7},
+		{"one that is damaged is offered, so that its check says so", fmt.Errorf("%w: evidence", memory.ErrStore), 8},
+		{"one whose key does not fit too", fmt.Errorf("%w: it was changed", memory.ErrKey), 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, q := newWorld(t), &offers{}
+			var ids []memory.ID
+			for i := range 8 {
+				ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
+			}
+			store := unreadable{w.store, ids[3], c.err}
+			if n, err := promotion.NewSweeper(store, q, 0, nil).Sweep(w.ctx); err != nil || n != c.offered || len(q.rows) != c.offered {
+				t.Errorf("sweep: %d offered, %d distinct, %v", n, len(q.rows), err)
+			}
+			h, read := promotion.NewHeater(store, q, nil), q.n
+			h.ObserveReads(ids, 1)
+			if err := h.Flush(w.ctx); err != nil || q.n-read != c.offered {
+				t.Errorf("flush: %d offered, %v", q.n-read, err)
+			}
+		})
 	}
 }
 

@@ -276,13 +276,19 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict
 	return r.verdict, nil
 }
 
-// note remembers for how long the source asked to be left alone.
+// note remembers for how long the source asked to be left alone. A longer wait than is
+// obeyed is not handed on either: whoever asked would set the row aside for it.
 func (g *Guarded) note(err error) error {
 	var down *UnavailableError
 	if !errors.As(err, &down) || down.RetryAfter <= 0 {
 		return err
 	}
-	until := time.Now().Add(min(down.RetryAfter, g.o.MaxRetryAfter))
+	if down.RetryAfter > g.o.MaxRetryAfter {
+		short := *down
+		short.RetryAfter = g.o.MaxRetryAfter
+		down, err = &short, &short
+	}
+	until := time.Now().Add(down.RetryAfter)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if until.After(g.heldUntil) {

@@ -182,7 +182,9 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Down(after)), &verifier.BreakerOptions{Failures: 1})
 				start := time.Now()
-				ask(t, g)
+				if _, wait, _ := ask(t, g); wait > time.Hour {
+					t.Errorf("told to stay away for %s, the caller hears %s", after, wait)
+				}
 				if got := g.RetryAt().Sub(start); got != want {
 					t.Errorf("told to wait %v, it waits %v, want %v", after, got, want)
 				}

@@ -31,7 +31,7 @@ type Quorum struct {
 // that can never be: a program with such a line cannot work.
 //
 // Members are asked one after the other in order of rank, highest first, until the
-// answer is known: so many agree, two disagree, or too few are left. Two that
+// answer is known: so many agree, two disagree, or too few are left that are not down. Two that
 // disagree decide nothing: the verdict is [Unclear], and [Verdict.Heard] has both
 // words, to be kept with the row where people see them (SR-4.8, SR-7.14). A member
 // that is down leaves its place open; if the others do not make k, the quorum is
@@ -62,17 +62,20 @@ func (q *Quorum) Name() string { return q.name }
 // Verify asks the members.
 func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 	var (
-		missing int // members that did not answer
+		asked   int // members that answered
+		missing int // those that did not
 		says    = map[memory.Relation]map[string]bool{memory.RelationSupports: {}, memory.RelationContradicts: {}}
 		heard   []memory.Evidence
 		down    *UnavailableError
 		wrong   error
 	)
 	yes, no := says[memory.RelationSupports], says[memory.RelationContradicts]
-	for i, m := range q.members {
-		if left := len(q.members) - i + missing; len(yes) > 0 && len(no) > 0 || max(len(yes), len(no))+left < q.k {
+	left := len(q.members)
+	for _, m := range q.members {
+		if len(yes) > 0 && len(no) > 0 || max(len(yes), len(no))+left < q.k { // without those that are down too few are left
 			break
 		}
+		left--
 		v, err := m.Verifier.Verify(ctx, row)
 		if err == nil {
 			err = v.Check()
@@ -89,6 +92,7 @@ func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 			missing++
 			continue
 		}
+		asked++
 		for _, e := range v.Said() {
 			if e.Rank != memory.RankTool && e.Rank != memory.RankPrimarySource {
 				continue // it is no member's word
@@ -113,9 +117,13 @@ func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 	switch {
 	case len(yes) > 0 && len(no) > 0:
 		return Verdict{Outcome: Unclear, Heard: heard, Detail: "the sources disagree"}, nil
-	case max(len(yes), len(no))+missing < q.k:
+	case max(len(yes), len(no))+missing+left < q.k:
 	case down != nil:
-		return Verdict{}, &UnavailableError{Verifier: q.name, RetryAfter: down.RetryAfter, Err: down}
+		cause := error(down)
+		if asked > 0 { // not ErrOpen, by which nobody was asked: somebody was, and it counts
+			cause = errors.New(down.Error())
+		}
+		return Verdict{}, &UnavailableError{Verifier: q.name, RetryAfter: down.RetryAfter, Err: cause}
 	default:
 		return Verdict{}, &MisconfiguredError{Verifier: q.name, Err: wrong}
 	}

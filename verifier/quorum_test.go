@@ -103,6 +103,28 @@ func TestAQuorumCountsGroupsAndAsksByRank(t *testing.T) {
 			t.Fatalf("%+v %v", v, err)
 		}
 	})
+	t.Run("nobody is asked for nothing while a member that is needed is down", func(t *testing.T) {
+		a, b := verifiertest.New("a", verifiertest.Down(time.Minute)), verifiertest.New("b", verifiertest.Supports())
+		open := verifier.WithBreaker("a", a, &verifier.BreakerOptions{Failures: 1})
+		of := func(members ...verifier.Verifier) error {
+			var all []verifier.Member
+			for i, m := range members {
+				all = append(all, verifier.Member{Name: fmt.Sprint(i), Rank: memory.RankTool, Verifier: m})
+			}
+			_, err := verifier.NewQuorum("q", 2, all...).Verify(t.Context(), oslo())
+			if !errors.Is(err, verifier.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			return err
+		}
+		of(open, b)
+		if err := of(open, b); !errors.Is(err, verifier.ErrOpen) || b.Calls() != 0 {
+			t.Errorf("%v, the other was asked %d times", err, b.Calls())
+		}
+		if err := of(b, open); errors.Is(err, verifier.ErrOpen) || b.Calls() != 1 {
+			t.Errorf("%v: one was asked, %d times", err, b.Calls())
+		}
+	})
 	t.Run("a caller that gives up learns nothing", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := verifiertest.New("m", func(context.Context, *verifiertest.Scripted, memory.Row) (verifier.Verdict, error) {

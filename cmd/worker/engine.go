@@ -36,11 +36,16 @@ type engine struct {
 	log     *slog.Logger
 }
 
-func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (*engine, error) {
+func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (e *engine, err error) {
 	sources, verifiers, done, err := c.verifiers(store, m)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -66,7 +71,7 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	e := &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
+	e = &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
 	e.sweeper = promotion.NewSweeper(store, queue, c.sweep, log)
 	m.registry.MustRegister(e)
 	return e, nil

@@ -66,6 +66,7 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
+	beyondParking      = 10 * time.Minute       // until a row that is too damaged to be parked is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -523,7 +524,11 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	if c := claims[0]; c.lost >= maxLost { // such a one comes alone
 		reason := fmt.Sprintf("%d checks began and none ended: the worker died, its lease was lost, or the row cannot be checked", c.lost)
 		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("row", string(c.id)), slog.String("why", reason))
-		if err := checker.Park(ctx, c.id, reason); err != nil && !errors.Is(err, memory.ErrNotFound) && !errors.Is(err, memory.ErrErased) {
+		switch err := checker.Park(ctx, c.id, reason); {
+		case err == nil, errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
+		case errors.Is(err, memory.ErrDamaged): // its mark cannot be written either
+			return []released{{c, failed, time.Now().Add(beyondParking)}}, nil
+		default:
 			return []released{{c, failed, time.Now().Add(q.opts.Lease)}}, err
 		}
 		return []released{{c, done, time.Time{}}}, nil
@@ -537,7 +542,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			r.ending = back
 		case o.err != nil: // a row that cannot be checked holds up no other either
 			r.ending, r.at = failed, time.Now().Add(q.opts.Lease)
-			if errors.Is(o.err, memory.ErrStore) { // the store's fault, not the row's: the token waits for it
+			if errors.Is(o.err, memory.ErrStore) && !errors.Is(o.err, memory.ErrDamaged) { // the store's fault, not the row's: the token waits for it
 				r.ending, fault = later, o.err
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(r.id)), slog.Any("error", o.err))

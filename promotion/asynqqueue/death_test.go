@@ -347,6 +347,55 @@ func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
 	})
 }
 
+// A damaged row is no store that does not answer: it is parked, and one that cannot be
+// even that is left alone for a while.
+func TestADamagedRowIsNotTriedForEver(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t, verifiertest.Supports())
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 60 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		cut, worse := w.write("cut", memory.StateUnverified), w.write("worse", memory.StateUnverified)
+		w.sweep(q)
+		tried := map[memory.ID]*atomic.Int64{cut: {}, worse: {}}
+		given := make(chan struct{}, 99)
+		serve(t, q, damaged{Worker: w.worker, tried: tried, given: given, worse: worse})
+		eventually(t, "the one is parked", func() bool {
+			mark, ok, err := w.store.DueMark(t.Context(), cut)
+			return err == nil && ok && mark.At.IsZero()
+		})
+		<-given
+		eventually(t, "the other waits", func() bool { s := stats(t, q); return s.Later == 1 && s.Waiting+s.Claimed == 0 })
+		for id, n := range tried {
+			if n.Load() != 5 {
+				t.Errorf("%s was tried %d times", id, n.Load())
+			}
+		}
+		if n := len(given); n > 0 {
+			t.Errorf("parking was tried %d times more", n)
+		}
+	})
+}
+
+// damaged is a worker over a store that cannot read any row, and write nothing of one.
+type damaged struct {
+	*promotion.Worker
+	tried map[memory.ID]*atomic.Int64
+	given chan struct{}
+	worse memory.ID
+}
+
+func (d damaged) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
+	d.tried[id].Add(1)
+	return promotion.Result{}, fmt.Errorf("%w: evidence", memory.ErrDamaged)
+}
+
+func (d damaged) Park(ctx context.Context, id memory.ID, reason string) error {
+	if id == d.worse {
+		d.given <- struct{}{}
+		return fmt.Errorf("%w: head", memory.ErrDamaged)
+	}
+	return d.Worker.Park(ctx, id, reason)
+}
+
 func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)

@@ -227,7 +227,11 @@ var errPrivate = errors.New("the host is at an address that is not public")
 // special are blocks that are no public addresses and that netip does not name.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("fec0::/10"),                                 // private once, and routed as such where it is left over
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("2002::/16"), // an IPv4 address inside, of any kind
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), // the same, through NAT64
+	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("::ffff:0:0:0/96"), // the same, through Teredo and SIIT
 }
 
 func public(a netip.Addr) bool {
