@@ -2,8 +2,8 @@ package agent_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -170,6 +170,52 @@ func TestWhatACallWithAHandleStartsRestsOnItsRow(t *testing.T) {
 		t.Errorf("the answer is derived from %v", got.DerivedFrom)
 	}
 	mustBlock(t, run, "set_editor", searchIn{"Emacs"}, gate.ErrUnverified)
+}
+
+// TestWhatAToolDoesWithItsOwnRunRestsOnItsHandles: what a function does with the run that called it rests on
+// what it was called with, and its answer on what the run read inside.
+func TestWhatAToolDoesWithItsOwnRunRestsOnItsHandles(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("mail", "says", "Emacs"))
+	for name, use := range map[string]func(ctx context.Context, run *agent.Run, in searchIn) (memory.ID, error){
+		"a note": func(ctx context.Context, run *agent.Run, in searchIn) (memory.ID, error) {
+			receipt, err := run.Remember(ctx, agent.Note{Content: fact("note", "says", "it said "+in.Words)})
+			return receipt.ID, err
+		},
+		"a call": func(ctx context.Context, run *agent.Run, in searchIn) (memory.ID, error) {
+			if _, err := run.Call(ctx, "set_editor", args(in)); !errors.Is(err, gate.ErrUnverified) {
+				return "", fmt.Errorf("the call gave %v", err)
+			}
+			return "", nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var run *agent.Run
+			var made memory.ID
+			run = w.agent(t, agent.Func("use", "", func(ctx context.Context, in searchIn) (string, error) {
+				var err error
+				made, err = use(ctx, run, in)
+				return "used", err
+			}, agent.ReadOnly())).Start("ana")
+			typed(t, run, "use Emacs")
+			mustFire(t, run, "use", searchIn{handles(t, run, "mail", "says")[0].Token()})
+			if made != "" && !slices.Contains(w.row(t, made).DerivedFrom, row) {
+				t.Errorf("what it wrote is derived from %v", w.row(t, made).DerivedFrom)
+			}
+			mustBlock(t, run, "set_editor", searchIn{"Emacs"}, gate.ErrUnverified)
+		})
+	}
+	t.Run("the answer rests on what the run read inside", func(t *testing.T) {
+		var run *agent.Run
+		run = w.agent(t, agent.Func("use", "", func(ctx context.Context, in searchIn) (string, error) {
+			found, err := run.Recall(ctx, recall.Query{Subject: "mail", Predicate: "says"})
+			return found.Text, err
+		}, agent.ReadOnly())).Start("ana")
+		res := mustFire(t, run, "use", searchIn{"x"})
+		if got := w.row(t, res.Rows[0]); !slices.Contains(got.DerivedFrom, row) {
+			t.Errorf("the answer is derived from %v", got.DerivedFrom)
+		}
+	})
 }
 
 func TestAnOpenedHandleFeedsTheRun(t *testing.T) {
