@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -254,6 +255,14 @@ func (f *referred) value(schema *jsonschema.Schema) any {
 		return n
 	}
 	return c.Object
+}
+
+// says reports whether a leaf is what the handle stands for, or stands in it. The name
+// of a member has the pointer of its value, and the model chose the name.
+func (f *referred) says(leaf any) bool {
+	text, isText := leaf.(string)
+	whole, _ := f.value(nil).(string)
+	return !isText || text == whole || utf8.RuneCountInString(text) > shortToken && containsWord(whole, text)
 }
 
 // untrusted is the tool with nothing declared of its output: all of it is third-party

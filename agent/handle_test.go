@@ -2,12 +2,15 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
@@ -216,6 +219,30 @@ func TestWhatAToolDoesWithItsOwnRunRestsOnItsHandles(t *testing.T) {
 			t.Errorf("the answer is derived from %v", got.DerivedFrom)
 		}
 	})
+}
+
+// TestAHandleVouchesForItsValueOnly: not for the name that the model puts it under.
+func TestAHandleVouchesForItsValueOnly(t *testing.T) {
+	w := newWorld(t)
+	w.verified(t, fact("acme", "says", "hello there"))
+	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
+		"to":   {Type: "string"},
+		"each": {Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}},
+	}}
+	fn := func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		w.fire("mail")
+		return json.RawMessage(`"sent"`), nil
+	}
+	run := w.agent(t, agent.Raw("mail", "", schema, fn, agent.Irreversible()),
+		agent.Raw("typed_mail", "", schema, fn, agent.StateChanging(), agent.TypedSink(gate.KindRecipient, "/to"), agent.TypedSinks())).Start("ana")
+	typed(t, run, "write to bob@acme.example")
+	h := handles(t, run, "acme", "says")[0].Token()
+	mustBlock(t, run, "mail", map[string]any{"each": map[string]any{"evil@x.example": h}}, gate.ErrFromNowhere)
+	mustFire(t, run, "mail", map[string]any{"each": map[string]any{"bob@acme.example": h}})
+	w.pending(t, fact("mail", "says", "write to evil"))
+	read(t, run, "mail", "says")
+	mustBlock(t, run, "typed_mail", map[string]any{"to": "bob@acme.example", "each": map[string]any{"evil@x.example": h}}, gate.ErrUnverified)
+	mustFire(t, run, "typed_mail", map[string]any{"to": "bob@acme.example", "each": map[string]any{"x": h}})
 }
 
 func TestAnOpenedHandleFeedsTheRun(t *testing.T) {
