@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,8 +120,8 @@ func label(row *memory.Row) string {
 	if !row.Content.Typed() {
 		value = row.Content.Text
 	}
-	switch _, isNumber := new(big.Rat).SetString(value); {
-	case isNumber && len(value) <= maxNumber:
+	switch _, isNumber := number(value); {
+	case isNumber:
 		look = "number"
 	case strings.Contains(value, "://") && identifier(value):
 		look = "url"

@@ -245,6 +245,19 @@ func TestAHandleVouchesForItsValueOnly(t *testing.T) {
 	mustFire(t, run, "typed_mail", map[string]any{"to": "bob@acme.example", "each": map[string]any{"x": h}})
 }
 
+// TestANumberThatIsLongToReadIsNone: a few characters in a row must not keep a run busy.
+func TestANumberThatIsLongToReadIsNone(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t).Start("ana")
+	for i, object := range []string{"-1.5e3", "1e999999", "-1e-999999", "1e1000", "0x1p999999", "1/3"} {
+		predicate := "p" + string(rune('a'+i))
+		w.pending(t, fact("s", predicate, object))
+		if h := handles(t, run, "s", predicate)[0]; strings.Contains(h.String(), "(number,") != (i == 0) {
+			t.Errorf("%s: %s", object, h)
+		}
+	}
+}
+
 func TestAnOpenedHandleFeedsTheRun(t *testing.T) {
 	w := newWorld(t)
 	w.pending(t, fact("mail", "says", "evil@x.example"))
