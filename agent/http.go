@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // TokenHeader is the HTTP header that carries a lineage token, and TokenMember the
@@ -132,7 +134,7 @@ func (a *Agent) Handler(principal func(*http.Request) (string, error), next Serv
 			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		words := UnknownText(string(body))
+		words := UnknownText(recall.Defuse(string(body)))
 		token, err := FindToken(req.Header)
 		if err != nil {
 			run.refuse(req.Context(), err)
