@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // maxErrorLine is the most bytes of an error that a model is shown.
@@ -15,6 +16,10 @@ const maxErrorLine = 2000
 // ToolText is what an adapter gives a model as the result of a call: the output
 // if it fired, else a text that begins with NOT EXECUTED, or with FAILED if the
 // tool ran and failed. It is never empty, since some APIs refuse that.
+//
+// What a tool returned is not memory: where it imitates the tag of memory, the text
+// loses the bracket that opens the tag ([recall.Defuse]). The output itself, and the
+// row that it became, stay as they were.
 func ToolText(res Result, err error) string {
 	var (
 		denied    *gate.DeniedError
@@ -22,15 +27,15 @@ func ToolText(res Result, err error) string {
 	)
 	switch {
 	case err == nil:
-		return outputText(res.Output)
+		return recall.Defuse(outputText(res.Output))
 	case errors.As(err, &denied):
 		return denied.ToolText()
 	case errors.As(err, &arguments):
-		return "NOT EXECUTED: the arguments are not valid: " + errorLine(arguments) + "\nCorrect them and call again."
+		return "NOT EXECUTED: the arguments are not valid: " + recall.Defuse(errorLine(arguments)) + "\nCorrect them and call again."
 	case errors.Is(err, ErrTool):
-		return "FAILED: " + errorLine(err)
+		return "FAILED: " + recall.Defuse(errorLine(err))
 	}
-	return "NOT EXECUTED: " + errorLine(err)
+	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
 }
 
 func outputText(b json.RawMessage) string {

@@ -17,7 +17,7 @@ type calling struct {
 	ledger *ledger // what feeds the call: that of run, and what its handles stand for
 
 	mu   sync.Mutex
-	runs map[*Run]bool // of other agents, that the tool has used
+	runs map[*Run]bool // that the tool has used, its caller included
 }
 
 type callingKey struct{}
@@ -27,13 +27,15 @@ func callingIn(ctx context.Context) *calling {
 	return c
 }
 
-// readyIn reports what ready does. A run that is used inside the tool function of
-// another one rests on all that the other has read.
+// readyIn reports what ready does. A run that is used inside a tool function rests on
+// all that feeds the call: what the run that called it has read, and what the call's
+// handles stand for, which the function got in plain. That holds for the run that
+// called it, too.
 func (r *Run) readyIn(ctx context.Context) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	if c := callingIn(ctx); c != nil && c.run != r {
+	if c := callingIn(ctx); c != nil {
 		c.join(r)
 	}
 	return nil
@@ -50,7 +52,7 @@ func (c *calling) join(r *Run) {
 }
 
 // end brings what other runs read inside the call into the ledger of the caller,
-// before the caller sees the answer. It reports whether there was any.
+// before the caller sees the answer. It reports whether any run was used inside.
 func (c *calling) end() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,6 +64,9 @@ func (c *calling) end() bool {
 
 // join adds the rows of another ledger, and what is unknown of it.
 func (l *ledger) join(other *ledger) {
+	if l == other {
+		return
+	}
 	other.mu.Lock()
 	rows, ancestors, unknown := make([]memory.Row, 0, len(other.served)), make([]memory.ID, 0, len(other.ancestors)), other.unknown
 	for i := range other.served {

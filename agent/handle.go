@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -120,8 +120,8 @@ func label(row *memory.Row) string {
 	if !row.Content.Typed() {
 		value = row.Content.Text
 	}
-	switch _, isNumber := new(big.Rat).SetString(value); {
-	case isNumber && len(value) <= maxNumber:
+	switch _, isNumber := number(value); {
+	case isNumber:
 		look = "number"
 	case strings.Contains(value, "://") && identifier(value):
 		look = "url"
@@ -254,6 +254,14 @@ func (f *referred) value(schema *jsonschema.Schema) any {
 		return n
 	}
 	return c.Object
+}
+
+// says reports whether a leaf is what the handle stands for, or stands in it. The name
+// of a member has the pointer of its value, and the model chose the name.
+func (f *referred) says(leaf any) bool {
+	text, isText := leaf.(string)
+	whole, _ := f.value(nil).(string)
+	return !isText || text == whole || utf8.RuneCountInString(text) > shortToken && containsWord(whole, text)
 }
 
 // untrusted is the tool with nothing declared of its output: all of it is third-party

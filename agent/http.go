@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // TokenHeader is the HTTP header that carries a lineage token, and TokenMember the
@@ -39,7 +41,8 @@ var (
 // With Run it signs for that run, to Audience. Without, it signs for the call in the
 // request's context: that of the tool function it is used in, to the audience that
 // the tool declares with [SendsTo]. A request outside of any call gets no token, and
-// is of unknown lineage where it arrives.
+// is of unknown lineage where it arrives; so is one that follows a redirect, since the
+// server that redirects has chosen where it goes.
 type Transport struct {
 	Run      *Run
 	Audience string
@@ -58,9 +61,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var token string
 	call := requestBytes(req, body)
-	if t.Run != nil {
+	switch {
+	case req.Response != nil: // a redirect: where it goes is the word of whoever answered
+	case t.Run != nil:
 		token, err = t.Run.Token(req.Context(), t.Audience, call)
-	} else {
+	default:
 		token, err = Token(req.Context(), call)
 	}
 	if err != nil {
@@ -129,7 +134,7 @@ func (a *Agent) Handler(principal func(*http.Request) (string, error), next Serv
 			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		words := UnknownText(string(body))
+		words := UnknownText(recall.Defuse(string(body)))
 		token, err := FindToken(req.Header)
 		if err != nil {
 			run.refuse(req.Context(), err)

@@ -255,3 +255,28 @@ func TestBaggageKeepsToItsLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestARedirectGetsNoToken: the path and query that a token is bound to must be the
+// run's, and not those of a server that redirects.
+func TestARedirectGetsNoToken(t *testing.T) {
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	s := newSite(t)
+	a, b := s.process(t, "a", memory.Options{}, agent.TokenOptions{}), s.process(t, "b", memory.Options{}, agent.TokenOptions{})
+	url, last := serveTools(t, b)
+	hostile := httptest.NewServer(http.RedirectHandler(url+"/call/set_editor", http.StatusTemporaryRedirect))
+	t.Cleanup(hostile.Close)
+	client := &http.Client{Transport: &agent.Transport{Run: a.agent.Start("ana"), Audience: "b"}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hostile.URL, strings.NewReader(`{"words":"vim"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "ana")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if b.ran("set_editor") != 0 || res.StatusCode != http.StatusOK || !strings.Contains(last().Why(), "there is none") {
+		t.Errorf("%d calls, status %d, %q", b.ran("set_editor"), res.StatusCode, last().Why())
+	}
+}

@@ -263,12 +263,21 @@ func (l *ledger) rowWithNumber(n json.Number) (memory.Row, bool) {
 		return memory.Row{}, false
 	}
 	return l.best(func(object string) bool {
-		if len(object) > maxNumber || !written.MatchString(object) {
-			return false
-		}
-		got, ok := new(big.Rat).SetString(object)
+		got, ok := number(object)
 		return ok && got.Cmp(want) == 0
 	})
+}
+
+// plainNumber is a number as a row holds one: a short exponent at most, since eight
+// characters with a long one take longer to read than a page.
+var plainNumber = regexp.MustCompile(`^[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?$`)
+
+// number reads a text of a row as a number. The text is hostile.
+func number(text string) (*big.Rat, bool) {
+	if len(text) > maxNumber || !plainNumber.MatchString(text) {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
 }
 
 // containsWord reports whether words occur in text with no letter, digit or

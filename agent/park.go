@@ -118,7 +118,7 @@ const (
 // once, whoever asks. The error is that of ctx, of the store, [ErrClosed] or
 // [ErrNothingParked]; what the call gave is in the result.
 func (r *Run) Resume(ctx context.Context) (Resumed, error) {
-	if err := r.ready(); err != nil {
+	if err := r.readyIn(ctx); err != nil {
 		return Resumed{}, err
 	}
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,6 +181,20 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAParkedCallThatAToolMakesFeedsTheToolsRun: what it gave is told by the tool.
+func TestAParkedCallThatAToolMakesFeedsTheToolsRun(t *testing.T) {
+	w, waits, row, _ := waiting(t)
+	w.promote(t, row)
+	run := w.agentWith(t, "other", w.gate, append(w.tools(), agent.Func("ask", "", func(ctx context.Context, _ searchIn) (string, error) {
+		r, err := waits.Resume(ctx)
+		return r.Text(), err
+	}, agent.ReadOnly())), nil).Start("ana")
+	mustFire(t, run, "ask", searchIn{"x"})
+	if l := run.Lineage(); !slices.Contains(l.Direct(), row) {
+		t.Errorf("the run rests on %v", l.Direct())
+	}
 }
 
 func TestWaitTellsWhenACallMayBeTriedAgain(t *testing.T) {

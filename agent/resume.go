@@ -11,6 +11,9 @@ import (
 // the conversation as the program keeps it, in bytes that will be the same then; the
 // state is good for that history only. Keep the state like the history: it can be
 // read by who has it, and changed by nobody.
+//
+// Handles, the bond of a fork with its parent and parked calls are not in it. A later
+// call with a handle of before is refused as an argument that is not valid.
 func (r *Run) Save(ctx context.Context, history []byte) (string, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return "", err

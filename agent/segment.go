@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // Segment is one typed piece of a run's input. The zero Segment is of unknown
@@ -112,18 +113,18 @@ func (r *Run) input(ctx context.Context, s Segment) (string, error) {
 			r.ledger.lose("a conclusion was handed over without its lineage")
 		}
 		if len(s.hand.rows) == 0 {
-			return s.hand.text, nil
+			return recall.Defuse(s.hand.text), nil
 		}
 		return r.receive(ctx, s.hand.rows...)
 	case segmentToken:
 		from, ok := r.admit(ctx, s.token, []byte(s.text))
 		if !ok {
-			return s.text, nil
+			return recall.Defuse(s.text), nil
 		}
 		return r.relayed(ctx, from, s.text)
 	case segmentRelayed:
 		if !r.rest(ctx, s.from) {
-			return s.text, nil
+			return recall.Defuse(s.text), nil
 		}
 		return r.relayed(ctx, s.from, s.text)
 	default:

@@ -76,7 +76,7 @@ func (r *Run) sink(call *bound, p string, leaf any) gate.Sink {
 	s := gate.Sink{Pointer: p}
 	value, ok := scalar(leaf)
 	s.Value = value
-	if ref, bound := call.handles[p]; bound {
+	if ref, bound := call.handles[p]; bound && ref.says(leaf) {
 		s.Source, s.Row = gate.SourceHandle, ref.rows[0].ID
 		return s
 	}

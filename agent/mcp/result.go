@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/agent"
 )
 
 // output is what a result gives to the run. What is not in it reaches nobody.
@@ -71,7 +73,8 @@ func texts(content []api.Content) (joined string, plain bool) {
 }
 
 // result shows an output to a client. All of it comes from the output, so that a
-// client sees nothing that is not recorded. structured says that the tool
+// client sees nothing that is not recorded. Texts lose what imitates the tag of memory;
+// structured content is data for the client's program and stays as it is. structured says that the tool
 // promised structured content.
 func result(text string, out json.RawMessage, structured bool) *api.CallToolResult {
 	res := complete()
@@ -79,6 +82,16 @@ func result(text string, out json.RawMessage, structured bool) *api.CallToolResu
 	if json.Unmarshal(out, &all) == nil {
 		same, err := json.Marshal(whole{all.Content, all.StructuredContent})
 		if _, plain := texts(all.Content); !plain && err == nil && bytes.Equal(same, out) {
+			for _, c := range all.Content {
+				switch block := c.(type) {
+				case *api.TextContent:
+					block.Text = forModel(block.Text)
+				case *api.EmbeddedResource:
+					if block.Resource != nil {
+						block.Resource.Text = forModel(block.Resource.Text)
+					}
+				}
+			}
 			res.Content, res.StructuredContent = all.Content, all.StructuredContent
 			return res
 		}
@@ -88,6 +101,15 @@ func result(text string, out json.RawMessage, structured bool) *api.CallToolResu
 		res.StructuredContent = out
 	}
 	return res
+}
+
+// forModel is a text of a tool as a model may see it.
+func forModel(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return agent.ToolText(agent.Result{Output: b}, nil)
 }
 
 // refusal is a call that did not fire, or failed, as a result for the model: an

@@ -34,6 +34,10 @@ func Serve(server *api.Server, run *agent.Run) error {
 // sends one). A call without a token that holds is of unknown lineage. The agent needs
 // agent.Options.Tokens. principal says whom a request is for, from what the transport
 // has authenticated; its error refuses the call.
+//
+// Nobody holds the run of a call once it is answered, so that a call which is parked
+// (agent.FiresWhenFree) is not made by itself: the client calls again. Do not declare
+// it for tools that are served so.
 func ServeEach(server *api.Server, a *agent.Agent, principal func(api.Request) (string, error)) error {
 	if server == nil || a == nil || a.Name() == "" || principal == nil {
 		return agent.ErrNotBuilt

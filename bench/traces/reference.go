@@ -21,6 +21,12 @@ type rule struct {
 	secondAuthor bool // or if two authors wrote it
 }
 
+// stricter is the rule that leaves a call with a short token to everything that was read.
+func (k rule) stricter() rule {
+	k.strict = true
+	return k
+}
+
 // asks reports whether the rule stops a call.
 func (k rule) asks(s *suite, c *call, prompt string, read []row) bool {
 	pending := slices.ContainsFunc(read, func(r row) bool { return r.pending() })

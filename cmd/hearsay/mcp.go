@@ -254,8 +254,8 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 
 	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
 		_ = session.Wait() // how it ended is said below
+		close(ended)       // before the cancel, which would else be taken for a signal
 		cancel()
 	}()
 	defer func() { session.Close(); <-ended }()
