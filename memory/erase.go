@@ -868,7 +868,9 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	tx := s.begin(ctx, s.Now())
 	tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
-	x.Decisions++
+	if decisionKey.holds(key) { // a hold is none
+		x.Decisions++
+	}
 	nonce, err := x.note(ctx, tx, "decision erased")
 	if err == nil {
 		err = x.commit(tx, nonce)

@@ -388,8 +388,13 @@ func TestAnErasureReachesAHoldInEveryState(t *testing.T) {
 			w.row = f.Heads[0]
 			h := w.open()
 			reach(w, h)
-			_, err = w.Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo"})
+			dry, err := w.Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo", DryRun: true})
 			must(t, err)
+			c, err := w.Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo"})
+			must(t, err)
+			if c.Decisions != dry.Decisions {
+				t.Errorf("%d decisions, %d when tried", c.Decisions, dry.Decisions)
+			}
 			if left, err := w.Hold(t.Context(), h.ID); !errors.Is(err, memory.ErrErased) {
 				t.Errorf("%+v, %v", left, err)
 			}
