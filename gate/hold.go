@@ -327,7 +327,7 @@ func (s *standing) grant(binding memory.Digest) {
 			s.d.Reasons[i].Outcome = Permit
 		}
 		s.d.Outcome, s.d.Retry, s.d.ExpiresAt = Permit, "", time.Time{}
-		s.d.Consumed, s.d.Epoch = cited(s.req.Lineage, s.f), s.f.Epoch
+		s.d.Consumed, s.d.Epoch, s.d.Binding = cited(s.req.Lineage, s.f), s.f.Epoch, binding
 		ends := g.Expires
 		if h.GrantEnds.Before(ends) {
 			ends = h.GrantEnds

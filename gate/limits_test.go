@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -112,6 +113,70 @@ func TestAnApprovalIsOfWhatStoodAgainstTheCall(t *testing.T) {
 	t.Run("who asks does not approve, wherever the grant came from", func(t *testing.T) {
 		if d := fresh().ask(t, req, req.Agent, func(*gate.Request) {}); !d.Blocked() || !errors.Is(d.Err(), gate.ErrApprovalForeign) {
 			t.Errorf("%v", d.Err())
+		}
+	})
+}
+
+// TestI7ThePermitRecordBindsWhatItWasGivenFor: the record of a permit has the schema of
+// the tool and one digest that no change of what it is bound to leaves alone.
+func TestI7ThePermitRecordBindsWhatItWasGivenFor(t *testing.T) {
+	type bound struct {
+		Schema  memory.Digest `json:"tool_schema"`
+		Binding memory.Digest `json:"binding"`
+	}
+	permit := func(req gate.Request, p gate.Policy, h memory.Head, epoch uint64) bound {
+		t.Helper()
+		f := newFake(h)
+		f.fitness = func(_ context.Context, _ []memory.ID, fit memory.Fitness) (memory.Fitness, error) {
+			fit.Epoch = epoch
+			return fit, nil
+		}
+		d := newGate(t, f, p, nil).Decide(t.Context(), req)
+		var b bound
+		if d.Blocked() || json.Unmarshal(f.records[0].Data, &b) != nil || b.Binding.IsZero() || b.Binding != d.Binding || b.Schema != d.Schema {
+			t.Fatalf("%v, recorded %s", d.Err(), f.records[0].Data)
+		}
+		return b
+	}
+	row := verified("row")
+	req := mail(row.ID)
+	req.Contract.Schema = [32]byte{5}
+	first := permit(req, declared(), row, 7)
+	if first.Schema != (memory.Digest{5}) || first != permit(req, declared(), row, 7) {
+		t.Errorf("%+v", first)
+	}
+	for what, change := range map[string]func(*gate.Request, *gate.Policy, *memory.Head, *uint64){
+		"tool": func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) { r.Contract.Tool = "send_email2" },
+		"arguments": func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) {
+			r.Args = []byte(`{"to":"ops@acme.example"}`)
+		},
+		"schema":    func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) { r.Contract.Schema[0]++ },
+		"agent":     func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) { r.Agent, r.Run = "a", "b" },
+		"run":       func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) { r.Agent, r.Run = "ab", "" },
+		"principal": func(r *gate.Request, _ *gate.Policy, _ *memory.Head, _ *uint64) { r.Principal = "ben" },
+		"policy": func(_ *gate.Request, p *gate.Policy, _ *memory.Head, _ *uint64) {
+			p.Tools = map[string]gate.Rule{"x": {Never: true}}
+		},
+		"version":    func(_ *gate.Request, p *gate.Policy, _ *memory.Head, _ *uint64) { p.Version = "8" },
+		"revision":   func(_ *gate.Request, _ *gate.Policy, h *memory.Head, _ *uint64) { h.Revision++ },
+		"commitment": func(_ *gate.Request, _ *gate.Policy, h *memory.Head, _ *uint64) { h.Commitment[0]++ },
+		"epoch":      func(_ *gate.Request, _ *gate.Policy, _ *memory.Head, e *uint64) { *e++ },
+	} {
+		r, p, h, epoch := req, declared(), row, uint64(7)
+		change(&r, &p, &h, &epoch)
+		if permit(r, p, h, epoch).Binding == first.Binding {
+			t.Errorf("another %s is the same permit", what)
+		}
+	}
+	t.Run("on an approval it is what was signed", func(t *testing.T) {
+		a := &approved{fake: newFake(unverified("row"))}
+		if d := a.ask(t, req, "cleo", func(*gate.Request) {}); d.Blocked() || d.Binding != a.hold.Binding {
+			t.Errorf("%v: %s, signed %s", d.Err(), d.Binding, a.hold.Binding)
+		}
+	})
+	t.Run("a block has none", func(t *testing.T) {
+		if d := newGate(t, newFake(unverified("row")), declared(), nil).Decide(t.Context(), req); !d.Blocked() || !d.Binding.IsZero() {
+			t.Errorf("%+v", d)
 		}
 	})
 }
