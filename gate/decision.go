@@ -111,6 +111,12 @@ type Decision struct {
 	// unless it fires.
 	Consumed []memory.Cited
 	Epoch    uint64
+	// Schema is the SHA-256 of the tool's argument schema, zero if none was given.
+	// Binding, of a call that fires, stands for all that the permit is bound to: tool,
+	// canonical arguments, agent, run, principal, rows at their fitness versions with
+	// the commitments to their contents, policy, Schema and Epoch. If it fired on an
+	// approval, it is what the person signed.
+	Schema, Binding memory.Digest
 
 	// Rows are the rows at fault, the gravest first, at most eight of them; a permit
 	// has none unless it is observed. RowsAtFault counts all.
@@ -400,6 +406,8 @@ type decisionJSON struct {
 	Approval    *Approval      `json:"approval,omitempty"`
 	Rejection   *rejectionJSON `json:"rejection,omitempty"`
 	Consumed    []memory.Cited `json:"consumed,omitempty"`
+	ToolSchema  memory.Digest  `json:"tool_schema,omitzero"`
+	Binding     memory.Digest  `json:"binding,omitzero"`
 	Agent       string         `json:"agent,omitempty"`
 	Session     string         `json:"session,omitempty"`
 	Principal   string         `json:"principal,omitempty"`
@@ -413,7 +421,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Schema: "decision/1", Status: d.status(), Final: d.Final(), Executed: !d.Blocked(), Fault: d.Fault,
 		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
 		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
-		Consumed: d.Consumed, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
+		Consumed: d.Consumed, ToolSchema: d.Schema, Binding: d.Binding, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
 	}
 	if d.ID != j.BlockID {
 		j.DecisionID = d.ID

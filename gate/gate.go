@@ -266,7 +266,7 @@ func (g *Gate) fitness(ctx context.Context, req *Request) (memory.Fitness, error
 func (g *Gate) judge(req *Request, f memory.Fitness, id string, invalid error) Decision {
 	d := g.policy.Evaluate(req, f)
 	hash := sha256.Sum256(req.Args)
-	d.ID, d.Policy, d.ArgsSHA256 = id, g.label, hex.EncodeToString(hash[:])
+	d.ID, d.Policy, d.ArgsSHA256, d.Schema = id, g.label, hex.EncodeToString(hash[:]), req.Contract.Schema
 	if invalid != nil {
 		r := Reason{Code: ArgumentsInvalid}
 		var a *ArgumentError
@@ -336,6 +336,9 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 			r.Rows = append(r.Rows, c)
 		}
 	}
+	if r.Fired && d.Binding.IsZero() { // nothing stands against it, or it is only observed
+		d.Binding = g.binding(slotOf(req), req, f, nil)
+	}
 	// The rows are cited already, and their content is not explained yet: the
 	// record holds none (a record outlives an erasure).
 	skeleton := *d
@@ -377,7 +380,7 @@ func clip(s string) string {
 // not.
 func (d *Decision) fail(cause error) {
 	d.Outcome, d.Fault, d.Observed, d.cause = Deny, true, false, cause
-	d.Consumed, d.Epoch, d.ExpiresAt, d.Retry = nil, 0, time.Time{}, RetryLater
+	d.Consumed, d.Epoch, d.Binding, d.ExpiresAt, d.Retry = nil, 0, memory.Digest{}, time.Time{}, RetryLater
 	d.HoldID, d.Approval, d.Parked = "", nil, false
 	d.Reasons = slices.DeleteFunc(d.Reasons, func(r Reason) bool { return r.Code == Undecided })
 	d.Reasons = append(d.Reasons, Reason{Code: Undecided, Detail: fault(cause)})

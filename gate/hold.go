@@ -68,8 +68,10 @@ func slotOf(req *Request) memory.Digest {
 	return h.sum()
 }
 
-// binding stands for all that a permit of the call is bound to.
-func (g *Gate) binding(slot memory.Digest, req *Request, f memory.Fitness) memory.Digest {
+// binding stands for all that a permit of the call is bound to, and for what stands
+// against the call: nobody approves what she was not shown. That the outcome of an
+// earlier call is unknown can only pass, so it is left out.
+func (g *Gate) binding(slot memory.Digest, req *Request, f memory.Fitness, against []Reason) memory.Digest {
 	h := hash{make([]byte, 0, 256+96*len(f.Heads))}
 	h.add("hearsay/binding/1")
 	h.add(string(slot[:]))
@@ -82,6 +84,14 @@ func (g *Gate) binding(slot memory.Digest, req *Request, f memory.Fitness) memor
 		h.add(string(r.ID))
 		h.add(strconv.FormatUint(r.Revision, 10))
 		h.add(string(r.Commitment[:]))
+	}
+	for i := range against {
+		if r := &against[i]; r.Outcome != Permit && r.Code != OutcomeUnknown {
+			h.add("against")
+			h.add(string(r.Code))
+			h.add(string(r.Row))
+			h.add(r.Argument)
+		}
 	}
 	return h.sum()
 }
@@ -172,7 +182,7 @@ func (s *standing) settle(ctx context.Context) error {
 		}
 		return nil
 	}
-	binding := s.g.binding(s.step.Slot, s.req, s.f)
+	binding := s.g.binding(s.step.Slot, s.req, s.f, s.d.Reasons)
 	switch {
 	case open && h.Binding != binding:
 		if state == memory.HoldGranted {
@@ -228,7 +238,7 @@ func (s *standing) block(r Reason) {
 	s.d.Observed = false
 	s.d.add(r)
 	order(s.d.Reasons)
-	s.d.Consumed, s.d.Epoch, s.d.until = nil, 0, time.Time{}
+	s.d.Consumed, s.d.Epoch = nil, 0
 	s.d.Retry = RetryNeverAsIs
 	if s.d.Final() {
 		s.d.Retry = RetryNever
@@ -260,7 +270,7 @@ func (s *standing) moved(h *memory.Hold) string {
 			return "row " + string(c.Row) + " has moved"
 		}
 	}
-	return "the policy is another one"
+	return "something else stands against it, or the policy was edited"
 }
 
 // hold is the open hold, as it will be.
@@ -306,6 +316,8 @@ func (s *standing) grant(binding memory.Digest) {
 		refuse(ApprovalForged, "no key that is known here signed it")
 	case g.Hold != h.ID || g.Tool != s.req.Contract.Tool || g.Binding != binding:
 		refuse(ApprovalForeign, "it was signed for another call")
+	case g.Principal == s.req.Agent:
+		refuse(ApprovalForeign, "who asks for a call cannot approve it")
 	case g.Round+1 != h.Round:
 		refuse(ApprovalUsed, "it was signed for an earlier round of this call")
 	case !s.f.Now.Before(g.Expires):
@@ -315,10 +327,13 @@ func (s *standing) grant(binding memory.Digest) {
 			s.d.Reasons[i].Outcome = Permit
 		}
 		s.d.Outcome, s.d.Retry, s.d.ExpiresAt = Permit, "", time.Time{}
-		s.d.Consumed, s.d.Epoch = cited(s.req.Lineage, s.f), s.f.Epoch
-		s.d.until = g.Expires
-		s.d.before(h.GrantEnds)
-		s.d.Approval = &Approval{Hold: h.ID, By: g.Principal, Ends: s.d.until}
+		s.d.Consumed, s.d.Epoch, s.d.Binding = cited(s.req.Lineage, s.f), s.f.Epoch, binding
+		ends := g.Expires
+		if h.GrantEnds.Before(ends) {
+			ends = h.GrantEnds
+		}
+		s.d.before(ends) // and not past the limits of the rows that needed no approval
+		s.d.Approval = &Approval{Hold: h.ID, By: g.Principal, Ends: ends}
 		s.through("approved by "+g.Principal, g.Principal)
 	}
 }

@@ -151,8 +151,13 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 			}
 		}
 	}
-	if (c.Named || rule.Named) && !req.chosen(&f) {
-		d.add(Reason{Code: ToolNotChosen})
+	if c.Named || rule.Named {
+		switch h, ok := req.chosen(&f); {
+		case !ok:
+			d.add(Reason{Code: ToolNotChosen})
+		case h != nil: // it may not be judged otherwise: nothing need rest on it
+			d.lasts(&t, h)
+		}
 	}
 	d.judge(&t, req, &f)
 	order(d.Reasons)
@@ -319,12 +324,17 @@ func unverified(h *memory.Head) Code {
 	return UnverifiedInput
 }
 
-// lasts notes the first moment at which the clock alone would make a row unfit.
+// lasts notes the first moment to come at which the clock alone would make a row
+// unfit. What is over already speaks for itself, and a person may have approved it.
 func (d *Decision) lasts(t *terms, h *memory.Head) {
-	d.before(h.ExpiresAt)
-	d.before(h.ValidUntil)
+	limits := [...]time.Time{h.ExpiresAt, h.ValidUntil, {}}
 	if t.maxAge > 0 {
-		d.before(h.VerifiedAt.Add(t.maxAge))
+		limits[2] = h.VerifiedAt.Add(t.maxAge)
+	}
+	for _, end := range limits {
+		if end.After(t.now) {
+			d.before(end)
+		}
 	}
 }
 

@@ -106,14 +106,10 @@ func (c *Contract) CheckPrecision() error {
 	return nil
 }
 
-// kindOf is the kind of the declared sink that an argument belongs to.
-func (c *Contract) kindOf(pointer string) Kind {
-	for _, p := range c.Sinks {
-		if under(pointer, p) {
-			return c.Kinds[p]
-		}
-	}
-	return KindNone
+// selects reports whether an argument belongs to a declared sink that selects. Sinks
+// may lie within one another; then the strictest of them counts.
+func (c *Contract) selects(pointer string) bool {
+	return slices.ContainsFunc(c.Sinks, func(p string) bool { return under(pointer, p) && c.Kinds[p].Selects() })
 }
 
 // narrow reports whether the call may be judged by the rows of its sinks alone: each
@@ -136,7 +132,7 @@ func (r *Request) narrow(t *terms, f *memory.Fitness) bool {
 		if at < 0 || !s.Source.row() || s.Source == SourceCorroborated && !t.corroborate {
 			return false
 		}
-		if r.Contract.kindOf(s.Pointer).Selects() && !endorsed(&f.Heads[at], f.Now) {
+		if r.Contract.selects(s.Pointer) && !endorsed(&f.Heads[at], f.Now) {
 			return false
 		}
 	}
@@ -162,13 +158,16 @@ func (d *Decision) bystander(t *terms, h *memory.Head, id memory.ID) {
 }
 
 // chosen reports whether the principal, or a row that a person endorsed, named the
-// tool.
-func (r *Request) chosen(f *memory.Fitness) bool {
+// tool; if it was a row, by gives it.
+func (r *Request) chosen(f *memory.Fitness) (by *memory.Head, ok bool) {
 	if r.Choice.Source != SourceRow {
-		return r.Choice.Source == SourcePrincipal
+		return nil, r.Choice.Source == SourcePrincipal
 	}
 	at := slices.Index(r.Lineage.direct, r.Choice.Row)
-	return at >= 0 && at < len(f.Heads) && f.Heads[at].ID == r.Choice.Row && endorsed(&f.Heads[at], f.Now)
+	if at < 0 || at >= len(f.Heads) || f.Heads[at].ID != r.Choice.Row || !endorsed(&f.Heads[at], f.Now) {
+		return nil, false
+	}
+	return &f.Heads[at], true
 }
 
 // endorsed reports whether a person's own word stands behind the row.

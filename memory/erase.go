@@ -801,7 +801,8 @@ func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) er
 	return nil
 }
 
-// eraseDecisions erases the decisions that carry a term.
+// eraseDecisions erases the decisions that carry a term, each after the hold that it
+// opened: one that waits no more is found by nothing else, and keeps its arguments.
 func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 	s := x.s
 	seen := map[string]bool{}
@@ -817,9 +818,19 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 					return err
 				}
 			}
-			if (decisionKey.holds(hit.Key) || holdKey.holds(hit.Key)) && !seen[hit.Key] {
-				seen[hit.Key] = true
-				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, hit.Key) }); err != nil {
+			keys := []string{hit.Key}
+			switch {
+			case decisionKey.holds(hit.Key):
+				keys = []string{holdKey.named(strings.TrimPrefix(hit.Key, string(decisionKey))), hit.Key}
+			case !holdKey.holds(hit.Key):
+				continue
+			}
+			for _, key := range keys {
+				if seen[key] {
+					continue
+				}
+				seen[key] = true
+				if _, err := retry(ctx, func() (struct{}, error) { return struct{}{}, x.eraseDecision(ctx, key) }); err != nil {
 					return err
 				}
 			}
@@ -835,6 +846,9 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	objs, err := s.get(ctx, key)
 	if err != nil {
 		return err
+	}
+	if objs[0].Revision == 0 { // most decisions open no hold
+		return nil
 	}
 	var (
 		prev  link
@@ -854,7 +868,9 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	tx := s.begin(ctx, s.Now())
 	tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
 		Reason: "erased", Nonce: newNonce()}, change{})
-	x.Decisions++
+	if decisionKey.holds(key) { // a hold is none
+		x.Decisions++
+	}
 	nonce, err := x.note(ctx, tx, "decision erased")
 	if err == nil {
 		err = x.commit(tx, nonce)

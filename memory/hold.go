@@ -87,7 +87,7 @@ type Hold struct {
 	// Slot stands for the call: tool, arguments, agent, run and principal. Binding
 	// stands for all that a permit of it is bound to: those, the rows at their
 	// fitness versions with their contents, the policy, the tool's schema, and the
-	// epoch of the store.
+	// epoch of the store; and for the reasons that stand against the call.
 	Slot    Digest    `json:"slot"`
 	Binding Digest    `json:"binding"`
 	State   HoldState `json:"state"`

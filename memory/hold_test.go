@@ -361,3 +361,45 @@ func TestARebuildMakesTheMarksOfCallsAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestAnErasureReachesAHoldInEveryState: its arguments may quote a row that names
+// somebody, and it is found by that row though it waits for it no more.
+func TestAnErasureReachesAHoldInEveryState(t *testing.T) {
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, reach := range map[string]func(*hall, memory.Hold){
+		"that waits":   func(*hall, memory.Hold) {},
+		"that fired":   func(w *hall, h memory.Hold) { w.fire(h) },
+		"that is over": func(w *hall, h memory.Hold) { must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), "ok")) },
+		"without a say": func(w *hall, h memory.Hold) {
+			must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), memory.OutcomeUnknown))
+		},
+	} {
+		t.Run("one "+name, func(t *testing.T) {
+			w := newHall(t)
+			r, err := w.Put(t.Context(), modelDraft(memory.Content{Text: "The call was for person1.", Cardinality: memory.CardinalityUnknown}))
+			must(t, err)
+			f, err := w.Fitness(t.Context(), []memory.ID{r.ID})
+			must(t, err)
+			w.row = f.Heads[0]
+			h := w.open()
+			reach(w, h)
+			dry, err := w.Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo", DryRun: true})
+			must(t, err)
+			c, err := w.Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo"})
+			must(t, err)
+			if c.Decisions != dry.Decisions {
+				t.Errorf("%d decisions, %d when tried", c.Decisions, dry.Decisions)
+			}
+			if left, err := w.Hold(t.Context(), h.ID); !errors.Is(err, memory.ErrErased) {
+				t.Errorf("%+v, %v", left, err)
+			}
+			_, err = w.Verify(t.Context(), nil, nil)
+			must(t, err)
+		})
+	}
+}

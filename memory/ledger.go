@@ -143,10 +143,11 @@ func (s *Store) cite(run string, rows []Cited) citation {
 		}
 		c.segments = append(c.segments, g)
 		for _, r := range g.rows {
-			if at[r.Row] == r.Revision {
-				delete(at, r.Row)
-			} else {
+			switch {
+			case at[r.Row] != r.Revision:
 				moved[r.Row] = true
+			case !moved[r.Row]: // else another segment says otherwise, and what is cited beside them counts
+				delete(at, r.Row)
 			}
 		}
 	}
@@ -476,7 +477,11 @@ func (s *Store) meets(run string, c citation, err error) bool {
 		return false
 	}
 	for _, g := range c.segments {
-		if g.key == conflict.Key && !g.known {
+		switch {
+		case g.key != conflict.Key:
+		case g.known:
+			s.ledgers.forget(g.key)
+		default:
 			there := *g
 			there.known = true
 			s.ledgers.put(run, []*segment{&there})

@@ -20,12 +20,17 @@ import (
 // written keeps the last batch.
 type written struct {
 	memory.Driver
-	last memory.Batch
+	last    memory.Batch
+	refused int
 }
 
 func (w *written) Apply(ctx context.Context, tenant string, b memory.Batch) error {
 	w.last = b
-	return w.Driver.Apply(ctx, tenant, b)
+	err := w.Driver.Apply(ctx, tenant, b)
+	if err != nil {
+		w.refused++
+	}
+	return err
 }
 
 func (w *written) terms() (n int) {
@@ -370,4 +375,77 @@ func TestErasingARowThatNamesSomebodyTakesItsSegment(t *testing.T) {
 	}
 	clear(l.decisions)
 	l.check(l.open())
+}
+
+// TestARowThatTwoSegmentsHoldIsCitedOnce: at the version that the decision was made on,
+// though one of the segments has it at an earlier one.
+func TestARowThatTwoSegmentsHoldIsCitedOnce(t *testing.T) {
+	l := newLedgers(t)
+	for range 15 {
+		l.add("acme")
+	}
+	s, first, second := l.stores[0], l.rows[:8], l.rows[7:]
+	l.decide(s, "run", true, first)
+	l.move(l.rows[7])
+	l.decide(s, "run", true, second)
+	l.decide(s, "run", true, first) // so that the older one is looked at first
+	l.decide(s, "run", true, l.rows)
+	l.check(s)
+	l.check(l.open())
+}
+
+// TestASegmentThatAnotherProcessErasedIsForgotten: the next decision of the run meets
+// it once, and no later one does.
+func TestASegmentThatAnotherProcessErasedIsForgotten(t *testing.T) {
+	l := newLedgers(t)
+	for range 20 {
+		l.add("other")
+	}
+	l.name("person1")
+	l.decide(l.stores[0], "run", true, l.rows)
+	if _, err := l.stores[1].Erase(t.Context(), memory.Erasure{Subject: "person1", Request: "1", Actor: "dpo"}); err != nil {
+		t.Fatal(err)
+	}
+	clear(l.decisions)
+	for _, want := range []int{1, 0, 0} {
+		l.driver.refused = 0
+		l.decide(l.stores[0], "run", false, l.rows)
+		if l.driver.refused > want {
+			t.Errorf("%d atoms were refused, want %d", l.driver.refused, want)
+		}
+	}
+	l.check(l.open())
+}
+
+// TestARebuildFindsDecisionsThroughTheirLedgerAgain, with every index of the segments gone.
+func TestARebuildFindsDecisionsThroughTheirLedgerAgain(t *testing.T) {
+	l := newLedgers(t)
+	for range 20 {
+		l.add("acme")
+	}
+	s := l.stores[0]
+	l.decide(s, "run", true, l.rows)
+	var keys []string
+	for _, p := range l.driver.last.Puts {
+		if strings.Contains(p.Key, "w/") {
+			keys = append(keys, p.Key)
+		}
+	}
+	objs, err := l.driver.Get(t.Context(), s.Tenant(), keys)
+	if err != nil || len(objs) != 1 {
+		t.Fatalf("%d segments, %v", len(objs), err)
+	}
+	if err := l.driver.Restore(t.Context(), s.Tenant(), []memory.Restored{{Object: objs[0]}}); err != nil {
+		t.Fatal(err)
+	}
+	if cited, err := s.DecisionsCiting(t.Context(), l.rows[0]); err != nil || len(cited) != 0 {
+		t.Fatalf("nothing was dropped: %v, %v", cited, err)
+	}
+	if _, err := s.Rebuild(t.Context(), "ops", nil); err != nil {
+		t.Fatal(err)
+	}
+	l.check(l.open())
+	if c, err := s.Erase(t.Context(), memory.Erasure{Subject: "acme", Request: "1", Actor: "dpo", DryRun: true}); err != nil || c.Decisions != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
 }

@@ -80,8 +80,8 @@ type CallStatement struct {
 	Call   string   `json:"call"`  // the id of the hold
 	Round  uint64   `json:"round"` // of the hold as she saw it
 	// Binding stands for all that a permit of the call is bound to: tool,
-	// arguments, rows with their versions and contents, policy, schema, run,
-	// principal, epoch.
+	// arguments, rows with their versions and contents, policy, schema, agent, run,
+	// principal, epoch; and for what stood against it.
 	Binding    memory.Digest `json:"binding"`
 	Tool       string        `json:"tool"`
 	ArgsSHA256 memory.Digest `json:"args_sha256"`
