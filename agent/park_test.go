@@ -73,7 +73,7 @@ func TestAParkedCallIsMadeOnceItsRowsAreVerified(t *testing.T) {
 		w.promote(t, row)
 		group.Wait()
 		r := <-results
-		if w.ran("book") != 1 || len(results) != 0 || r.Err != nil || r.CallID != "call_7" || r.Hold != denied.Decision.HoldID || r.Text() != "booked Blue" || len(r.Result.Rows) == 0 {
+		if w.ran("book") != 1 || len(results) != 0 || r.Err != nil || r.CallID != "call_7" || string(r.Args) != string(args(searchIn{"Blue"})) || r.Hold != denied.Decision.HoldID || r.Text() != "booked Blue" || len(r.Result.Rows) == 0 {
 			t.Errorf("%d times: %+v", w.ran("book"), r)
 		}
 		if h, err := w.store.Hold(t.Context(), r.Hold); err != nil || h.State != memory.HoldDone {
