@@ -219,3 +219,21 @@ func TestACallThatWasCutOffIsNotMadeAgain(t *testing.T) {
 		t.Errorf("made %d times, then %v", w.ran("pay"), err)
 	}
 }
+
+// TestAResumedCallSaysNoMoreThanTheModelKnew: a handle in its arguments stays one.
+func TestAResumedCallSaysNoMoreThanTheModelKnew(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("acme", "room", "Blue"))
+	run := w.agent(t, w.booking()).Start("ana")
+	typed(t, run, "book the room")
+	token := handles(t, run, "acme", "room")[0].Token()
+	mustBlock(t, run, "book", searchIn{token}, gate.ErrUnverified)
+	w.promote(t, row)
+	r, err := run.Resume(t.Context())
+	if err != nil || r.Err != nil || w.ran("book") != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if string(r.Args) != string(args(searchIn{token})) {
+		t.Errorf("made with %s", r.Args)
+	}
+}
