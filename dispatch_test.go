@@ -53,6 +53,9 @@ func TestEveryWayToAToolIsListed(t *testing.T) {
 			"agent.(*Run).Call": "is CallWithID", "agent/langchain.(*tool).Call": "TestAnInputBecomesArguments",
 			"agent/openai.call": "TestEveryCallIsAnsweredOnceAndInOrder", "agent/mcp.answer": "TestServeTakesToolsCallOver",
 		}},
+		"where this module makes parked calls": {callsOf(ours, "Resume"), under(module), map[string]string{
+			"agent/openai.(*Chat).Resume": "TestTheResultOfAParkedCallReachesTheModel", "agent/langchain.Resume": "TestTheResultOfAParkedCallReachesTheExecutor",
+		}},
 		"where this module calls a tool of langchaingo":                {callsOf(lc+"/tools", "Call"), under(module), map[string]string{}},
 		"where this module asks an agent of langchaingo for its tools": {callsOf(lc+"/agents", "GetTools"), under(module), map[string]string{}},
 		"where this module calls a tool of an MCP server": {callsOf(sdk+"/mcp", "CallTool"), under(module), map[string]string{

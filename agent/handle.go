@@ -160,6 +160,7 @@ func (r *Run) Open(ctx context.Context, handles ...Handle) (string, error) {
 // bound is a call's arguments with what its handles stand for in their place.
 type bound struct {
 	args    json.RawMessage
+	given   json.RawMessage     // the same with the handles in them, as the model knows them
 	handles map[string]referred // by the pointer of the argument
 }
 
@@ -167,7 +168,7 @@ type bound struct {
 // token inside a longer text, or in the name of a member, is refused, and so is a
 // value in the form of a token that is no handle of this run.
 func (r *Run) bind(t *Tool, args json.RawMessage) (bound, error) {
-	b := bound{args: args}
+	b := bound{args: args, given: args}
 	if !strings.Contains(string(args), handlePrefix) {
 		return b, nil
 	}

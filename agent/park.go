@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -36,7 +37,10 @@ type parked struct {
 type Resumed struct {
 	Hold, Tool string
 	CallID     string // that the model gave the call
-	Result     Result
+	// Args are the canonical arguments as the model gave them: a handle in them stays
+	// one, since the model has not read what it stands for.
+	Args   json.RawMessage
+	Result Result
 	// Err is nil if the call was made and the tool gave no error; a
 	// [*gate.DeniedError] if it was not made after all.
 	Err error
@@ -157,7 +161,7 @@ func (r *Run) Resume(ctx context.Context) (Resumed, error) {
 
 // resume makes a parked call. again says that it waits on, for something else.
 func (r *Run) resume(ctx context.Context, hold string, p parked) (res Resumed, again bool) {
-	res = Resumed{Hold: hold, Tool: p.tool.name, CallID: p.callID}
+	res = Resumed{Hold: hold, Tool: p.tool.name, CallID: p.callID, Args: p.call.given}
 	res.Result, res.Err = r.decide(ctx, p.callID, p.tool, p.call, hold)
 	return res, res.Result.Decision.Parked
 }

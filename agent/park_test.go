@@ -74,7 +74,7 @@ func TestAParkedCallIsMadeOnceItsRowsAreVerified(t *testing.T) {
 		w.promote(t, row)
 		group.Wait()
 		r := <-results
-		if w.ran("book") != 1 || len(results) != 0 || r.Err != nil || r.CallID != "call_7" || r.Hold != denied.Decision.HoldID || r.Text() != "booked Blue" || len(r.Result.Rows) == 0 {
+		if w.ran("book") != 1 || len(results) != 0 || r.Err != nil || r.CallID != "call_7" || string(r.Args) != string(args(searchIn{"Blue"})) || r.Hold != denied.Decision.HoldID || r.Text() != "booked Blue" || len(r.Result.Rows) == 0 {
 			t.Errorf("%d times: %+v", w.ran("book"), r)
 		}
 		if h, err := w.store.Hold(t.Context(), r.Hold); err != nil || h.State != memory.HoldDone {
@@ -232,5 +232,23 @@ func TestACallThatWasCutOffIsNotMadeAgain(t *testing.T) {
 	_, err := run.Call(t.Context(), "pay", a2)
 	if !errors.Is(err, gate.ErrOutcomeUnknown) || w.ran("pay") != 1 {
 		t.Errorf("made %d times, then %v", w.ran("pay"), err)
+	}
+}
+
+// TestAResumedCallSaysNoMoreThanTheModelKnew: a handle in its arguments stays one.
+func TestAResumedCallSaysNoMoreThanTheModelKnew(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("acme", "room", "Blue"))
+	run := w.agent(t, w.booking()).Start("ana")
+	typed(t, run, "book the room")
+	token := handles(t, run, "acme", "room")[0].Token()
+	mustBlock(t, run, "book", searchIn{token}, gate.ErrUnverified)
+	w.promote(t, row)
+	r, err := run.Resume(t.Context())
+	if err != nil || r.Err != nil || w.ran("book") != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if string(r.Args) != string(args(searchIn{token})) {
+		t.Errorf("made with %s", r.Args)
 	}
 }

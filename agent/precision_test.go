@@ -308,6 +308,44 @@ func TestAToolThatMustBeNamed(t *testing.T) {
 	}
 }
 
+// TestACallThatReachesTooFarIsHeld: what a tool declares of its reach comes to the
+// gate, and what declares nothing reaches the outside world.
+func TestACallThatReachesTooFarIsHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []agent.Option
+		fires   bool
+	}{
+		"one object":            {[]agent.Option{agent.StateChanging(), agent.BlastRadius(gate.OneObject)}, true},
+		"the principal's own":   {[]agent.Option{agent.StateChanging(), agent.BlastRadius(gate.PrincipalsOwn)}, true},
+		"the whole tenant":      {[]agent.Option{agent.StateChanging(), agent.BlastRadius(gate.WholeTenant)}, false},
+		"nobody declared it":    {[]agent.Option{agent.StateChanging()}, false},
+		"it changes nothing":    {[]agent.Option{agent.ReadOnly()}, true},
+		"a radius that is none": {[]agent.Option{agent.StateChanging(), agent.BlastRadius(77)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			g, err := gate.New(w.store, gate.Policy{Name: "near", Version: "1", Declared: true, MaxBlastRadius: gate.PrincipalsOwn}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tool := agent.Func("tidy", "", func(context.Context, nothing) (nothing, error) { w.fire("tidy"); return nothing{}, nil }, c.options...)
+			run := w.agentWith(t, "billing", g, []agent.Tool{tool}, nil).Start("ana")
+			typed(t, run, "tidy up")
+			if c.fires {
+				mustFire(t, run, "tidy", nothing{})
+				return
+			}
+			mustBlock(t, run, "tidy", nothing{}, gate.ErrBlastTooWide)
+			if _, err := run.Call(t.Context(), "tidy", json.RawMessage("{}")); !errors.Is(err, gate.ErrHeld) || !strings.Contains(agent.ToolText(agent.Result{}, err), "reach further") {
+				t.Errorf("%v", err)
+			}
+			if w.ran("tidy") != 0 {
+				t.Error("it ran")
+			}
+		})
+	}
+}
+
 // TestARowThatAModelWroteNamesNoTool: nor one that a tool has verified, nor a stranger's.
 func TestARowThatAModelWroteNamesNoTool(t *testing.T) {
 	w := newWorld(t)

@@ -57,6 +57,10 @@ func AtLeast(e gate.Effect) Option {
 	return func(t *Tool) { t.contract.Effect = min(t.contract.Effect, e) }
 }
 
+// BlastRadius declares how far what one call changes may reach; undeclared, the
+// outside world. A policy may hold calls that reach too far.
+func BlastRadius(b gate.BlastRadius) Option { return func(t *Tool) { t.contract.BlastRadius = b } }
+
 // Sinks declares, as JSON pointers into the arguments, where the harm of a call
 // is decided: recipient, account, amount, path. Undeclared, every scalar
 // argument is a sink.

@@ -74,7 +74,7 @@ func TestDecisionCorpus(t *testing.T) {
 		})
 	}
 	t.Logf("%d decisions: %v; %d reason codes", ran, outcomes, len(seen))
-	const codes = 19
+	const codes = 20
 	if len(outcomes) != 3 || len(seen) != codes {
 		t.Errorf("not every outcome and reason code is among them: %v", seen)
 	}
@@ -154,7 +154,11 @@ func parseCase(body string) (*testCase, error) {
 			tools++
 			err = c.tool(more[0], more[1], options)
 		case "policy":
-			c.policy.Declared = false
+			if reach, ok := strings.CutPrefix(rest, "max_blast="); ok {
+				err = c.policy.MaxBlastRadius.UnmarshalText([]byte(reach))
+			} else {
+				c.policy.Declared = false
+			}
 		case "rule":
 			err = c.rule(more[0], f[min(len(f), 2):])
 		case "args":
@@ -325,6 +329,12 @@ func (c *testCase) tool(name, effect string, more []string) error {
 		switch key {
 		case "ceiling":
 			err = t.Ceiling.UnmarshalText([]byte(value))
+		case "blast":
+			if value == "blast9" {
+				t.BlastRadius = 9
+				break
+			}
+			err = t.BlastRadius.UnmarshalText([]byte(value))
 		case "max_age":
 			t.MaxAge, err = time.ParseDuration(value)
 		case "sinks":
@@ -382,6 +392,8 @@ func (c *testCase) rule(name string, more []string) error {
 			r.Uncorroborated = true
 		case "named":
 			r.Named = true
+		case "max_blast":
+			err = r.MaxBlastRadius.UnmarshalText([]byte(value))
 		default:
 			err = fmt.Errorf("rule %q", m)
 		}

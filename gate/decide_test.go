@@ -536,6 +536,8 @@ func TestObserve(t *testing.T) {
 	graver := declared()
 	irreversible := gate.Irreversible
 	graver.Tools = map[string]gate.Rule{"send_email": {Effect: &irreversible}}
+	near := declared()
+	near.MaxBlastRadius = gate.WholeTenant
 	for name, c := range map[string]struct {
 		policy gate.Policy
 		effect gate.Effect
@@ -546,6 +548,7 @@ func TestObserve(t *testing.T) {
 		"what a rule calls irreversible": {graver, gate.StateChanging, nil, unverified("a")},
 		"what nobody declared":           {declared(), gate.ReadOnly, func(r *gate.Request) { r.Contract.Undeclared = true }, unverified("a")},
 		"what the policy never allows":   {never, gate.StateChanging, nil, verified("a")},
+		"what may reach too far":         {near, gate.StateChanging, nil, verified("a")},
 		"what the policy does not name":  {gate.Policy{}, gate.StateChanging, nil, verified("a")},
 		"arguments that are invalid":     {declared(), gate.StateChanging, func(r *gate.Request) { r.Args = []byte(`{"b":1,"a":2}`) }, verified("a")},
 		"a row that is not there":        {declared(), gate.StateChanging, nil, memory.Head{ID: id("a")}},

@@ -89,6 +89,7 @@ type Decision struct {
 
 	Tool                          string
 	Effect                        Effect // with what the rule tightened
+	BlastRadius                   BlastRadius
 	CallID, Agent, Run, Principal string
 	ArgsSHA256                    string // of the canonical arguments, hexadecimal
 	Policy                        string // "name@version"
@@ -390,6 +391,7 @@ type decisionJSON struct {
 	Tool        string         `json:"tool"`
 	ToolCallID  string         `json:"tool_call_id,omitempty"`
 	Effect      Effect         `json:"effect"`
+	BlastRadius BlastRadius    `json:"blast_radius"`
 	Reason      *reasonJSON    `json:"reason,omitempty"`
 	Reasons     []reasonJSON   `json:"reasons,omitempty"`
 	Paths       []pathJSON     `json:"paths,omitempty"`
@@ -419,7 +421,7 @@ type decisionJSON struct {
 func (d Decision) MarshalJSON() ([]byte, error) {
 	j := decisionJSON{
 		Schema: "decision/1", Status: d.status(), Final: d.Final(), Executed: !d.Blocked(), Fault: d.Fault,
-		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
+		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, BlastRadius: d.BlastRadius, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
 		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
 		Consumed: d.Consumed, ToolSchema: d.Schema, Binding: d.Binding, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
 	}

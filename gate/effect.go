@@ -33,6 +33,41 @@ func (e Effect) floor() Effect {
 	return e
 }
 
+// BlastRadius is how far what a tool changes may reach in one call. The zero value is
+// the worst: a tool that declares nothing may reach anybody. What a tool that is
+// [ReadOnly] declares is not asked for.
+type BlastRadius uint8
+
+// The blast radii. A smaller one reaches further.
+const (
+	OutsideWorld  BlastRadius = iota // others than the tenant: mail, payments, what is public
+	WholeTenant                      // whatever the tenant has, also other people's things
+	PrincipalsOwn                    // no more than what is the principal's own
+	OneObject                        // one object, which the arguments name
+)
+
+var blastNames = [...]string{"outside_world", "tenant", "principal", "one_object"}
+
+// String returns outside_world, tenant, principal or one_object; a value that is none
+// of the four reaches anybody and says so.
+func (b BlastRadius) String() string { return blastNames[b.widest()] }
+
+// MarshalText returns the same.
+func (b BlastRadius) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText accepts exactly the four names.
+func (b *BlastRadius) UnmarshalText(text []byte) error {
+	return parse(b, "blast_radius", blastNames[:], text)
+}
+
+// widest reads a radius that nobody defined as the widest.
+func (b BlastRadius) widest() BlastRadius {
+	if b > OneObject {
+		return OutsideWorld
+	}
+	return b
+}
+
 // Trust is how far one field of a tool's output may be relied on. The zero value
 // is the least: somebody else wrote it.
 type Trust uint8

@@ -119,7 +119,7 @@ const attempts = 4
 // blocks says which rows it fell over, how they got there and what would help.
 func (g *Gate) Decide(ctx context.Context, req Request) Decision {
 	if g == nil || g.store == nil {
-		d := Decision{Tool: req.Contract.Tool, Effect: req.Contract.Effect.floor(), Retry: RetryLater}
+		d := Decision{Tool: req.Contract.Tool, Effect: req.Contract.Effect.floor(), BlastRadius: req.Contract.BlastRadius.widest(), Retry: RetryLater}
 		d.fail(errors.New("gate: not built with New"))
 		return d
 	}
@@ -300,7 +300,7 @@ func (d *Decision) observable() bool {
 	}
 	for _, r := range d.Reasons {
 		switch r.Code {
-		case Undecided, PolicyNever, ToolNotNamed, ArgumentsInvalid, ClosureTooLarge, RowMissing:
+		case Undecided, PolicyNever, ToolNotNamed, BlastTooWide, ArgumentsInvalid, ClosureTooLarge, RowMissing:
 			return false
 		}
 	}

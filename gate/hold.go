@@ -371,7 +371,7 @@ func (s *standing) open(binding memory.Digest) error {
 	}
 	h := &memory.Hold{
 		ID: d.ID, Slot: s.step.Slot, Binding: binding, State: memory.HoldWaiting,
-		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
+		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
 		Args: json.RawMessage(req.Args), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
 		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
 		Tries: 1, Prior: s.prior, By: "gate", Why: "held",

@@ -33,6 +33,9 @@ type Rule struct {
 	// Named holds a call unless the principal, or a row that a person endorsed, named
 	// the tool.
 	Named bool
+	// MaxBlastRadius holds a call of the tool if it may reach further and changes
+	// something; the zero value, OutsideWorld, holds none.
+	MaxBlastRadius BlastRadius
 }
 
 // Policy is what may fire at all. The zero Policy denies everything: it names no
@@ -43,6 +46,9 @@ type Policy struct {
 	Tools map[string]Rule
 	// Declared lets a tool that Tools does not name run by its own contract.
 	Declared bool
+	// MaxBlastRadius is [Rule.MaxBlastRadius] for every tool, also one that Tools does
+	// not name. A rule may ask for less, and lifts nothing.
+	MaxBlastRadius BlastRadius
 	// Verifies names, by predicate, the tool that reads the system of record for
 	// it. It is offered as a remedy, and nothing else follows from it.
 	Verifies map[string]string
@@ -62,12 +68,17 @@ func (p *Policy) String() string {
 
 // check refuses half a configuration.
 func (p *Policy) check() error {
+	if p.MaxBlastRadius > OneObject {
+		return fmt.Errorf("gate: policy: max_blast_radius %d is none", uint8(p.MaxBlastRadius))
+	}
 	for tool, r := range p.Tools {
 		switch {
 		case tool == "":
 			return errors.New("gate: policy: a rule for a tool without a name")
 		case r.Effect != nil && *r.Effect > ReadOnly:
 			return fmt.Errorf("gate: policy: rule %q: effect %d is none", tool, uint8(*r.Effect))
+		case r.MaxBlastRadius > OneObject:
+			return fmt.Errorf("gate: policy: rule %q: max_blast_radius %d is none", tool, uint8(r.MaxBlastRadius))
 		case r.MaxAge < 0:
 			return fmt.Errorf("gate: policy: rule %q: max_age is negative", tool)
 		case r.Ceiling > memory.SensitivitySecret:
@@ -120,13 +131,14 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 	}
 	c, l := &req.Contract, &req.Lineage
 	d := Decision{Outcome: Permit, Tool: c.Tool, CallID: req.CallID, Agent: req.Agent, Run: req.Run, Principal: req.Principal, At: f.Now}
-	rule, named := Rule{}, false
+	rule, named, reach := Rule{}, false, OutsideWorld
 	if p != nil {
 		rule, named = p.Tools[c.Tool]
 		named = named || p.Declared
+		reach = max(p.MaxBlastRadius, rule.MaxBlastRadius)
 	}
 	t := tighten(c, rule, f.Now)
-	d.Effect = t.effect
+	d.Effect, d.BlastRadius = t.effect, c.BlastRadius.widest()
 
 	switch {
 	case c.Tool == "" || c.Unknown || !named:
@@ -158,6 +170,9 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 		case h != nil: // it may not be judged otherwise: nothing need rest on it
 			d.lasts(&t, h)
 		}
+	}
+	if t.effect != ReadOnly && d.BlastRadius < reach {
+		d.add(Reason{Code: BlastTooWide})
 	}
 	d.judge(&t, req, &f)
 	order(d.Reasons)

@@ -324,6 +324,8 @@ func (r *policyReader) policy(root *node) Policy {
 			p.Version = r.text(n, field)
 		case "declared":
 			p.Declared = r.flag(n, field)
+		case "max_blast_radius":
+			p.MaxBlastRadius = r.reach(n, field)
 		case "tools":
 			p.Tools = map[string]Rule{}
 			r.each(n, field, func(tool, field string, n *node) {
@@ -343,7 +345,7 @@ func (r *policyReader) policy(root *node) Policy {
 		case "cases":
 			r.list(n, field, func(field string, n *node) { r.cases = append(r.cases, r.policyCase(n, field)) })
 		default:
-			r.wrong(n, field, "no such field; there are schema, name, version, declared, tools, verifies, cases")
+			r.wrong(n, field, "no such field; there are schema, name, version, declared, max_blast_radius, tools, verifies, cases")
 		}
 	})
 	for _, name := range []string{"schema", "name", "version"} {
@@ -388,11 +390,23 @@ func (r *policyReader) rule(n *node, field string) Rule {
 			if rule.Named = r.flag(n, field); !rule.Named && n.value == false {
 				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what the tool declares")
 			}
+		case "max_blast_radius":
+			rule.MaxBlastRadius = r.reach(n, field)
 		default:
-			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, named")
+			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, named, max_blast_radius")
 		}
 	})
 	return rule
+}
+
+// reach reads a limit of how far tools may reach. One of outside_world would be none.
+func (r *policyReader) reach(n *node, field string) BlastRadius {
+	var b BlastRadius
+	wrong := len(r.errs)
+	if r.choice(n, field, &b, blastNames[1:]...); b == OutsideWorld && len(r.errs) == wrong {
+		r.wrong(n, field, "want one of %s, or leave it out: any tool may reach as far as outside_world", strings.Join(blastNames[1:], ", "))
+	}
+	return b
 }
 
 // RuleLine is the line of a policy file on which the rule of a tool begins, from 1;

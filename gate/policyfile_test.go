@@ -45,6 +45,7 @@ func TestTheDocumentedPolicyIsReadAsItSays(t *testing.T) {
 		"set_plan":    {Effect: &irreversible},
 		"send_email":  {MaxAge: 24 * time.Hour, Ceiling: memory.SensitivityInternal},
 		"pay":         {WholeRun: true},
+		"rename":      {MaxBlastRadius: gate.OneObject},
 		"tidy":        {Named: true},
 		"wipe":        {Never: true, Why: "ask operations"},
 	}}
@@ -110,6 +111,10 @@ func TestAPolicyFileThatIsWrongSaysWhereAndDeniesEverything(t *testing.T) {
 		"typed sinks, by a rule":                {head + "\"tools\": {\"a\": {\"precision\": \"typed_sinks\"}}}", []at{{3, "tools.a.precision"}}},
 		"corroboration, by a rule":              {head + "\"tools\": {\"a\": {\"corroboration\": true}}}", []at{{3, "tools.a.corroboration"}}},
 		"a name, lifted":                        {head + "\"tools\": {\"a\": {\"named\": false}}}", []at{{3, "tools.a.named"}}},
+		"a radius that limits nothing":          {head + "\"tools\": {\"a\": {\"max_blast_radius\": \"outside_world\"}}}", []at{{3, "tools.a.max_blast_radius"}}},
+		"a radius that does not exist":          {head + "\"tools\": {\"a\": {\"max_blast_radius\": \"city\"}}}", []at{{3, "tools.a.max_blast_radius"}}},
+		"a radius by number":                    {head + "\"max_blast_radius\": 2}", []at{{3, "max_blast_radius"}}},
+		"a radius for all that limits nothing":  {head + "\"max_blast_radius\": \"outside_world\"}", []at{{3, "max_blast_radius"}}},
 		"from nowhere, lifted":                  {head + "\"tools\": {\"a\": {\"from_nowhere\": false}}}", []at{{3, "tools.a.from_nowhere"}}},
 		"a predicate without a name":            {head + "\"verifies\": {\"\": \"crm\"}}", []at{{3, "verifies."}}},
 		"a predicate without a tool":            {head + "\"verifies\": {\"a.b\": \"\"}}", []at{{3, "verifies.a.b"}}},

@@ -27,6 +27,7 @@ const (
 	RowMissing          Code = "row_missing"          // a row of the lineage is not in the store
 	FromNowhere         Code = "from_nowhere"         // a sink argument came from no word, row or handle; holds
 	ToolNotChosen       Code = "tool_not_chosen"      // neither the principal nor an endorsed row named the tool; holds
+	BlastTooWide        Code = "blast_too_wide"       // the tool may reach further than the policy lets it unasked; holds
 	ToolNotNamed        Code = "tool_not_named"       // the policy, or the caller, knows no tool of this name
 	EffectNotDeclared   Code = "effect_not_declared"  // nobody declared the effect, so it counts as irreversible; a note
 	PolicyNever         Code = "policy_never"         // a rule never allows the tool
@@ -63,6 +64,7 @@ var (
 	ErrRowMissing        = denial("gate: a row of the lineage is missing")
 	ErrFromNowhere       = denial("gate: an argument came from nowhere")
 	ErrToolNotChosen     = denial("gate: nobody but the model chose the tool")
+	ErrBlastTooWide      = denial("gate: the tool may reach too far")
 	ErrToolNotNamed      = denial("gate: tool not named")
 	ErrEffectNotDeclared = denial("gate: effect not declared")
 	ErrNever             = denial("gate: never allowed")
@@ -123,6 +125,7 @@ var codes = []struct {
 	{ApprovalWithdrawn, ErrApprovalWithdrawn, Hold, "its approval was withdrawn"},
 	{ApprovalUsed, ErrApprovalUsed, Hold, "its approval was for one call, which was made"},
 	{ToolNotChosen, ErrToolNotChosen, Hold, "neither the user's words nor an endorsed row name this tool"},
+	{BlastTooWide, ErrBlastTooWide, Hold, "may reach further than the policy lets it unasked"},
 	{EffectNotDeclared, ErrEffectNotDeclared, Permit, "its effect is not declared, so it counts as irreversible"},
 }
 

@@ -26,6 +26,8 @@ type OutputField struct {
 type Contract struct {
 	Tool   string
 	Effect Effect
+	// BlastRadius is how far what one call changes may reach; unset = the outside world.
+	BlastRadius BlastRadius
 	// Sinks are RFC 6901 pointers to the arguments where the harm of a call is
 	// decided: recipient, account, amount. nil = every scalar argument.
 	Sinks []string

@@ -176,6 +176,12 @@ func (d *Decision) why() string {
 		return "this tool is not allowed here, with any arguments."
 	case ArgumentsInvalid:
 		return "its arguments are not well-formed."
+	case ToolNotChosen:
+		return "neither the user's words nor an endorsed statement ask for this tool."
+	case BlastTooWide:
+		return "the tool may reach further than it may without a person's word."
+	case ApprovalForged, ApprovalForeign, ApprovalStale, ApprovalExpired, ApprovalWithdrawn, ApprovalUsed:
+		return codes[r.Code.weight()].text + "."
 	}
 	return "it could not be decided whether the call is safe."
 }

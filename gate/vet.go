@@ -43,6 +43,8 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 		case "effect":
 			r.choice(n, field, &contract.Effect, effectNames[:]...)
 			contract.Undeclared = false
+		case "blast_radius":
+			r.choice(n, field, &contract.BlastRadius, blastNames[:]...)
 		case "ceiling":
 			r.choice(n, field, &contract.Ceiling, sensitivities...)
 		case "max_age":
@@ -80,7 +82,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 				ids, c.fitness.Heads = append(ids, h.ID), append(c.fitness.Heads, h)
 			})
 		default:
-			r.wrong(n, field, "no such field; a case has tool, effect, ceiling, max_age, sinks, kinds, corroborate, named, chosen_by, rows, want")
+			r.wrong(n, field, "no such field; a case has tool, effect, blast_radius, ceiling, max_age, sinks, kinds, corroborate, named, chosen_by, rows, want")
 		}
 	})
 	for _, name := range []string{"tool", "want"} {
@@ -176,6 +178,7 @@ func (r *policyReader) caseRow(n *node, field string) memory.Head {
 //     that never allows its tool needs the second only);
 //   - a field of a rule that changes no case: one that is lighter than what the
 //     tool declares, or that nobody tried;
+//   - a max_blast_radius for all tools that changes no case;
 //   - a tool of a case whose effect nobody declares, so that it counts as
 //     irreversible whatever it does;
 //   - two tools whose names differ only in letter case, and a tool of verifies
@@ -190,6 +193,9 @@ func VetPolicy(b []byte) ([]*PolicyError, error) {
 	}
 	v := vetting{policyFile: &f}
 	v.expectations()
+	if reach := f.root.member("max_blast_radius"); reach != nil {
+		v.reach(reach)
+	}
 	if tools := f.root.member("tools"); tools != nil {
 		for i, tool := range tools.names {
 			v.rule(tool, tools.members[i])
@@ -285,15 +291,35 @@ func (v *vetting) rule(tool string, n *node) {
 			without.Uncorroborated = false
 		case "named":
 			without.Named = false
+		case "max_blast_radius":
+			without.MaxBlastRadius = OutsideWorld
 		}
 		p := v.policy
 		p.Tools = maps.Clone(p.Tools)
 		p.Tools[tool] = without
-		if !slices.ContainsFunc(cases, func(c *policyCase) bool {
-			return p.Evaluate(&c.req, c.fitness).Outcome != v.policy.Evaluate(&c.req, c.fitness).Outcome
-		}) {
+		if !v.matters(&p, cases) {
 			v.say(n.members[i].line, within(field, name), "no case comes out otherwise without it: it is no stricter than what the tool declares, or nobody tried it")
 		}
+	}
+}
+
+// matters reports whether a case comes out otherwise under another policy.
+func (v *vetting) matters(other *Policy, cases []*policyCase) bool {
+	return slices.ContainsFunc(cases, func(c *policyCase) bool {
+		return other.Evaluate(&c.req, c.fitness).Outcome != v.policy.Evaluate(&c.req, c.fitness).Outcome
+	})
+}
+
+// reach finds a limit for all tools that nobody tried.
+func (v *vetting) reach(n *node) {
+	without := v.policy
+	without.MaxBlastRadius = OutsideWorld
+	var cases []*policyCase
+	for i := range v.cases {
+		cases = append(cases, &v.cases[i])
+	}
+	if !v.matters(&without, cases) {
+		v.say(n.line, "max_blast_radius", "no case comes out otherwise without it")
 	}
 }
 

@@ -61,6 +61,8 @@ func TestVetPolicy(t *testing.T) {
 		"a tool that must be named":                   {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "chosen_by": "principal", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "want": "held"}`), nil},
 		"a tool that asks for it itself":              {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "named": true, "chosen_by": "principal", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "named": true, "want": "held"}`), []string{"2 tools.pay.named: comes out otherwise"}},
 		"an endorsed row that names the tool":         {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "rows": [{"rank": "user"}], "chosen_by": "row 0", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "rows": [{}], "chosen_by": "row 0", "want": "held"}`), nil},
+		"a radius that is tried":                      {file(`"pay": {"max_blast_radius": "principal"}`, "", `{"tool": "pay", "effect": "state_changing", "blast_radius": "one_object", "want": "permitted"}`, `{"tool": "pay", "effect": "state_changing", "want": "held"}`), nil},
+		"a radius that nobody tried":                  {file(`"pay": {"max_blast_radius": "principal"}`, "", strings.Replace(fires, `"effect"`, `"blast_radius": "one_object", "effect"`, 1), strings.Replace(holds, `"effect"`, `"blast_radius": "principal", "effect"`, 1)), []string{"2 tools.pay.max_blast_radius: comes out otherwise"}},
 		"a verifying tool that the policy lets read":  {file(`"pay": {}`, `"a.b": "pay"`, fires, holds), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +122,18 @@ func TestCasesOfAPolicyAreReadStrictly(t *testing.T) {
 		}
 		if _, err := gate.ParsePolicy([]byte(text)); err == nil {
 			t.Errorf("%s: ParsePolicy reads it", bad)
+		}
+	}
+}
+
+// TestVetPolicyTriesALimitForAllTools: one that no case comes up against is found.
+func TestVetPolicyTriesALimitForAllTools(t *testing.T) {
+	for reach, want := range map[string]int{"one_object": 0, "principal": 1} {
+		text := `{"schema": "hearsay.policy/1", "name": "p", "version": "1", "declared": true, "max_blast_radius": "` + reach + `", "cases": [
+{"tool": "tidy", "effect": "state_changing", "blast_radius": "principal", "want": "` + map[int]string{0: "held", 1: "permitted"}[want] + `"}]}`
+		found, err := gate.VetPolicy([]byte(text))
+		if err != nil || len(found) != want || want == 1 && (found[0].Field != "max_blast_radius" || found[0].Line != 1) {
+			t.Errorf("%s: %v, %v", reach, found, err)
 		}
 	}
 }

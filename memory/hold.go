@@ -94,11 +94,13 @@ type Hold struct {
 	// Round grows whenever a person decides, so that what she signed counts once.
 	Round uint64 `json:"round"`
 
-	Tool      string `json:"tool"`
-	Effect    string `json:"effect"`
-	Agent     string `json:"agent"`
-	Run       string `json:"run"`
-	Principal string `json:"principal"` // whom the agent acts for
+	Tool   string `json:"tool"`
+	Effect string `json:"effect"`
+	// BlastRadius is how far the tool may reach; "" of a hold older than that.
+	BlastRadius string `json:"blast_radius,omitempty"`
+	Agent       string `json:"agent"`
+	Run         string `json:"run"`
+	Principal   string `json:"principal"` // whom the agent acts for
 	// Args are the canonical arguments; nil once the call has ended. ArgsSHA256 is
 	// their digest, and stays.
 	Args       json.RawMessage `json:"args,omitempty"`

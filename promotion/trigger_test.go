@@ -113,7 +113,7 @@ func TestARowThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 				t.Errorf("sweep: %d offered, %d distinct, %v", n, len(q.rows), err)
 			}
 			h, read := promotion.NewHeater(store, q, nil), q.n
-			h.ObserveReads(ids, 1)
+			h.ObserveReads(w.ctx, ids, 1)
 			if err := h.Flush(w.ctx); err != nil || q.n-read != c.offered {
 				t.Errorf("flush: %d offered, %v", q.n-read, err)
 			}

@@ -46,14 +46,44 @@ func (g *gated) Plan(ctx context.Context, steps []schema.AgentStep, inputs map[s
 // answer is what comes back. The executor itself is not changed; it runs with its
 // agent wrapped by [Gate] and its memory by [Memory].
 func Ask(ctx context.Context, run *agent.Run, e *agents.Executor, segments ...agent.Segment) (string, error) {
-	if e == nil || e.Memory == nil {
-		return "", errors.New("langchain: Ask: no executor, or one that agents.NewExecutor did not make")
-	}
-	inner, err := Gate(run, e.Agent)
-	if err != nil {
+	if err := usable(e); err != nil {
 		return "", err
 	}
 	texts, err := run.Input(ctx, segments...)
+	if err != nil {
+		return "", err
+	}
+	return ask(ctx, run, e, strings.Join(texts, "\n\n"))
+}
+
+// Resume waits until one of the run's parked calls ([agent.FiresWhenFree]) comes free
+// or ends, as agent.Run.Resume does and with its errors, and runs the executor on what
+// became of it. A framework tool has no call id: the text names the tool and the id of
+// the hold, which the observation that it waits has named before. The executor's memory
+// is what reminds the model of the task. What the tool returned is in the run's ledger.
+// If the executor fails after the wait, the first result says what became of the call.
+func Resume(ctx context.Context, run *agent.Run, e *agents.Executor) (agent.Resumed, string, error) {
+	if err := usable(e); err != nil {
+		return agent.Resumed{}, "", err
+	}
+	r, err := run.Resume(ctx)
+	if err != nil {
+		return agent.Resumed{}, "", err
+	}
+	answer, err := ask(ctx, run, e, "The call of "+r.Tool+" that was waiting ("+r.Hold+") has ended. Its result:\n\n"+r.Text())
+	return r, answer, err
+}
+
+func usable(e *agents.Executor) error {
+	if e == nil || e.Memory == nil {
+		return errors.New("langchain: no executor, or one that agents.NewExecutor did not make")
+	}
+	return nil
+}
+
+// ask runs an executor on text whose rows the run has.
+func ask(ctx context.Context, run *agent.Run, e *agents.Executor, text string) (string, error) {
+	inner, err := Gate(run, e.Agent)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +92,7 @@ func Ask(ctx context.Context, run *agent.Run, e *agents.Executor, segments ...ag
 	if m, ok := mine.Memory.(*memory); !ok || m.run != run {
 		mine.Memory = Memory(run, mine.Memory)
 	}
-	return chains.Run(ctx, &mine, strings.Join(texts, "\n\n"))
+	return chains.Run(ctx, &mine, text)
 }
 
 // Memory wraps a conversation memory of the framework for one run. What the

@@ -11,6 +11,9 @@
 // error to the executor: a denial, arguments that do not fit and a failure are
 // observations for the model to read.
 //
+// A call that is parked gives an observation that says it waits; [Resume] runs the
+// executor again on its result.
+//
 // Text that reaches the model another way is not seen: fill prompts from
 // Run.Recall and Run.Input, and wrap the executor's memory with [Memory].
 package langchain

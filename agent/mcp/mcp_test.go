@@ -380,6 +380,46 @@ func TestAnnotationsOnlyTighten(t *testing.T) {
 	}
 }
 
+// TestAServerThatReachesOutsideIsBelieved: an openWorldHint takes back what the
+// embedder declared, and none gives more.
+func TestAServerThatReachesOutsideIsBelieved(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		hint     *bool
+		declared gate.BlastRadius
+		want     error
+	}{
+		"the server says nothing":            {nil, gate.OneObject, nil},
+		"the server says that it stays":      {&no, gate.OneObject, nil},
+		"the server says that it goes":       {&yes, gate.OneObject, gate.ErrBlastTooWide},
+		"the server says so of what is wide": {&no, gate.OutsideWorld, gate.ErrBlastTooWide},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := api.NewServer(&api.Implementation{Name: "s", Version: "1"}, nil)
+			server.AddTool(&api.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &api.ToolAnnotations{OpenWorldHint: c.hint}},
+				func(context.Context, *api.CallToolRequest) (*api.CallToolResult, error) {
+					return &api.CallToolResult{}, nil
+				})
+			tools, err := mcp.Tools(t.Context(), dial(t, server), mcp.Contracts{"x": {agent.StateChanging(), agent.BlastRadius(c.declared)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := storetest.NewStore(nil)
+			g, err := gate.New(store, gate.Policy{Declared: true, MaxBlastRadius: gate.OneObject}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			built, err := agent.New("a", agent.Model{ID: "m", Family: "m"}, store, g, tools, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := built.Start("ana").Call(t.Context(), "x", json.RawMessage("{}")); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 func TestToolsThatCannotBeUsedAreRefused(t *testing.T) {
 	for name, schemas := range map[string]map[string]string{
 		"an argument schema that does not resolve":    {"x": `{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`},

@@ -119,17 +119,22 @@ func argumentSchema(t *api.Tool) (*jsonschema.Schema, error) {
 // tighter is what annotations add to a contract. They are words of the server:
 // they may make a tool graver, never milder. The library does not tell a
 // readOnlyHint of false from none, so a tool that is annotated at all and not as
-// read-only counts as one that changes something.
-func tighter(a *api.ToolAnnotations) []agent.Option {
-	switch {
-	case a == nil:
+// read-only counts as one that changes something. One that says it reaches an open
+// world does, whatever was declared.
+func tighter(a *api.ToolAnnotations) (out []agent.Option) {
+	if a == nil {
 		return nil
-	case a.DestructiveHint != nil && *a.DestructiveHint && !a.ReadOnlyHint:
-		return []agent.Option{agent.AtLeast(gate.Irreversible)}
-	case !a.ReadOnlyHint:
-		return []agent.Option{agent.AtLeast(gate.StateChanging)}
 	}
-	return nil
+	if a.OpenWorldHint != nil && *a.OpenWorldHint {
+		out = append(out, agent.BlastRadius(gate.OutsideWorld))
+	}
+	switch {
+	case a.DestructiveHint != nil && *a.DestructiveHint && !a.ReadOnlyHint:
+		out = append(out, agent.AtLeast(gate.Irreversible))
+	case !a.ReadOnlyHint:
+		out = append(out, agent.AtLeast(gate.StateChanging))
+	}
+	return out
 }
 
 // gated marks the context of a call that the gate permitted. Losing it refuses

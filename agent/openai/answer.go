@@ -79,6 +79,20 @@ func Answer(ctx context.Context, run *agent.Run, calls []api.ToolCall) []api.Cha
 	return out
 }
 
+// Resumed is what became of a parked call ([agent.FiresWhenFree]) as two messages to
+// append to the conversation. The API takes one answer to each call of a model, and the
+// call has had its own: that it waits, under the id of its hold. So the first message
+// repeats the call under that id, and the second answers it; the output of a tool stays
+// in the role of a tool, and the model never finds its history changed. What the tool
+// returned is in the run's ledger already.
+func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
+	return []api.ChatCompletionMessage{
+		{Role: api.ChatMessageRoleAssistant, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
+			Function: api.FunctionCall{Name: r.Tool, Arguments: string(r.Args)}}}},
+		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: r.Text()},
+	}
+}
+
 // call is the only line to a tool: Run.CallWithID, which asks the gate.
 func call(ctx context.Context, run *agent.Run, c api.ToolCall) string {
 	res, err := run.CallWithID(ctx, c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments))

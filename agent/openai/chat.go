@@ -168,6 +168,25 @@ func (c *Chat) Ask(ctx context.Context, segments ...agent.Segment) (Reply, error
 	for _, text := range texts {
 		c.say(text)
 	}
+	return c.work(ctx)
+}
+
+// Resume waits until one of the run's parked calls comes free or ends, as
+// [agent.Run.Resume] does and with its errors, shows the model what became of it, as
+// [Resumed] does, and lets it work as Ask does. It is called between two Asks; bound
+// the wait with ctx. If the server fails after the wait, the result stays in the
+// conversation, and Ask without segments goes on from there.
+func (c *Chat) Resume(ctx context.Context) (Reply, error) {
+	r, err := c.run.Resume(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	c.messages = append(c.messages, Resumed(r)...)
+	return c.work(ctx)
+}
+
+// work asks the model until it calls no more tools.
+func (c *Chat) work(ctx context.Context) (Reply, error) {
 	var reply Reply
 	for reply.Turns < c.turns {
 		choice, usage, err := c.complete(ctx)

@@ -9,4 +9,7 @@
 // help (SR-6.3), never an error that ends the conversation. What the model is
 // shown enters through the run: typed, quoted and handed-over text through
 // Run.Input, memory through Run.Recall, the output of tools through Run.Call.
+//
+// A call that is parked is answered at once, with a text that says it waits;
+// [Chat.Resume], or [Resumed] in a loop of one's own, brings the result later.
 package openai

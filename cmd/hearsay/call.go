@@ -366,6 +366,9 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
 	c.line("tool", "%s, %s", oneLine(h.Tool, maxName), h.Effect)
+	if h.BlastRadius != "" {
+		c.line("may reach", "%s", h.BlastRadius)
+	}
 	leaves := argumentsOf(h.Args)
 	for i, l := range leaves {
 		label := ""

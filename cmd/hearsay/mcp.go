@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +47,9 @@ type proxyFlags struct {
 	effects       map[gate.Effect]*[]string
 	sinks         []string
 	authoritative []string
+	blast         []string
 	never         []string
+	policy        string
 	principal     string
 	listen        string
 	onlySource    bool
@@ -79,6 +83,10 @@ signed lineage token (docs/lineage-tokens.md). With --lineage-keys, a file of li
 "ID PUBLIC-KEY", and --audience, the name that such tokens are made out to, each call
 rests on what its token says, and a call without one that holds is of unknown lineage.
 
+With --policy FILE the gate runs the policy in the file; see hearsay gate vet. A flag
+says what a tool is, or refuses it: it never lifts what the file asks. Decisions name
+the policy, and after a "+" the tools that --never refuses.
+
 Resources and prompts of the server are not passed. CMD does not get the environment
 variables that begin with HEARSAY_.`,
 		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server --stdio\n" +
@@ -87,10 +95,12 @@ variables that begin with HEARSAY_.`,
 	}
 	store := addStoreFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like the next five)")
+	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like those of the next six that name tools)")
 	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
+	flags.StringArrayVar(&f.blast, "blast-radius", nil, "TOOL=RADIUS, how far a call may reach: tenant, principal or one_object; without one, the outside world")
+	flags.StringVar(&f.policy, "policy", "", "policy file that the gate runs (docs/policy.md); without one, every tool runs as the flags declare it")
 	flags.StringVar(&f.approvers, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
 	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
 	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
@@ -136,6 +146,14 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 	for _, name := range f.never {
 		out[name] = append(out[name], nil...) // a tool that the server does not have is a typing error
 	}
+	for _, s := range f.blast {
+		tool, radius, _ := strings.Cut(s, "=")
+		var b gate.BlastRadius
+		if tool == "" || b.UnmarshalText([]byte(radius)) != nil {
+			return nil, usage("hearsay mcp proxy: --blast-radius %q: want TOOL=RADIUS, one of outside_world, tenant, principal, one_object", s)
+		}
+		out[tool] = append(out[tool], agent.BlastRadius(b))
+	}
 	for _, s := range f.sinks {
 		tool, pointer, ok := strings.Cut(s, ":")
 		if !ok || tool == "" || !strings.HasPrefix(pointer, "/") {
@@ -153,6 +171,44 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 		out[tool] = append(out[tool], agent.Authoritative(field, predicate, subject))
 	}
 	return out, nil
+}
+
+// rules are the policy of the file, or one under which every tool runs as it is
+// declared, with what the flags refuse.
+func (f *proxyFlags) rules() (gate.Policy, error) {
+	policy := gate.Policy{Name: "mcp-proxy", Version: "1", Declared: true}
+	if f.policy != "" {
+		b, err := readPolicy(f.policy)
+		if err != nil {
+			return gate.Policy{}, err
+		}
+		if policy, err = gate.ParsePolicy(b); err != nil {
+			return gate.Policy{}, usage("hearsay mcp proxy: --policy %s: %w", f.policy, err)
+		}
+	}
+	if policy.Tools == nil {
+		policy.Tools = map[string]gate.Rule{}
+	}
+	for _, name := range f.never {
+		rule := policy.Tools[name]
+		rule.Never, rule.Why = true, cmp.Or(rule.Why, "the operator of the proxy refuses it")
+		policy.Tools[name] = rule
+	}
+	if f.policy != "" && len(f.never) > 0 {
+		policy.Version += "+never=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(f.never))), ",")
+	}
+	return policy, nil
+}
+
+// strangers are the tools that a policy has a rule for and a proxy does not have.
+func strangers(policy *gate.Policy, proxy *mcp.Proxy) (names []string) {
+	have := proxy.Run().Agent().Tools()
+	for _, name := range slices.Sorted(maps.Keys(policy.Tools)) {
+		if !slices.ContainsFunc(have, func(d agent.Declaration) bool { return d.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // lineage are the keys whose lineage tokens are believed; nil = none are read.
@@ -194,16 +250,16 @@ func local(address string) error {
 
 // proxy runs until its client, its server or the context ends.
 func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *proxyFlags, contracts mcp.Contracts, trusted map[string]ed25519.PublicKey, command []string) (err error) {
+	policy, err := f.rules()
+	if err != nil {
+		return err
+	}
 	store, err := a.openOrMake(ctx, flags)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	logger := slog.New(slog.NewTextHandler(a.talk, nil))
-	policy := gate.Policy{Name: "mcp-proxy", Version: "1", Declared: true, Tools: map[string]gate.Rule{}}
-	for _, name := range f.never {
-		policy.Tools[name] = gate.Rule{Never: true, Why: "the operator of the proxy refuses it"}
-	}
 	asks := &gate.Options{Logger: logger}
 	if path := cmp.Or(f.approvers, a.getenv("HEARSAY_TRUSTED_KEYS")); path != "" {
 		keys, err := confirm.LoadKeyring(path)
@@ -247,6 +303,9 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	}
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
+	}
+	if names := strangers(&policy, proxy); len(names) > 0 {
+		logger.Warn("the policy has rules for tools that the server does not have", "tools", oneLine(strings.Join(names, ", "), maxMessage))
 	}
 	if !f.onlySource && trusted == nil {
 		logger.Warn("only read-only tools will run: what else the agent reads is not known (--only-source)")

@@ -217,6 +217,86 @@ func TestMCPProxyEndsWithItsServer(t *testing.T) {
 	}
 }
 
+// TestMCPProxyRunsAPolicyFile: the file tightens what the flags declare, and the flags
+// lift nothing of it.
+func TestMCPProxyRunsAPolicyFile(t *testing.T) {
+	const near = `"declared": true, "max_blast_radius": "principal"`
+	for name, c := range map[string]struct {
+		policy string
+		flags  []string
+		runs   bool // the mail to the address of record
+		by     string
+		said   string
+	}{
+		"a file that names both tools":                {`"tools": {"crm": {}, "mail": {}}`, nil, true, "office@3", ""},
+		"a file that does not name the mail":          {`"tools": {"crm": {}}`, nil, false, "office@3", ""},
+		"a file that refuses it":                      {`"tools": {"crm": {}, "mail": {"never": "no"}}`, nil, false, "office@3", ""},
+		"a file that allows and a flag that does not": {`"tools": {"crm": {}, "mail": {}}`, []string{"--never", "mail"}, false, "office@3+never=mail", ""},
+		"a flag does not name a tool for the file":    {`"tools": {"crm": {}}`, []string{"--blast-radius", "mail=one_object"}, false, "office@3", ""},
+		"a limit that the mail goes beyond":           {near, nil, false, "office@3", ""},
+		"a limit that the mail keeps to":              {near, []string{"--blast-radius", "mail=one_object"}, true, "office@3", ""},
+		"a rule for a tool that is not there":         {`"declared": true, "tools": {"mial": {"max_age": "1h"}}`, nil, true, "office@3", "tools=mial"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.store.Close()
+			dir := t.TempDir()
+			book, path := filepath.Join(dir, "book"), filepath.Join(dir, "policy.json")
+			if err := os.WriteFile(path, []byte(`{"schema": "hearsay.policy/1", "name": "office", "version": "3", `+c.policy+`}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := w.proxied(book, append(append([]string{"--only-source", "--policy", path}, c.flags...), officeFlags...)...)
+			var talk bytes.Buffer
+			cmd.Stderr = &talk
+			session := connect(t, &api.CommandTransport{Command: cmd})
+			if text, failed := callTool(t, session, "crm", mcpArguments{Name: "acme"}); failed {
+				t.Errorf("crm: %q", text)
+			}
+			if text, failed := callTool(t, session, "mail", mcpArguments{To: "pay@acme.example"}); failed == c.runs || strings.HasPrefix(text, "NOT EXECUTED") == c.runs {
+				t.Errorf("mail: %q", text)
+			}
+			if err := session.Close(); err != nil {
+				t.Errorf("the proxy ended with %v\n%s", err, &talk)
+			}
+			if !strings.Contains(talk.String(), c.said) || c.said == "" && strings.Contains(talk.String(), "does not have") {
+				t.Errorf("it said:\n%s", &talk)
+			}
+			store, err := storeurl.Open(t.Context(), "sqlite:"+w.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			made, err := store.Decisions(t.Context())
+			if err != nil || len(made) != 2 {
+				t.Fatalf("%d decisions, %v", len(made), err)
+			}
+			for _, d := range made {
+				if !strings.Contains(string(d.Data), `"policy":"`+c.by+`"`) {
+					t.Errorf("decided by another policy than %s: %s", c.by, d.Data)
+				}
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		flags []string
+		exit  int
+		said  string
+	}{
+		"a file that is not there": {[]string{"--policy", "/nowhere/policy.json"}, exitNotFound, "/nowhere/policy.json"},
+		"a file that is no policy": {[]string{"--policy", "mcp_test.go"}, exitUsage, "line 1: not JSON"},
+		"a radius that is none":    {[]string{"--blast-radius", "mail=city"}, exitUsage, "mail=city"},
+	} {
+		w := newWorld(t)
+		w.store.Close()
+		out, err := w.proxied("none", c.flags...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != c.exit || !strings.Contains(string(out), c.said) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
 func TestMCPProxyKnowsAMistypedTool(t *testing.T) {
 	for _, flag := range []string{"--read-only", "--never", "--irreversible"} {
 		w := newWorld(t)
