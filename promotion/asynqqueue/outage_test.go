@@ -33,7 +33,8 @@ func downInSlots() verifiertest.Step {
 func TestAVerifierThatIsDownForManyCyclesIsTrafficAndNoFailure(t *testing.T) { // SR-7.6
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, downInSlots())
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
+		// One row a token: those of one token are checked at once, in no order.
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1, Logger: w.log})
 		var ids []memory.ID
 		for i := range 5 {
 			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnavailableAtWriteTime))
