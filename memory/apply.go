@@ -132,6 +132,14 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if !reaffirm && rank != RankUser && openContradiction(merged) >= rank { // SR-7.14
 			return Head{}, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, openContradiction(merged))
 		}
+		if !reaffirm && rank != RankUser {
+			switch against, err := s.disputed(ctx, old.Claim, id, claims[0], merged); {
+			case err != nil:
+				return Head{}, err
+			case against >= rank:
+				return Head{}, fmt.Errorf("%w: a source of rank %s contradicted another row of the claim", ErrInsufficient, against)
+			}
+		}
 	}
 	next.set(t.To, now)
 	var contested error
@@ -519,6 +527,49 @@ func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, n
 		}
 	}
 	return nil
+}
+
+// disputed is the highest rank at which a source contradicted another row of the
+// claim, and has supported neither that one nor this one since: what is said against
+// a claim is said against all of its rows (I-9). Of a claim whose record was put once
+// nothing was said.
+func (s *Store) disputed(ctx context.Context, claim Token, row ID, record Object, evidence []Evidence) (Rank, error) {
+	if record.Revision < 2 {
+		return 0, nil
+	}
+	said := slices.Clone(evidence)
+	for after := ""; ; {
+		hits, next, err := s.query(ctx, Query{Term: s.termClaim(claim), After: after, Limit: 200})
+		if err != nil {
+			return 0, err
+		}
+		heads, err := s.heads(ctx, idsOf(hits))
+		if err != nil {
+			return 0, err
+		}
+		keys := make([]string, 0, len(heads))
+		for _, h := range heads {
+			if h.Truth == TruthContradicted && h.ID != row && !h.Has(FlagErased) {
+				keys = append(keys, evidKey.of(h.ID))
+			}
+		}
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			return 0, err
+		}
+		for _, o := range objs {
+			other, err := s.evidenceOf(ctx, o)
+			if err != nil {
+				return 0, err
+			}
+			said = append(said, other.list...)
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
+	return openContradiction(said), nil
 }
 
 // beside returns the verified rows of a line: all of them if the content calls its

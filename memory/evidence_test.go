@@ -281,6 +281,55 @@ func TestARejectionAttachesToTheClaim(t *testing.T) {
 	})
 }
 
+// TestI9WhatIsSaidAgainstAClaimIsSaidAgainstAllItsRows: a source that contradicted one
+// row stands against a row of the same claim that is verified, or written as verified,
+// later; rank decides, as for a row itself (SR-7.14).
+func TestI9WhatIsSaidAgainstAClaimIsSaidAgainstAllItsRows(t *testing.T) {
+	respelled := says("ana", "city", "Ber\u200blin")
+	unchecked := toolDraft(respelled, "erp")
+	unchecked.State, unchecked.Evidence = memory.StateUnverified, nil
+	for name, c := range map[string]struct {
+		since  func(b *bench, first memory.ID) // after the contradiction
+		verify func(b *bench) (memory.Receipt, error)
+		want   memory.State
+	}{
+		"a tool does not verify another row": {nil, func(b *bench) (memory.Receipt, error) {
+			r := b.put(unchecked)
+			_, err := b.move(r.ID, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:erp"))
+			wantErr(t, err, memory.ErrInsufficient)
+			return memory.Receipt{ID: r.ID, State: b.head(r.ID).State()}, nil
+		}, memory.StateUnverified},
+		"nor is one born verified": {nil, func(b *bench) (memory.Receipt, error) {
+			return b.put(toolDraft(respelled, "erp")), nil
+		}, memory.StateUnverified},
+		"nor after a rebuild": {func(b *bench, _ memory.ID) {
+			if _, err := b.Rebuild(t.Context(), "ana", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, func(b *bench) (memory.Receipt, error) { return b.put(toolDraft(respelled, "erp")), nil }, memory.StateUnverified},
+		"a higher rank does": {nil, func(b *bench) (memory.Receipt, error) {
+			r := b.put(unchecked)
+			b.mustMove(r.ID, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:ana"))
+			return memory.Receipt{ID: r.ID, State: b.head(r.ID).State()}, nil
+		}, memory.StateVerified},
+		"and so does anybody once the source takes it back": {func(b *bench, first memory.ID) {
+			b.mustMove(first, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1"))
+		}, func(b *bench) (memory.Receipt, error) { return b.put(toolDraft(respelled, "erp")), nil }, memory.StateVerified},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			first := b.put(toolDraft(berlin, "crm")).ID
+			b.mustMove(first, memory.TruthContradicted, memory.AuthorityProbe, contradicts(memory.RankPrimarySource, "doc:1"))
+			if c.since != nil {
+				c.since(b, first)
+			}
+			if r, err := c.verify(b); err != nil || b.head(r.ID).State() != c.want {
+				t.Errorf("%+v: %s, %v", r, b.head(r.ID).State(), err)
+			}
+		})
+	}
+}
+
 // TestSR44RivalsSettleByRank is the matrix of incumbent × newcomer on one
 // functional predicate, with confidence always against the outcome.
 func TestSR44RivalsSettleByRank(t *testing.T) {

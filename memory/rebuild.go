@@ -307,7 +307,9 @@ func (b *rebuilding) claimRecords(ctx context.Context) error {
 			r.Rejected, r.Rejection, class = c.rejected, &c.by, c.class2
 		}
 		t := b.s.begin(ctx, b.s.Now())
-		t.claim(key, objs[0].Revision, r, class)
+		// A record that was lost counts as one that was put again: whether something was
+		// said against the claim is looked up.
+		t.claim(key, max(objs[0].Revision, 1), r, class)
 		if t.err != nil {
 			return t.err
 		}

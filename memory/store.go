@@ -436,6 +436,15 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 			if reason, err = s.ownWord(ctx, d, claim, closure); err != nil {
 				return written{}, err
 			}
+			if reason == "" && d.Origin != OriginUserAsserted {
+				against, err := s.disputed(ctx, claim, "", objs[1], d.Evidence)
+				if err != nil {
+					return written{}, err
+				}
+				if against >= RankTool {
+					reason = "a source of rank " + against.String() + " contradicted another row of the claim"
+				}
+			}
 			if reason != "" {
 				state = StateUnverified
 			}
