@@ -19,7 +19,7 @@ import (
 )
 
 // long is how many lines a long dump has.
-var long = 200_000
+var long = 100_000
 
 var million = flag.Bool("million", false, "import 1,000,000 lines into SQLite")
 
