@@ -363,6 +363,7 @@ type RevocationWalk struct {
 	Rows      int  `json:"rows"`      // looked at
 	Touched   int  `json:"touched"`   // of them, with evidence that was revoked
 	Withdrawn int  `json:"withdrawn"` // of them, that lost the verified state
+	Damaged   int  `json:"damaged"`   // of them, that cannot be read, so that the walk does not end
 	Done      bool `json:"done"`
 	// Lost are the rows that lost the verified state since the last time that progress
 	// was told: what was made from them, and the calls that ran on them, depend on a
@@ -378,7 +379,8 @@ type RevocationWalk struct {
 // was revoked contradicted is unverified again; each is due at once. It may be
 // interrupted and goes on where it was; run twice at once it does the same work twice.
 // progress, if not nil, hears of it every few hundred rows. Without an open revocation
-// there is nothing to do, and Done is set.
+// there is nothing to do, and Done is set. A row that cannot be read is passed over; the
+// error is then [ErrDamaged], and the walk is not over.
 func (s *Store) WalkRevocations(ctx context.Context, progress func(RevocationWalk)) (RevocationWalk, error) {
 	for {
 		w, err := s.walkRevocations(ctx, progress)
@@ -417,10 +419,14 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 		}
 		for _, id := range idsOf(hits) {
 			touched, withdrawn, err := s.withdraw(ctx, id)
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrDamaged) {
 				return w, err
 			}
 			w.Rows++
+			if err != nil { // it holds nobody up
+				w.Damaged++
+				continue
+			}
 			if touched {
 				w.Touched++
 			}
@@ -442,6 +448,15 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 		}
 		mark++
 	}
+	if w.Damaged > 0 {
+		// Were the walk over, nobody would ask any more what such a row rests on. It
+		// begins anew with the next call, and what was revoked is unfit until then.
+		anew := RevocationWalk{revision: r.Revision}
+		if err := s.write(ctx, Batch{Checks: []Check{{Key: revokedKey, Revision: r.Revision}}, Puts: []Put{{Key: walkKey, From: mark, Data: anew.encode()}}}); err != nil {
+			return w, err
+		}
+		return w, fmt.Errorf("%w: %d of %d rows; what was revoked stays unfit, and the walk is not over", ErrDamaged, w.Damaged, w.Rows)
+	}
 	tx, list := s.begin(ctx, s.Now()), slices.Clone(r.list)
 	for i := range list {
 		list[i].Walked = true
@@ -454,7 +469,7 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 
 func (w *RevocationWalk) encode() []byte {
 	e := encoder{}
-	for _, n := range [...]int{w.Rows, w.Touched, w.Withdrawn} {
+	for _, n := range [...]int{w.Rows, w.Touched, w.Withdrawn, w.Damaged} {
 		e.num(uint64(n))
 	}
 	e.num(w.revision)
@@ -465,7 +480,7 @@ func (w *RevocationWalk) encode() []byte {
 // decodeWalk reads how far a walk is. One that cannot be read starts anew.
 func decodeWalk(o Object) RevocationWalk {
 	d := decoder{b: o.Data}
-	w := RevocationWalk{Rows: int(d.num()), Touched: int(d.num()), Withdrawn: int(d.num()), revision: d.num(), after: d.str()}
+	w := RevocationWalk{Rows: int(d.num()), Touched: int(d.num()), Withdrawn: int(d.num()), Damaged: int(d.num()), revision: d.num(), after: d.str()}
 	if d.end() != nil {
 		return RevocationWalk{}
 	}

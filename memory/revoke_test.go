@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // revoke revokes the verifier of a source of the tests, since day0.
@@ -357,6 +359,53 @@ func TestTheWalkGoesOnWhereItWas(t *testing.T) {
 
 // A store that is rebuilt has its revocations, and one whose revocation was lost does
 // not open its gate.
+// TestADamagedRowHoldsUpNoWalk, and the walk is not over while there is one: nobody
+// would ask any more what it rests on.
+func TestADamagedRowHoldsUpNoWalk(t *testing.T) {
+	d := &cutting{Driver: storetest.NewMap(), kept: map[string]bool{}}
+	s, err := memory.New(d, keyring.Ephemeral(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []memory.ID
+	for i := range 3 {
+		r, err := s.Put(t.Context(), toolDraft(says("ana", fmt.Sprint("city", i), "Oslo"), "crm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	if err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:crm", Since: day0.Add(-time.Hour), By: "ops", Reason: "it lied"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	d.id = ids[1]
+	if _, err := s.Get(t.Context(), ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	for key := range d.kept {
+		if strings.HasPrefix(memory.KeyText(key), "evidence/") {
+			d.cut = key
+		}
+	}
+	for range 2 {
+		w, err := s.WalkRevocations(t.Context(), nil)
+		if !errors.Is(err, memory.ErrDamaged) || w.Done || w.Damaged != 1 || w.Rows != 3 {
+			t.Fatalf("%+v, %v", w, err)
+		}
+		f, err := s.Fitness(t.Context(), []memory.ID{ids[0], ids[2]})
+		if err != nil || f.Heads[0].Truth == memory.TruthSupported || f.Heads[1].Truth == memory.TruthSupported || f.Heads[0].Revision != 2 || f.Heads[1].Revision != 2 {
+			t.Errorf("%+v, %v", f.Heads, err)
+		}
+		if f, err := s.Fitness(t.Context(), ids); err == nil && f.Heads[1].State() == memory.StateVerified {
+			t.Errorf("fit: %+v", f.Heads[1])
+		}
+	}
+	d.cut = ""
+	if w, err := s.WalkRevocations(t.Context(), nil); err != nil || !w.Done || w.Withdrawn != 1 {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
 func TestARevocationIsNeverLost(t *testing.T) {
 	b := newBench(t)
 	id := b.verifiedBy("tea", supports(memory.RankTool, "crm"))
