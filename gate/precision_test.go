@@ -132,7 +132,7 @@ func FuzzTargets(f *testing.F) {
 		find := func(s string) int {
 			b, err := json.Marshal(map[string]string{"body": s})
 			if err != nil {
-				t.Skip()
+				t.Fatal(err)
 			}
 			return len(gate.Targets(b, nil))
 		}
