@@ -217,20 +217,7 @@ var written = regexp.MustCompile(`[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?`)
 // currency sign beside it is fine; a letter, a digit or any other joining sign is
 // not, so that 900 is not found in ACC-900 or in 1900.
 func (l *ledger) typedNumber(n json.Number) bool {
-	return l.numbered(n, func(string) bool { return true })
-}
-
-// typedAmount reports whether the principal typed it as an amount: with a currency
-// sign beside it or with decimals, so that it is no number of rooms and no day.
-func (l *ledger) typedAmount(n json.Number) bool {
-	return l.numbered(n, func(as string) bool { return strings.ContainsAny(as, currency+".") })
-}
-
-const currency = "$€£¥"
-
-// numbered reports whether the principal typed a number of this value in a form that
-// will do, with the currency signs beside it.
-func (l *ledger) numbered(n json.Number, will func(as string) bool) bool {
+	const currency = "$€£¥"
 	want, ok := new(big.Rat).SetString(n.String())
 	if !ok {
 		return false
@@ -247,7 +234,7 @@ func (l *ledger) numbered(n json.Number, will func(as string) bool) bool {
 			if ok && strings.HasSuffix(before, "-") {
 				got.Neg(got)
 			}
-			if ok && got.Cmp(want) == 0 && will(text[len(before):len(text)-len(after)]) {
+			if ok && got.Cmp(want) == 0 {
 				return true
 			}
 		}

@@ -60,8 +60,9 @@ func TestTypedSinks(t *testing.T) {
 	}{
 		"an account and an amount that were typed":              {"Pay 1200 to ACC-100.", "pay", `{"to":"ACC-100","amount":1200}`, true, ""},
 		"an account of a verified row":                          {"Pay Acme 1200.", "pay", `{"to":"ACME-PAY","amount":1200}`, true, ""},
-		"an amount typed with a currency sign, however small":   {"Pay $50 to ACC-100.", "pay", `{"to":"ACC-100","amount":50}`, true, ""},
-		"an amount typed with decimals, however small":          {"Pay 12.00 to ACC-100.", "pay", `{"to":"ACC-100","amount":12}`, true, ""},
+		"a small amount with a currency sign":                   {"Pay $50 to ACC-100.", "pay", `{"to":"ACC-100","amount":50}`, false, gate.UnverifiedInput},
+		"a small amount with decimals":                          {"Pay 12.00 to ACC-100.", "pay", `{"to":"ACC-100","amount":12}`, false, gate.UnverifiedInput},
+		"an integer under a thousand":                           {"Pay 900 to ACC-100.", "pay", `{"to":"ACC-100","amount":900}`, false, gate.UnverifiedInput},
 		"a small number that may be anything":                   {"Pay 12 people 300 to ACC-100.", "pay", `{"to":"ACC-100","amount":12}`, false, gate.UnverifiedInput},
 		"the stranger's account":                                {"Pay 1200 to ACC-100.", "pay", `{"to":"EVIL-1","amount":1200}`, false, gate.UnverifiedInput},
 		"the stranger's amount":                                 {"Pay 1200 to ACC-100.", "pay", `{"to":"ACC-100","amount":9000}`, false, gate.UnverifiedInput},

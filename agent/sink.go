@@ -20,9 +20,8 @@ import (
 // nothing: it stands in too many texts by chance (gate lesson L2).
 const shortToken = 3
 
-// smallInteger is the size under which an integer vouches for nothing, unless it was
-// typed as an amount: with a currency sign or with decimals.
-const smallInteger = 100
+// smallInteger is the size under which an integer vouches for nothing.
+const smallInteger = 1000
 
 // inputs are what a call is made from: the ledger with what its handles and its
 // corroborating rows add, where each sink came from, and the rows among them that the
@@ -93,13 +92,7 @@ func (r *Run) sink(call *bound, p string, leaf any) gate.Sink {
 			row, found = r.ledger.rowWithNumber(n)
 		}
 	}
-	exact := false
-	if n, isNumber := leaf.(json.Number); isNumber {
-		exact = r.ledger.typedAmount(n)
-	}
 	switch {
-	case exact:
-		s.Source = gate.SourcePrincipal
 	case !spoken && !found: // from nowhere, however small: an invented amount is an invention
 	case vouchesNothing(leaf, value):
 		s.Source = gate.SourceShort
