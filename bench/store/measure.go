@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hearsay-go/hearsay/bench/report"
@@ -71,12 +73,12 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 	next := 0
 	for _, size := range b.sizes {
 		for len(ids) < size {
-			ids = append(ids, report.Must(s.Put(ctx, draft(next))).ID)
-			next++
-			if len(d.Written) == 1000 {
-				report.Check(d.Mirror(ctx))
-			}
-			if len(ids)%20_000 == 0 {
+			more, err := fill(ctx, s, next, min(1000, size-len(ids)))
+			report.Check(err)
+			ids = append(ids, more...)
+			next += len(more)
+			report.Check(d.Mirror(ctx))
+			if len(ids)/20_000 > (len(ids)-len(more))/20_000 {
 				fmt.Fprintf(b.progress, "  %d rows\n", len(ids))
 			}
 		}
@@ -117,6 +119,24 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 			report.AtMost("put/flat", "±", report.Spread(putRatios), 0.25, b.rounds, b.seed))
 	}
 	return figures, nil
+}
+
+// fill puts n rows, several at a time: what is timed is written one by one.
+func fill(ctx context.Context, s *memory.Store, from, n int) ([]memory.ID, error) {
+	const writers = 16
+	ids, failed := make([]memory.ID, n), make([]error, writers)
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < n && failed[w] == nil; i += writers {
+				var r memory.Receipt
+				r, failed[w] = s.Put(ctx, draft(from+i))
+				ids[i] = r.ID
+			}
+		})
+	}
+	wg.Wait()
+	return ids, errors.Join(failed...)
 }
 
 // puts times writing a row beside a bare insert of as many bytes, and beside the

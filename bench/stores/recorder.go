@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -12,10 +13,12 @@ import (
 )
 
 // Recorder keeps what a store writes through it, so that the floor can write the
-// very same, and counts the calls. Writes must not be concurrent.
+// very same, and counts the calls. Writes may be concurrent if they touch no object
+// in common; what reads Written must not be beside them.
 type Recorder struct {
 	Backend
 	Written []memory.Batch // and not mirrored yet
+	mu      sync.Mutex     // of Written, among writes
 	reads   atomic.Int64
 	writes  atomic.Int64
 }
@@ -42,11 +45,16 @@ func (r *Recorder) History(ctx context.Context, tenant, key string, after uint64
 	return r.Backend.History(ctx, tenant, key, after, limit)
 }
 
-// Apply counts a write and keeps the batch.
+// Apply counts a write and keeps the batch if it was written.
 func (r *Recorder) Apply(ctx context.Context, tenant string, b memory.Batch) error {
 	r.writes.Add(1)
+	if err := r.Backend.Apply(ctx, tenant, b); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.Written = append(r.Written, b)
-	return r.Backend.Apply(ctx, tenant, b)
+	return nil
 }
 
 // Last is what was written last.

@@ -199,18 +199,17 @@ var maintenanceMutants = map[string]func(m *mutant, d memory.Driver){
 			return d.Restore(ctx, tenant, nil)
 		}
 	},
-	"a restore one by one": func(m *mutant, d memory.Driver) {
+	"a restore in two writes": func(m *mutant, d memory.Driver) {
 		m.restore = func(ctx context.Context, tenant string, objects []memory.Restored) error {
-			if err := memory.CheckRestored(objects); err != nil || len(objects) == 0 {
+			if err := memory.CheckRestored(objects); err != nil || len(objects) < 2 {
 				return d.Restore(ctx, tenant, objects)
 			}
-			for i := range objects {
-				if err := d.Restore(ctx, tenant, objects[i:i+1]); err != nil {
-					return err
-				}
-				pause()
+			half := len(objects) / 2
+			if err := d.Restore(ctx, tenant, objects[:half]); err != nil {
+				return err
 			}
-			return nil
+			pause()
+			return d.Restore(ctx, tenant, objects[half:])
 		}
 	},
 	"a restore that checks no list": func(m *mutant, d memory.Driver) {
