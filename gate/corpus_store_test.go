@@ -26,6 +26,7 @@ import (
 // quarantined by the store's own doors, and what a case says of a row is looked
 // up before it is decided. A case that no store can hold says so, and why.
 func TestDecisionCorpusOnStores(t *testing.T) {
+	t.Parallel()
 	cases := corpus(t)
 	for _, s := range []struct {
 		name string
@@ -60,6 +61,7 @@ func TestDecisionCorpusOnStores(t *testing.T) {
 		}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			start := time.Now()
 			w := newScene(t, s.open(t))
 			ran, fired, unheld := 0, 0, 0

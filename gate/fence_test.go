@@ -276,6 +276,7 @@ func (s *steps) Record(ctx context.Context, r memory.DecisionRecord) error {
 // are unfit when its permit is consumed, an acknowledged demotion is followed by none,
 // what fired before is a dependent decision of it, and what harms nothing voids nothing.
 func TestI7NoScheduleFiresOnAnUnfitRow(t *testing.T) {
+	t.Parallel()
 	kinds := slices.Sorted(maps.Keys(harms))
 	others := slices.Sorted(maps.Keys(harmless))
 	const maxAge = 100 * time.Hour
@@ -284,6 +285,7 @@ func TestI7NoScheduleFiresOnAnUnfitRow(t *testing.T) {
 		schedules int
 	}{{"map", 10_000}, {"sqlite", 150}, {"redis", 150}, {"postgres", 100}} {
 		t.Run(c.store, func(t *testing.T) {
+			t.Parallel()
 			var d memory.Driver = storetest.NewMap()
 			if c.store != "map" {
 				if !stores.Known(c.store) {

@@ -128,8 +128,10 @@ func (h *history) count(d deed, refused bool) (n int) {
 // did, one after the other, explains what each of them saw. The same with the guard
 // off, a naive check and then fire, must not be explained.
 func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sqlite", "redis", "postgres"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if !stores.Known(name) {
 				t.Skip("no such server on this system")
 			}

@@ -14,9 +14,13 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	server.Together(6)
+	goleak.VerifyTestMain(m)
+}
 
 // clock0 is where the clocks of the tests stand.
 var clock0 = time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)

@@ -189,7 +189,7 @@ func TestTheScriptForPsqlMakesTheSameSchema(t *testing.T) {
 
 func TestNamesThatAreNoPlainNamesAreRefused(t *testing.T) {
 	t.Parallel()
-	need(t, missing)
+	server.Need(t, missing)
 	for _, name := range []string{`a"b`, "a b", "$$", "a$$; DROP SCHEMA x; --", "A", "pg_catalog", "information_schema", "a\x00", "é", "1a", "{{schema}}", strings.Repeat("a", 64)} {
 		o := &pgstore.Options{Schema: name}
 		refused(t, o, memory.ErrStore, "want up to 63")

@@ -181,6 +181,9 @@ func parse(url string) (pool *pgxpool.Config, schema string, err error) {
 		"application_name": "hearsay", "search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan",
 		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
 		"default_transaction_isolation": "read committed", "bytea_output": "hex", "row_security": "on",
+		// A call that was given up is cancelled, and a server that was not yet at it when
+		// it heard so takes no notice: it stops because nobody is there for the answer.
+		"client_connection_check_interval": "500ms",
 	} {
 		config.RuntimeParams[name] = value
 	}

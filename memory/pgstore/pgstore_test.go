@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,6 +31,7 @@ var (
 
 func TestMain(m *testing.M) {
 	fault.Child(openNamed)
+	server.Together(8)
 	shared, missing = start(context.Background())
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if shared != nil {
@@ -68,23 +68,11 @@ func start(ctx context.Context, settings ...string) (*server.PostgresServer, err
 	return s, nil
 }
 
-// need skips a test where no PostgreSQL is installed, but for CI, where it fails.
-func need(tb testing.TB, err error) {
-	tb.Helper()
-	switch {
-	case err == nil:
-	case errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "":
-		tb.Skip(err)
-	default:
-		tb.Fatal(err)
-	}
-}
-
 // own starts a server for one test.
 func own(t *testing.T, settings ...string) *server.PostgresServer {
 	t.Helper()
 	s, err := start(t.Context(), settings...)
-	need(t, err)
+	server.Need(t, err)
 	t.Cleanup(func() {
 		if err := s.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -96,7 +84,7 @@ func own(t *testing.T, settings ...string) *server.PostgresServer {
 // fresh are options for a schema of its own, which has no tables yet.
 func fresh(tb testing.TB) *pgstore.Options {
 	tb.Helper()
-	need(tb, missing)
+	server.Need(tb, missing)
 	return &pgstore.Options{Schema: fmt.Sprintf("store_%d", schemas.Add(1)), Role: "app", MaintenanceURL: shared.RuntimeURL("owner")}
 }
 
@@ -156,6 +144,7 @@ func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
 }
 
 func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing.T) {
+	t.Parallel()
 	storetest.RunLineage(t, func(t *testing.T) memory.Driver {
 		o := fresh(t)
 		migrate(t, shared, o)
@@ -164,6 +153,7 @@ func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing
 }
 
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
+	t.Parallel()
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return made(t) })
 }
 
@@ -174,7 +164,7 @@ func Benchmark(b *testing.B) {
 // BenchmarkBare is what the rows of a transition cost when they are written by
 // plain statements in one transaction, and a single row of the same bytes.
 func BenchmarkBare(b *testing.B) {
-	need(b, missing)
+	server.Need(b, missing)
 	c, err := pgx.Connect(b.Context(), shared.RuntimeURL("owner"))
 	if err != nil {
 		b.Fatal(err)

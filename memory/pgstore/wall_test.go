@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -288,16 +289,108 @@ func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.
 		}
 		clean(t, err, context.DeadlineExceeded, "")
 	}
+	// None of them goes on at the server, now or when the lock is free.
+	calm(t, o.Schema)
 	exec1(t, c, `COMMIT`)
-	// None of them goes on at the server when the lock is free.
-	for busy := true; busy; {
-		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`, o.Schema+`"`).Scan(&busy); err != nil {
-			t.Fatal(err)
-		}
-	}
 	objects, err := d.Get(t.Context(), "a", []string{"k"})
 	if err != nil || objects[0].Revision != 1 || string(objects[0].Data) != "x" {
 		t.Fatalf("the object is %+v (%v)", objects, err)
+	}
+}
+
+// calm waits until nobody is at work on a schema.
+func calm(t *testing.T, schema string) {
+	t.Helper()
+	c := connect(t, shared, "postgres") // who sees what others ask
+	start := time.Now()
+	for busy := true; busy; {
+		if time.Since(start) > time.Minute {
+			t.Fatal("the server is still at work on what was given up")
+		}
+		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'active' AND strpos(query, $1) > 0 AND pid <> pg_backend_pid()`, schema).Scan(&busy); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A server hears of a cancelled call on another connection, and may not hear of it. pgx
+// hangs up on a server that says nothing for 15 seconds.
+func TestACallThatIsGivenUpStopsThoughTheServerNeverHearsThatItIsCancelled(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	server, err := url.Parse(shared.RuntimeURL("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := server.Host
+	door, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shut atomic.Bool
+	var turned atomic.Int64
+	var conns sync.WaitGroup
+	t.Cleanup(func() {
+		door.Close()
+		conns.Wait()
+	})
+	conns.Go(func() {
+		for {
+			in, err := door.Accept()
+			if err != nil {
+				return
+			}
+			if shut.Load() {
+				turned.Add(1)
+				in.Close()
+				continue
+			}
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				conns.Go(func() {
+					_, _ = io.Copy(way[0], way[1]) // until one of them closes
+					way[0].Close()
+					way[1].Close()
+				})
+			}
+		}
+	})
+	server.Host = door.Addr().String()
+	d, err := pgstore.Open(t.Context(), server.String(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Apply(t.Context(), "a", put("k", 0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, shared, "owner")
+	exec1(t, c, `BEGIN; LOCK TABLE `+o.Schema+`.object, `+o.Schema+`.log`)
+	shut.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.Apply(ctx, "a", put("k", 1, "y")) }()
+	for waits := false; !waits; {
+		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	clean(t, <-done, context.Canceled, "")
+	calm(t, o.Schema)
+	exec1(t, c, `COMMIT`)
+	shut.Store(false)
+	objects, err := d.Get(t.Context(), "a", []string{"k"})
+	if err != nil || string(objects[0].Data) != "x" {
+		t.Fatalf("the object is %+v (%v)", objects, err)
+	}
+	if turned.Load() == 0 {
+		t.Fatal("nobody tried to cancel it")
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	fault.Child(openNamed)
+	server.Together(8)
 	goleak.VerifyTestMain(tests{m})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"go.uber.org/goleak"
 )
 
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(writeUntilKilled(path))
 	}
+	server.Together(4)
 	goleak.VerifyTestMain(m)
 }
 

@@ -2,8 +2,10 @@ package server
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
+	"strconv"
 )
 
 // Need ends a test that has no server: a test is skipped where the program is not
@@ -21,5 +23,20 @@ func Need(tb interface {
 		tb.Skip(err)
 	default:
 		tb.Fatal(err)
+	}
+}
+
+// Together lets n parallel tests of a package run at a time, however few processors
+// there are, unless the flag -parallel says otherwise: tests of servers wait for most
+// of their time. It is called first in TestMain, and parses the flags.
+func Together(n int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // not in a test
 	}
 }
