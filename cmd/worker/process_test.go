@@ -513,7 +513,7 @@ func TestWorkerOfANamespace(t *testing.T) {
 	elsewhere, here := put(t, all, "acme", right), put(t, team, "acme", right)
 	d := start(t, []string{"TMPDIR=" + shortDir(t)}, "-store", "sqlite:"+path, "-namespace", "team", "-budget", "0", "-sweep-every", "200ms",
 		"-verifier-http", "crm="+o.URL+",predicate=billing.email")
-	if line := d.wait("msg=working"); !strings.Contains(line, "namespace=team") {
+	if line := d.wait("msg=serving"); !strings.Contains(line, "namespace=team") {
 		t.Errorf("the log does not say which: %s", line)
 	}
 	eventually(t, "a row of the namespace is verified", func() bool { row := get(t, team, here); return row.State() == memory.StateVerified })
