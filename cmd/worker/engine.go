@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
@@ -51,7 +52,7 @@ type space struct {
 }
 
 // newEngine makes what works on the stores, which are those of c.shares in their order.
-func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *audit.Witness, m *meters, log *slog.Logger) (_ *engine, err error) {
+func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *audit.Witness, tracer trace.Tracer, m *meters, log *slog.Logger) (_ *engine, err error) {
 	entries, verifiers, done, err := c.verifiers(m)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 			s.label = " of namespace " + cmp.Or(store.Namespace(), "(none)")
 			s.log = log.With("namespace", store.Namespace())
 		}
-		if err := e.add(s, c, entries, host); err != nil {
+		if err := e.add(s, c, entries, host, tracer); err != nil {
 			return nil, err
 		}
 		if s.signing, err = newSigning(c.checkpoints, store, witness, s.tally.registry, s.log); err != nil {
@@ -95,13 +96,13 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 // add makes the queue, the worker and the sweep of a namespace. The verifiers are those
 // of the process: one that is down is down for all, and is asked at once by all together
 // no more than by one.
-func (e *engine) add(s *space, c *config, entries []roster.Entry, host string) error {
+func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, tracer trace.Tracer) error {
 	budget := c.budget
 	if budget == 0 {
 		budget = -1
 	}
 	s.queue = asynqqueue.New(e.redis.Client, &asynqqueue.Options{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Concurrency: c.concurrency, Lease: c.lease,
-		ShutdownTimeout: max(c.drain, time.Millisecond), Logger: s.log})
+		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: s.log})
 	var sources []promotion.Source
 	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
 		sources = append(sources, promotion.Observed(s.store, c.roster.Observe...))
@@ -110,7 +111,7 @@ func (e *engine) add(s *space, c *config, entries []roster.Entry, host string) e
 		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Covers: e.Covers})
 	}
 	w, err := promotion.NewWorker(s.store, sources, &promotion.Options{
-		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: s.log,
+		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Tracer: tracer, Logger: s.log,
 		Observe: s.tally.observe, Spending: s.queue,
 	})
 	if err != nil {

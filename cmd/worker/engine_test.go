@@ -37,7 +37,7 @@ func TestAnEngineThatDoesNotStartHoldsNothing(t *testing.T) {
 	c.roster.Fetch.Roots = []string{folder}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	e, err := newEngine(over, c, []*memory.Store{storetest.NewStore(nil)}, nil, newMeters(), slog.New(slog.DiscardHandler))
+	e, err := newEngine(over, c, []*memory.Store{storetest.NewStore(nil)}, nil, nil, newMeters(), slog.New(slog.DiscardHandler))
 	if err == nil {
 		e.close()
 		t.Fatal("a queue that nobody serves was reached")

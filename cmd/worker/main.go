@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, ta
 		return exitFailed
 	}
 	log := logger(c, talk)
-	if err := work(ctx, c, log); err != nil {
+	if err := work(ctx, c, out, log); err != nil {
 		log.Error("the worker stops", "err", err)
 		return exitFailed
 	}
@@ -83,7 +83,7 @@ const countEvery = 15 * time.Second
 
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
-func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
+func work(ctx context.Context, c *config, out io.Writer, log *slog.Logger) (err error) {
 	var witness *audit.Witness
 	if c.witness != "" {
 		if witness, err = audit.OpenWitness(c.witness); errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +100,13 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 
+	tracer, lastSpans, err := newTracer(ctx, c.trace, out, log)
+	if err != nil {
+		return err
+	}
+	defer func() { lastSpans(context.WithoutCancel(ctx)) }()
 	m := newMeters()
-	e, err := newEngine(ctx, c, stores, witness, m, log)
+	e, err := newEngine(ctx, c, stores, witness, tracer, m, log)
 	if err != nil {
 		return err
 	}

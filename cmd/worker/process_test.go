@@ -33,6 +33,7 @@ type daemon struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	addr string
+	out  bytes.Buffer  // stdout; to be read after the end
 	done chan struct{} // closed when stderr ended
 
 	mu    sync.Mutex
@@ -58,6 +59,7 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 	}
 	d := &daemon{t: t, cmd: exec.Command(self, append(args, "-http", "127.0.0.1:0")...), done: make(chan struct{}), more: make(chan struct{})}
 	d.cmd.Env = append([]string{"HEARSAY_TEST_AS_PROGRAM=1"}, env...)
+	d.cmd.Stdout = &d.out
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
