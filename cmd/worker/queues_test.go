@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -29,7 +30,7 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 		asked[name]++
 		mu.Unlock()
 		select {
-		case <-time.After(20 * time.Millisecond): // what a question takes
+		case <-time.After(50 * time.Millisecond): // what a question takes, so that the flood takes five seconds
 		case <-r.Context().Done():
 		}
 		io.WriteString(w, `{"found":true,"value":"`+right+`"}`)
@@ -69,6 +70,7 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 	for i := range few {
 		quiet = append(quiet, put(t, stores["quiet"], fmt.Sprint("quiet ", i), right))
 	}
+	lie := put(t, stores["quiet"], "quiet lie", wrong)
 	eventually(t, "the rows of the quiet namespace are verified", func() bool {
 		rows, err := stores["quiet"].Get(t.Context(), quiet...)
 		if err != nil {
@@ -82,6 +84,7 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 		return true
 	})
 	busy := questions("busy")
+	eventually(t, "a wrong row of it is contradicted", func() bool { return get(t, stores["quiet"], lie).Truth == memory.TruthContradicted })
 	t.Logf("%d of %d rows of the flood were asked about before the last of %d", busy, flood, few)
 	if busy > flood*3/4 {
 		t.Errorf("the quiet namespace waited for %d of %d rows of the other", busy, flood)
@@ -115,6 +118,17 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 	for _, name := range []string{"busy", "quiet"} {
 		if report, err := verified(t, stores[name], key, witness); err != nil || report.Checkpoints == 0 || report.Witnessed == 0 {
 			t.Errorf("%s: %+v %v", name, report, err)
+		}
+	}
+	w, err := audit.ReadWitness(witness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for name, want := range map[string]int{"busy": 0, "quiet": 1, "": 0} {
+		n := 0
+		if err := w.Ledger("", name).Acknowledged(t.Context(), func(memory.EntryKind, memory.Leaf) error { n++; return nil }); err != nil || n != want {
+			t.Errorf("the witness saw %d demotions of namespace %q, want %d: %v", n, name, want, err)
 		}
 	}
 	if row := get(t, stores["other"], elsewhere); row.Revision != 1 || row.State() != memory.StateUnverified || questions("other") > 0 {
