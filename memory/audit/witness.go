@@ -247,12 +247,7 @@ func (w *Witness) exclusively(work func() error) error {
 		w.file = f
 		w.forget()
 	}
-	locked := w.file
-	defer func() {
-		if w.file == locked { // a compaction closed it, which unlocks it too
-			unlock(locked)
-		}
-	}()
+	defer func() { unlock(w.file) }() // the file of now: a compaction locks its own
 	if err := w.refresh(); err != nil {
 		return err
 	}
@@ -459,6 +454,10 @@ func (w *Witness) compact() (err error) {
 	}
 	if err := f.Sync(); err != nil {
 		return witnessFault("%w", err)
+	}
+	// Whoever finds it under the name of the old one waits: more lines may follow.
+	if err := lock(f, false); err != nil {
+		return witnessFault("lock: %w", err)
 	}
 	if err := os.Rename(path, w.path); err != nil {
 		return witnessFault("%w", err)

@@ -509,3 +509,35 @@ func TestKeysOfCheckpointsAreReadAndWritten(t *testing.T) {
 		t.Error("the origin changed:", err)
 	}
 }
+
+// TestACompactedWitnessStaysLocked: of many entries that one call tells, some line makes
+// the file small again, and the others go to the new one. Another process that finds the
+// new file must wait for them.
+func TestACompactedWitnessStaysLocked(t *testing.T) {
+	w, path := newWitness(t)
+	other := openWitness(t, path).Ledger("", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			if err := other.Acknowledge(t.Context(), memory.EntryErase, []memory.Leaf{leaf(fmt.Sprintf("x/%05d", n), 1, 1)}); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		told <- n
+	}()
+	many := make([]memory.Leaf, 0, 20_000) // one line is 2,000 of them
+	for i := range cap(many) {
+		many = append(many, leaf(fmt.Sprintf("h/%05d", i), 1, 1))
+	}
+	if err := w.Ledger("", "").Acknowledge(t.Context(), memory.EntryErase, many); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	n := <-told
+	if have := acknowledged(t, openWitness(t, path).Ledger("", "")); len(have) != len(many)+n {
+		t.Errorf("%d entries were acknowledged, and %d are there", len(many)+n, len(have))
+	}
+}
