@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,11 @@ func TestAuditVerify(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		w.verified(append([]string{"--from", at("audit.ndjson")}, full...)...) // the keyring beside the store
+		for _, other := range [][]string{{"--tenant", "other"}, {"--namespace", "n"}} {
+			if r := elsewhere.run(slices.Concat([]string{"audit", "verify"}, args, other)...); r.code != exitNo || !strings.Contains(r.talk, "of tenant default") || r.out != "" {
+				t.Errorf("%q: it passes for the audit of another: exit %d\n%s%s", other, r.code, r.out, r.talk)
+			}
+		}
 		w.file(at("audit.ndjson"), strings.Replace(string(data), `"revision":1,"data":"AQ`, `"revision":1,"data":"AR`, 1))
 		if got := elsewhere.verified(args...); got.Holds || got.Line == 0 || got.Key == "" {
 			t.Fatalf("%+v", got)

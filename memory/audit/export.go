@@ -162,7 +162,8 @@ func Export(ctx context.Context, s *memory.Store, w io.Writer) error {
 // added, changed or cut off. keys are those of the store, of which only the audit
 // keys and the root are used. The first thing that does not hold is an
 // [*ExportError]; [*memory.TamperError], [*CheckpointError] and [*RollbackError] are
-// in it as with [Verify].
+// in it as with [Verify]. Whose audit it is, the report says: an export of another
+// tenant or namespace of the same keys holds too, so who asks for one compares that.
 func VerifyExport(ctx context.Context, r io.Reader, keys memory.Keys, o Options) (Report, error) {
 	in := &importer{r: bufio.NewReaderSize(r, 64<<10), digest: sha256.New(), options: o, keys: keys}
 	for {
@@ -250,7 +251,7 @@ func (in *importer) header(h *exportHeader) (err error) {
 	if h.Schema != exportSchema {
 		return fmt.Errorf("%w: the export has schema %q, this program %q", memory.ErrSchema, h.Schema, exportSchema)
 	}
-	in.v, err = newVerification(scopeOf(h.Tenant, h.Namespace), in.options)
+	in.v, err = newVerification(h.Tenant, h.Namespace, in.options)
 	in.auditor = memory.NewAuditor(in.keys, h.Tenant, h.Namespace)
 	return err
 }

@@ -23,11 +23,13 @@ type Options struct {
 
 // Report is what was verified.
 type Report struct {
-	Logs        int `json:"logs"`
-	Entries     int `json:"entries"`
-	Erased      int `json:"erased"` // logs of what was erased; not counted in an export
-	Checkpoints int `json:"checkpoints"`
-	Leaves      int `json:"leaves"`
+	Tenant      string `json:"tenant"` // whose audit it is
+	Namespace   string `json:"namespace"`
+	Logs        int    `json:"logs"`
+	Entries     int    `json:"entries"`
+	Erased      int    `json:"erased"` // logs of what was erased; not counted in an export
+	Checkpoints int    `json:"checkpoints"`
+	Leaves      int    `json:"leaves"`
 	// Newer entries are not committed to yet: that one of them is missing would show
 	// only if the log goes on after it.
 	Newer int `json:"newer"`
@@ -59,9 +61,9 @@ type KeyUsed struct {
 //
 // It keeps the leaves of all checkpoints in memory, some 100 bytes each.
 func Verify(ctx context.Context, s *memory.Store, o Options) (Report, error) {
-	v, err := newVerification(scopeOf(s.Tenant(), s.Namespace()), o)
+	v, err := newVerification(s.Tenant(), s.Namespace(), o)
 	if err != nil {
-		return Report{}, err
+		return v.Report, err
 	}
 	for c, err := range s.Checkpoints(ctx, 0) {
 		if err != nil {
@@ -100,8 +102,9 @@ type committed struct {
 	index    uint64 // of the checkpoint; 0 = the witness says so
 }
 
-func newVerification(scope string, o Options) (*verification, error) {
-	v := &verification{Options: o, known: o.Verifiers, place: start(scope), leaves: map[string][]committed{}}
+func newVerification(tenant, namespace string, o Options) (*verification, error) {
+	scope := scopeOf(tenant, namespace)
+	v := &verification{Report: Report{Tenant: tenant, Namespace: namespace}, Options: o, known: o.Verifiers, place: start(scope), leaves: map[string][]committed{}}
 	if o.Witness == nil {
 		return v, nil
 	}
