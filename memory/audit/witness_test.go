@@ -483,10 +483,14 @@ func TestKeysOfCheckpointsAreReadAndWritten(t *testing.T) {
 		"a private key for a public":  func() error { _, err := audit.ParseVerifiers(string(text)); return err },
 		"a key that is cut":           func() error { _, err := audit.ParseKey(string(text[:len(text)-9])); return err },
 		"no verifiers":                func() error { _, err := audit.ParseVerifiers("# none\n"); return err },
-		"half a retirement":           func() error { _, err := audit.ParseVerifiers(k.Public() + " until"); return err },
-		"a retirement at no number":   func() error { _, err := audit.ParseVerifiers(k.Public() + " until x"); return err },
-		"a name with blanks":          func() error { _, _, err := audit.NewKey("a b"); return err },
-		"no file of verifiers":        func() error { _, err := audit.ReadVerifiers(path + ".none"); return err },
+		"a key that is retired in another line": func() error {
+			_, err := audit.ParseVerifiers(k.Public() + "\n" + k.Public() + " until 7\n")
+			return err
+		},
+		"half a retirement":         func() error { _, err := audit.ParseVerifiers(k.Public() + " until"); return err },
+		"a retirement at no number": func() error { _, err := audit.ParseVerifiers(k.Public() + " until x"); return err },
+		"a name with blanks":        func() error { _, _, err := audit.NewKey("a b"); return err },
+		"no file of verifiers":      func() error { _, err := audit.ReadVerifiers(path + ".none"); return err },
 		"a maker without its verifier": func() error {
 			b := newBench(t)
 			_, err := audit.NewMaker(b.Store, b.key.Signer, origin, nil)
