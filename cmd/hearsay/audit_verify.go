@@ -207,7 +207,7 @@ tree of all of them, and shows it to the witness. If nothing changed it makes no
 store that is behind its witness gets no checkpoint, and the exit code is 8.
 
 --witness names a file outside the store, on another disk or machine, that whoever
-can write the store cannot write. It is made if it is not there.
+can write the store cannot write. hearsay witness create makes it; nothing else does.
 
 After a change of keys, --checkpoint-keys names a file with the verifier keys of the
 old ones and of the new one. --origin must stay what it was at the first checkpoint;

@@ -243,7 +243,7 @@ func (x *examination) behind(ctx context.Context, s *memory.Store, last memory.C
 			"they are lost already: an older copy was restored, or a fail-over went to a replica that lagged; the gate is closed", "run hearsay store recover")
 	case seen > last.Index:
 		x.bad("store has what the witness saw", fmt.Sprintf("no: it saw checkpoint %d, and the store is at %d", seen, last.Index),
-			"what was written since is lost already: an older copy was restored", "bring a newer copy back; if there is none, begin a new witness file for the old copy, knowing what that hides")
+			"what was written since is lost already: an older copy was restored", "bring a newer copy back; if there is none, and you know why: hearsay store recover --accept-older")
 	default:
 		x.good("store has what the witness saw", "yes, up to checkpoint %d", seen)
 	}
