@@ -213,6 +213,12 @@ func TestDoctorFinds(t *testing.T) {
 			}
 			return nil
 		}, "witness", "damaged", exitNo},
+		{"a witness that anybody can write", func(t *testing.T, w *world, _ string) []string {
+			if err := os.Chmod(w.env["HEARSAY_WITNESS"], 0o622); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		}, "witness", "others than the owner can write", exitNo},
 		{"a witness in the folder of the store", func(t *testing.T, w *world, _ string) []string {
 			beside := filepath.Join(filepath.Dir(w.path), "witness")
 			if err := os.Rename(w.env["HEARSAY_WITNESS"], beside); err != nil {

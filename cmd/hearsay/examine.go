@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -337,6 +338,10 @@ func (x *examination) witnessFile(url string) {
 	w.Close()
 	if db, ok := strings.CutPrefix(url, "sqlite:"); ok && sameFolder(path, db) {
 		x.bad("witness", path+" is in the folder of the store", "the same: a copy of the folder that is brought back brings the witness back too", fix)
+		return
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows" { // which has no such modes
+		x.bad("witness", fmt.Sprintf("others than the owner can write %s (mode %04o)", path, info.Mode().Perm()), loss, "chmod 600 "+path)
 		return
 	}
 	x.good("witness", "%s", path)
