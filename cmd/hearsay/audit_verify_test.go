@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
@@ -266,5 +268,36 @@ func TestAuditCheckpointKeysAreRotated(t *testing.T) {
 	var none []audit.KeyUsed
 	if r := w.verified("--checkpoint-keys", at("audit.pub")).Report; fmt.Sprint(r.Keys) == fmt.Sprint(none) || r.Newer != 1 {
 		t.Fatalf("%+v", r)
+	}
+}
+
+// TestAListOfMovesKeepsWhatItPrints: the newest ones are the same ones, whether or not
+// the others were let go on the way.
+func TestAListOfMovesKeepsWhatItPrints(t *testing.T) {
+	now := time.Now()
+	s := storetest.NewStore(&memory.Options{Clock: func() time.Time { return now }})
+	defer s.Close()
+	for i := range 1500 {
+		if i%7 == 0 { // some are of one moment, and some clocks went back
+			now = now.Add(time.Duration(i%5-1) * time.Second)
+		}
+		d := said(memory.Content{Text: fmt.Sprint("row ", i), Cardinality: memory.CardinalityUnknown})
+		d.Sensitivity = memory.SensitivityInternal
+		if _, err := s.Put(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := moves(t.Context(), s, "", false, 0)
+	if err != nil || len(all) != 1500 {
+		t.Fatal(len(all), err)
+	}
+	for _, limit := range []int{1, 30, 200, 249, 1499, 3000} {
+		some, err := moves(t.Context(), s, "", false, limit)
+		if err != nil || limit < 250 && len(some) > 2*limit+1000 || len(some) <= limit && len(some) < len(all) {
+			t.Fatalf("limit %d: %d entries, %v", limit, len(some), err)
+		}
+		if diff := cmp.Diff(all[:min(limit, len(all))], some[:min(limit, len(some))]); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
 	}
 }
