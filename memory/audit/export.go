@@ -182,7 +182,9 @@ func VerifyExport(ctx context.Context, r io.Reader, keys memory.Keys, o Options)
 		case err != nil:
 			return in.report(), err
 		}
-		if err := in.take(text); err != nil {
+		if err := in.take(ctx, text); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return in.report(), err
+		} else if err != nil {
 			return in.report(), in.fault(err)
 		}
 	}
@@ -215,7 +217,7 @@ func (in *importer) report() Report {
 }
 
 // take verifies one line. A line has one form: what the exporter would write.
-func (in *importer) take(text []byte) error {
+func (in *importer) take(ctx context.Context, text []byte) error {
 	var l exportLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		return errors.New("it is no line of an export")
@@ -228,7 +230,7 @@ func (in *importer) take(text []byte) error {
 	case in.done:
 		err = errors.New("it follows the end")
 	case in.v == nil && l.Header != nil:
-		err = in.header(l.Header)
+		err = in.header(ctx, l.Header)
 	case in.v == nil:
 		err = errors.New("an export begins with its header")
 	case l.Checkpoint != nil && !in.logs:
@@ -247,11 +249,11 @@ func (in *importer) take(text []byte) error {
 	return err
 }
 
-func (in *importer) header(h *exportHeader) (err error) {
+func (in *importer) header(ctx context.Context, h *exportHeader) (err error) {
 	if h.Schema != exportSchema {
 		return fmt.Errorf("%w: the export has schema %q, this program %q", memory.ErrSchema, h.Schema, exportSchema)
 	}
-	in.v, err = newVerification(h.Tenant, h.Namespace, in.options)
+	in.v, err = newVerification(ctx, h.Tenant, h.Namespace, in.options)
 	in.auditor = memory.NewAuditor(in.keys, h.Tenant, h.Namespace)
 	return err
 }

@@ -61,9 +61,9 @@ type KeyUsed struct {
 //
 // It keeps the leaves of all checkpoints in memory, some 100 bytes each.
 func Verify(ctx context.Context, s *memory.Store, o Options) (Report, error) {
-	v, err := newVerification(s.Tenant(), s.Namespace(), o)
+	v, err := newVerification(ctx, s.Tenant(), s.Namespace(), o)
 	if err != nil {
-		return v.Report, err
+		return Report{}, err
 	}
 	for c, err := range s.Checkpoints(ctx, 0) {
 		if err != nil {
@@ -102,7 +102,7 @@ type committed struct {
 	index    uint64 // of the checkpoint; 0 = the witness says so
 }
 
-func newVerification(tenant, namespace string, o Options) (*verification, error) {
+func newVerification(ctx context.Context, tenant, namespace string, o Options) (*verification, error) {
 	scope := scopeOf(tenant, namespace)
 	v := &verification{Report: Report{Tenant: tenant, Namespace: namespace}, Options: o, known: o.Verifiers, place: start(scope), leaves: map[string][]committed{}}
 	if o.Witness == nil {
@@ -110,17 +110,18 @@ func newVerification(tenant, namespace string, o Options) (*verification, error)
 	}
 	// Before anything of the store is read: it may only be ahead of this.
 	v.Report.Witness = true
-	err := o.Witness.locked(func() error {
-		if v.witness = o.Witness.newest[scope]; v.witness != nil {
-			v.Witnessed = v.witness.Index
-		}
-		for key, a := range o.Witness.entries[scope] {
-			v.leaves[key] = []committed{{revision: a.Revision, mac: a.MAC}}
-			v.Acknowledged++
-		}
-		return nil
+	return within(ctx, func() (*verification, error) {
+		return v, o.Witness.locked(func() error {
+			if v.witness = o.Witness.newest[scope]; v.witness != nil {
+				v.Witnessed = v.witness.Index
+			}
+			for key, a := range o.Witness.entries[scope] {
+				v.leaves[key] = []committed{{revision: a.Revision, mac: a.MAC}}
+				v.Acknowledged++
+			}
+			return nil
+		})
 	})
-	return v, err
 }
 
 func (v *verification) checkpoint(c *memory.Checkpoint) error {
