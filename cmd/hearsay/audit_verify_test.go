@@ -88,6 +88,11 @@ func TestAuditVerify(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	t.Run("without a checkpoint it says what that hides", func(t *testing.T) {
+		if out := newWorld(t).ok("audit", "verify"); !strings.Contains(out, "no checkpoint: a row that is missing altogether would not show") {
+			t.Error(out)
+		}
+	})
 	t.Run("nothing changed is no checkpoint, and a change is one", func(t *testing.T) {
 		w.t = t
 		if out := w.ok("audit", "checkpoint", "--key", at("audit.key"), "--quick"); !strings.Contains(out, "nothing changed since checkpoint 1") {

@@ -210,6 +210,9 @@ func (v *verification) end() error {
 func (r Report) Holds() string {
 	s := fmt.Sprintf("the audit holds: %d entries in %d logs (%d erased), %d checkpoints with %d leaves, %d entries newer than the newest checkpoint",
 		r.Entries, r.Logs, r.Erased, r.Checkpoints, r.Leaves, r.Newer)
+	if r.Checkpoints == 0 {
+		s += "; no checkpoint: a row that is missing altogether would not show"
+	}
 	if !r.Witness {
 		return s + "; no witness: an older copy of the whole store would hold too"
 	}
