@@ -56,7 +56,9 @@ func (e *RollbackError) Is(target error) bool {
 // as the distance between it and the store: another machine or disk, and nobody
 // who writes both.
 //
-// One file serves any number of stores, processes and handles at once. It is
+// One file serves all tenants and namespaces of a store, and any number of processes
+// and handles at once. Two stores need a file each: where both have a tenant of one
+// name, each would be taken for a copy of the other that lost what is in it. It is
 // appended to, one line at a time, and made small again when most of it is of no
 // more use; a line that a crash left half written is dropped. It holds no content:
 // keys of logs, numbers and digests.
