@@ -33,7 +33,6 @@ type engine struct {
 
 	redis *localredis.Redis
 	drain time.Duration
-	done  func() error // lets go of what the verifiers hold
 	sweep time.Duration
 }
 
@@ -53,11 +52,11 @@ type space struct {
 
 // newEngine makes what works on the stores, which are those of c.shares in their order.
 func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *audit.Witness, tracer trace.Tracer, m *meters, log *slog.Logger) (_ *engine, err error) {
-	entries, verifiers, done, err := c.verifiers(m)
+	entries, verifiers, err := c.verifiers(m)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{verifiers: verifiers, drain: c.drain, done: done, sweep: c.sweep}
+	e := &engine{verifiers: verifiers, drain: c.drain, sweep: c.sweep}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
@@ -83,7 +82,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 			s.label = " of namespace " + cmp.Or(store.Namespace(), "(none)")
 			s.log = log.With("namespace", store.Namespace())
 		}
-		if err := e.add(s, c, entries, host, tracer); err != nil {
+		if err := e.add(s, c, entries, host, tracer, log); err != nil {
 			return nil, err
 		}
 		if s.signing, err = newSigning(c.checkpoints, store, witness, s.tally.registry, s.log); err != nil {
@@ -96,13 +95,13 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 // add makes the queue, the worker and the sweep of a namespace. The verifiers are those
 // of the process: one that is down is down for all, and is asked at once by all together
 // no more than by one.
-func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, tracer trace.Tracer) error {
+func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, tracer trace.Tracer, log *slog.Logger) error {
 	budget := c.budget
 	if budget == 0 {
 		budget = -1
 	}
 	s.queue = asynqqueue.New(e.redis.Client, &asynqqueue.Options{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Concurrency: c.concurrency, Lease: c.lease,
-		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: s.log})
+		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})
 	var sources []promotion.Source
 	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
 		sources = append(sources, promotion.Observed(s.store, c.roster.Observe...))
@@ -125,13 +124,13 @@ func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, t
 }
 
 // verifiers makes what the configuration names, each behind its own breaker.
-func (c *config) verifiers(m *meters) (entries []roster.Entry, all []watched, done func() error, err error) {
-	entries, done, err = c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
+func (c *config) verifiers(m *meters) (entries []roster.Entry, all []watched, err error) {
+	entries, err = c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
 		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
 		all = append(all, guard)
 		return guard
 	})
-	return entries, all, done, err
+	return entries, all, err
 }
 
 // errDrain: checks were still under way when the time for them was over.
@@ -219,9 +218,9 @@ func (s *space) ready(ctx context.Context, kind string) []check {
 
 func (e *engine) close() error {
 	if e.redis == nil {
-		return e.done()
+		return nil
 	}
-	return errors.Join(e.redis.Close(), e.done())
+	return e.redis.Close()
 }
 
 // draining hands checks on until it is stopped. Then rows go back to the queue

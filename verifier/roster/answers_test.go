@@ -44,7 +44,6 @@ var kinds = map[string]func(t *testing.T, server *httptest.Server, patience time
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { f.Close() })
 		ask, err := document.Table{Pin: document.Pin{URI: server.URL}, Subject: "country", Columns: map[string]string{"capital": "capital"}}.Ask(f)
 		if err != nil {
 			t.Fatal(err)
