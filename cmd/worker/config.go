@@ -54,7 +54,7 @@ type config struct {
 	leaveAlone  time.Duration // a verifier that is down
 
 	checkpoints checkpointConfig
-	trace       traceConfig
+	trace       string // traceOff, traceStdout or traceOTLP
 
 	logFormat string
 	logLevel  slog.Level
@@ -217,7 +217,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
 	flags.StringVar(&c.checkpoints.origin, "checkpoint-origin", "", "`name` of what the checkpoints are of; it never changes (default the name of the key)")
 	flags.DurationVar(&c.checkpoints.every, "checkpoint-every", defaultCheckpoint, "how often checkpoints are made")
-	flags.StringVar(&traceTo, "trace", "", "where OpenTelemetry spans go: off, `stdout` (lines of OTLP JSON) or otlp, the collector of\nOTEL_EXPORTER_OTLP_ENDPOINT; without the flag, what OTEL_TRACES_EXPORTER says, else off")
+	flags.StringVar(&traceTo, "trace", "", "where OpenTelemetry spans go: off, `stdout` or otlp, the collector of\nOTEL_EXPORTER_OTLP_ENDPOINT; without the flag, what OTEL_TRACES_EXPORTER says, else off")
 	flags.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.BoolVar(&printVersion, "version", false, "print which build this is")

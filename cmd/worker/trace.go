@@ -1,151 +1,100 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/textproto"
-	"net/url"
-	"strconv"
+	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// traceConfig is where spans go.
-type traceConfig struct {
-	to       string // traceOff, traceStdout or traceOTLP
-	endpoint string // of OTLP
-	headers  http.Header
-	timeout  time.Duration // of one request
-}
-
 const (
 	traceOff    = "off"
 	traceStdout = "stdout"
 	traceOTLP   = "otlp"
 
+	// defaultTraceEndpoint is the one of the OpenTelemetry specification; the exporter
+	// itself would ask for TLS there.
 	defaultTraceEndpoint = "http://localhost:4318/v1/traces"
-	defaultTraceTimeout  = 10 * time.Second
 	// tracePatience is how long the last spans may take when the worker ends.
 	tracePatience = 3 * time.Second
 )
 
-// trace takes what the flag or the standard variables of OpenTelemetry say. A variable
-// that cannot be obeyed is a problem, so that nobody believes that it is.
-func (p *problems) trace(flag string, getenv func(string) string) traceConfig {
-	c := traceConfig{to: flag}
+// trace takes where spans go from the flag, or from the standard variables of
+// OpenTelemetry.
+func (p *problems) trace(flag string, getenv func(string) string) (to string) {
+	to = flag
 	if flag == "" {
 		switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
 		case exporter == "" || exporter == "none" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"):
-			c.to = traceOff
+			to = traceOff
 		case exporter == "console":
-			c.to = traceStdout
+			to = traceStdout
 		case exporter == "otlp":
-			c.to = traceOTLP
+			to = traceOTLP
 		default:
 			p.add("OTEL_TRACES_EXPORTER %q: want otlp, console or none", exporter)
 		}
 	}
-	switch c.to {
+	switch to {
 	case traceOTLP:
-		p.otlp(&c, getenv)
+		name := "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+		if getenv(name) == "" {
+			name = "OTEL_EXPORTER_OTLP_PROTOCOL"
+		}
+		switch getenv(name) {
+		case "", "http/protobuf", "http/json":
+		default:
+			p.add("%s %q: want http/protobuf or http/json", name, getenv(name))
+		}
 	case "", traceOff, traceStdout:
 	default:
 		p.add("-trace %q: want off, stdout or otlp", flag)
 	}
-	return c
-}
-
-// otlp takes the variables of the exporter: the one for traces, else the one for all
-// signals. It repeats no value, since headers and URLs hold secrets.
-func (p *problems) otlp(c *traceConfig, getenv func(string) string) {
-	of := func(what string) (value, name string) {
-		name = "OTEL_EXPORTER_OTLP_TRACES_" + what
-		if value = getenv(name); value == "" {
-			name = "OTEL_EXPORTER_OTLP_" + what
-			value = getenv(name)
-		}
-		return value, name
-	}
-	endpoint, name := of("ENDPOINT")
-	c.endpoint = cmp.Or(endpoint, defaultTraceEndpoint)
-	u, err := url.Parse(c.endpoint)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		p.add("%s: want http://HOST:PORT or https://HOST:PORT", name)
-	case u.User != nil:
-		p.add("%s: holds a user name or password; put it into OTEL_EXPORTER_OTLP_HEADERS", name)
-	case endpoint != "" && name == "OTEL_EXPORTER_OTLP_ENDPOINT":
-		c.endpoint = u.JoinPath("v1", "traces").String()
-	}
-	if protocol, name := of("PROTOCOL"); protocol != "" && protocol != "http/json" {
-		p.add("%s: want http/json, which is all that this worker speaks", name)
-	}
-	if compression, name := of("COMPRESSION"); compression != "" && compression != "none" {
-		p.add("%s: want none", name)
-	}
-	for _, what := range []string{"CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE"} {
-		if value, name := of(what); value != "" {
-			p.add("%s is not obeyed; SSL_CERT_FILE names the certificates that are trusted", name)
-		}
-	}
-	c.timeout = defaultTraceTimeout
-	if text, name := of("TIMEOUT"); text != "" {
-		ms, err := strconv.Atoi(text)
-		if err != nil || ms < 1 || ms > 600_000 {
-			p.add("%s: want milliseconds, 1 to 600000", name)
-		}
-		c.timeout = time.Duration(ms) * time.Millisecond
-	}
-	c.headers = http.Header{}
-	text, name := of("HEADERS")
-	for part := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(part, "=")
-		key = strings.TrimSpace(key)
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || !isHeader(key, value) {
-			p.add("%s: want NAME=VALUE[,NAME=VALUE…], percent-encoded", name)
-			return
-		}
-		c.headers.Add(key, value)
-	}
-}
-
-func isHeader(name, value string) bool {
-	for _, r := range name {
-		if r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) {
-			return false
-		}
-	}
-	return name != "" && value == textproto.TrimString(value) && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f })
+	return to
 }
 
 // newTracer returns the tracer of the process and what sends the last spans and ends
 // it. Spans wait in memory, some two thousand at most: a collector that is down costs
-// spans, and no check waits for it.
-func newTracer(ctx context.Context, c traceConfig, out io.Writer, log *slog.Logger) (trace.Tracer, func(context.Context), error) {
-	if c.to == traceOff || c.to == "" {
+// spans, and no check waits for it. The exporter to a collector takes the standard
+// OTEL_EXPORTER_OTLP variables; one that makes no sense is an error.
+func newTracer(ctx context.Context, to string, out io.Writer, log *slog.Logger) (trace.Tracer, func(context.Context), error) {
+	if to == traceOff || to == "" {
 		return noop.NewTracerProvider().Tracer(""), func(context.Context) {}, nil
 	}
-	exporter := &otlp{write: lines(out)}
-	if c.to == traceOTLP {
-		client := &http.Client{Timeout: c.timeout, Transport: http.DefaultTransport.(*http.Transport).Clone(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // headers are for this host
-		exporter = &otlp{write: post(client, c.endpoint, c.headers), close: client.CloseIdleConnections}
+	said := &complaints{}
+	otel.SetLogger(logr.FromSlogHandler(said))
+	var exporter sdktrace.SpanExporter
+	var err error
+	if to == traceOTLP {
+		var options []otlptracehttp.Option
+		if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+			options = append(options, otlptracehttp.WithEndpointURL(defaultTraceEndpoint))
+		}
+		exporter, err = otlptracehttp.New(ctx, options...)
+	} else {
+		exporter, err = stdouttrace.New(stdouttrace.WithWriter(out))
+	}
+	if err == nil {
+		err = said.err()
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	r, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "hearsay-worker"), attribute.String("service.version", version())), resource.WithFromEnv())
@@ -155,23 +104,75 @@ func newTracer(ctx context.Context, c traceConfig, out io.Writer, log *slog.Logg
 	case err != nil:
 		return nil, nil, err
 	}
-	var lost atomic.Bool
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		if !lost.Swap(true) { // said once, not for each batch
-			log.Warn("spans are lost", "err", err)
-		}
-	}))
-	exporter.sent = func() {
-		if lost.Swap(false) {
-			log.Info("spans are sent again")
-		}
-	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(r), sdktrace.WithBatcher(exporter))
+	// What an exporter says of a fault quotes addresses and answers, which may hold
+	// secrets: it is told without them.
+	told := &telling{SpanExporter: exporter, log: log}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { told.faulty.Store(true) }))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(r), sdktrace.WithBatcher(told))
 	return provider.Tracer("github.com/hearsay-go/hearsay", trace.WithInstrumentationVersion(version())), func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, tracePatience)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			otel.Handle(err)
+			log.Warn("the last spans may be lost")
 		}
 	}, nil
 }
+
+// telling says once that spans are lost, and once that they are sent again.
+type telling struct {
+	sdktrace.SpanExporter
+	log    *slog.Logger
+	faulty atomic.Bool // the collector took a part of a batch, of which the exporter says no more
+	lost   bool        // batches come one after the other
+}
+
+// ExportSpans implements [sdktrace.SpanExporter].
+func (t *telling) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := t.SpanExporter.ExportSpans(ctx, spans)
+	lost := t.faulty.Swap(false) || err != nil
+	switch {
+	case lost && !t.lost:
+		t.log.Warn("spans are lost: the collector does not take them")
+	case t.lost && !lost:
+		t.log.Info("spans are sent again")
+	}
+	t.lost = lost
+	return err
+}
+
+// complaints keeps what an exporter says of its variables, and none of their values:
+// headers and URLs hold secrets.
+type complaints struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (c *complaints) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.list) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a variable OTEL_EXPORTER_OTLP_… makes no sense: %s", strings.Join(c.list, "; "))
+}
+
+// Enabled implements [slog.Handler].
+func (c *complaints) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+// Handle implements [slog.Handler].
+func (c *complaints) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.list) < 10 {
+		c.list = append(c.list, r.Message)
+	}
+	return nil
+}
+
+// WithAttrs implements [slog.Handler].
+func (c *complaints) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+// WithGroup implements [slog.Handler].
+func (c *complaints) WithGroup(string) slog.Handler { return c }
