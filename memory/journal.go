@@ -41,11 +41,12 @@ const (
 	EntryLedger     EntryKind = "ledger"     // what decisions of a run cite was kept
 	EntryHold       EntryKind = "hold"       // a held call moved
 	EntryRevoke     EntryKind = "revoke"     // a verifier, source or document was revoked, or evidence with it
+	EntryReinstate  EntryKind = "reinstate"  // what was revoked is believed again, from then on
 )
 
 // entryKinds are the kinds by their stored number; a number is never used again.
 var entryKinds = [...]EntryKind{1: EntryWrite, EntryTransition, EntryReaffirm, EntryEcho, EntryEvidence, EntryContest,
-	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold, EntryRevoke}
+	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold, EntryRevoke, EntryReinstate}
 
 // Sequence orders all changes of a store: microseconds since 1970 in the upper 52
 // bits, a counter below. It grows along every chain even if a clock goes back;

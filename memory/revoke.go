@@ -36,13 +36,18 @@ func (k *RevokedKind) UnmarshalText(b []byte) error { return revokedKindEnum.unm
 // Nothing was written.
 var ErrRevoked = errors.New("memory: revoked")
 
+// ErrUnwalked: rows may still rest on what was revoked, so that it cannot be reinstated
+// yet. [Store.WalkRevocations] looks at them. Nothing was written.
+var ErrUnwalked = errors.New("memory: not every row was held against the revocation")
+
 // MaxRevocations is how many revocations a store holds.
 const MaxRevocations = 1000
 
 // Revocation says that a verifier, a source or a document is not to be believed:
-// what it said at Since or later counts no more, now or ever. Names are compared byte
-// by byte. One that was mended comes back under another name, or, a document, with
-// another version.
+// what it said at Since or later counts no more. Names are compared byte by byte. One
+// that was mended comes back under another name, or, a document, with another version,
+// or it is reinstated: what it says from then on is heard again, and what it said
+// before never is.
 type Revocation struct {
 	Kind    RevokedKind `json:"kind"`
 	Name    string      `json:"name"`
@@ -55,6 +60,16 @@ type Revocation struct {
 	// was revoked. Until then readers hold the evidence of each row against it. Set by
 	// the store.
 	Walked bool `json:"walked"`
+	// Reinstated ends the revocation; zero = it was not. Set by [Store.Reinstate], once.
+	Reinstated Reinstatement `json:"reinstated,omitzero"`
+}
+
+// Reinstatement says that what was revoked is believed again, from At on. What was said
+// in between counts no more, ever.
+type Reinstatement struct {
+	At     time.Time `json:"at"`     // set by the store: when it was acknowledged
+	By     string    `json:"by"`     // the principal
+	Reason string    `json:"reason"` // why, for people
 }
 
 func (r *Revocation) check() error {
@@ -82,7 +97,7 @@ func (r *Revocation) check() error {
 
 // covers reports whether a piece of evidence is of what was revoked.
 func (r *Revocation) covers(e *Evidence) bool {
-	if e.At.Before(r.Since) {
+	if e.At.Before(r.Since) || r.ended() && !e.At.Before(r.Reinstated.At) {
 		return false
 	}
 	switch r.Kind {
@@ -96,9 +111,12 @@ func (r *Revocation) covers(e *Evidence) bool {
 	return false
 }
 
-// same reports whether two revocations are of the same thing since the same moment.
-func (r *Revocation) same(o *Revocation) bool {
-	return r.Kind == o.Kind && r.Name == o.Name && r.Version == o.Version && r.Since.Equal(o.Since)
+// ended reports whether it was reinstated.
+func (r *Revocation) ended() bool { return !r.Reinstated.At.IsZero() }
+
+// of reports whether it is a revocation, which was not ended, of that and of nothing else.
+func (r *Revocation) of(kind RevokedKind, name, version string) bool {
+	return !r.ended() && r.Kind == kind && r.Name == name && r.Version == version
 }
 
 // revocations is the object that holds them all: one key, read in the gate's own
@@ -140,9 +158,16 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 		r.list = make([]Revocation, n)
 		for i := range r.list {
 			v := &r.list[i]
-			v.Kind, v.Walked, v.Since, v.At = RevokedKind(d.byte()), d.byte() == 1, d.time(), d.time()
+			kind, marks := RevokedKind(d.byte()), d.byte()
+			if marks > markWalked|markEnded {
+				return nil, faulty(errWire, "revocations")
+			}
+			v.Kind, v.Walked, v.Since, v.At = kind, marks&markWalked != 0, d.time(), d.time()
 			for _, s := range [...]*string{&v.Name, &v.Version, &v.By, &v.Reason} {
 				*s = d.str()
+			}
+			if marks&markEnded != 0 {
+				v.Reinstated = Reinstatement{At: d.time(), By: d.str(), Reason: d.str()}
 			}
 		}
 		if err := d.end(); err != nil {
@@ -153,21 +178,35 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 	return r, nil
 }
 
+// Marks of a revocation as it is stored.
+const (
+	markWalked = 1 << iota
+	markEnded  // what ended it follows
+)
+
 func encodeRevocations(list []Revocation) []byte {
 	e := encoder{}
 	e.num(uint64(len(list)))
 	for i := range list {
 		v := &list[i]
-		walked := byte(0)
+		marks := byte(0)
 		if v.Walked {
-			walked = 1
+			marks |= markWalked
+		}
+		if v.ended() {
+			marks |= markEnded
 		}
 		e.byte(byte(v.Kind))
-		e.byte(walked)
+		e.byte(marks)
 		e.time(v.Since)
 		e.time(v.At)
 		for _, s := range [...]string{v.Name, v.Version, v.By, v.Reason} {
 			e.str(s)
+		}
+		if v.ended() {
+			e.time(v.Reinstated.At)
+			e.str(v.Reinstated.By)
+			e.str(v.Reinstated.Reason)
 		}
 	}
 	return e.b
@@ -315,7 +354,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 		return err
 	}
 	now := s.Now()
-	r.At, r.Walked, r.Since = now, false, r.Since.UTC().Truncate(time.Microsecond)
+	r.At, r.Walked, r.Since, r.Reinstated = now, false, r.Since.UTC().Truncate(time.Microsecond), Reinstatement{}
 	objs, err := s.get(ctx, append([]string{revokedKey, epochKey}, fenceKeys[:]...)...)
 	if err != nil {
 		return err
@@ -327,7 +366,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 	switch {
 	case have.Revision != revision:
 		return &ConflictError{Key: revokedKey}
-	case slices.ContainsFunc(have.list, func(o Revocation) bool { return o.same(&r) }):
+	case slices.ContainsFunc(have.list, func(o Revocation) bool { return o.of(r.Kind, r.Name, r.Version) && o.Since.Equal(r.Since) }):
 		return invalid("name", "duplicate", "it was revoked since that moment already")
 	case len(have.list) >= MaxRevocations:
 		return invalid("name", "too_many", "%d revocations, at most %d", len(have.list), MaxRevocations)
@@ -339,7 +378,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 		}
 	}
 	tx := s.begin(ctx, now)
-	nonce := tx.revocations(have, append(slices.Clone(have.list), r), r.By, r.Kind.String()+" "+r.Name, r.Reason)
+	nonce := tx.revocations(EntryRevoke, have, append(slices.Clone(have.list), r), r.By, r.Kind.String()+" "+r.Name, r.Reason)
 	epoch := AuditEntry{Kind: EntryEpoch, Revision: objs[1].Revision + 1, At: now, Actor: r.By, Authority: AuthorityPolicy, Source: "revocation", Reason: r.Reason, Nonce: newNonce()}
 	tx.log(Put{Key: epochKey, From: objs[1].Revision}, prev, nil, nil, tx.nobody(), epoch, change{})
 	for _, o := range objs[2:] { // whoever kept heads by a fence looks again
@@ -348,12 +387,66 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 	return tx.commit(revokedKey, have.Revision+1, nonce)
 }
 
+// Reinstate ends every revocation of a verifier, a source or a document, of the version
+// that is named or of "" if that is what was revoked: what it says from now on is heard
+// again. What it said since it was revoked counts no more, whatever is revoked and
+// reinstated later, and no row moves: each is verified anew by new evidence. Times are
+// those in the evidence, so that the clock of who gathers it matters.
+//
+// It is [ErrNotFound] if it is not revoked, [ErrUnwalked] while rows may still rest on
+// what it said, and [ErrBehind] on a store that lost what was acknowledged. revision is
+// what [Store.Revocations] gave; if it moved on, the error is a [*ConflictError].
+//
+// Whoever calls it vouches that r.By may revoke; gate/confirm asks for a signature.
+func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version string, r Reinstatement, revision uint64) error {
+	now := s.Now()
+	if err := (&Revocation{Kind: kind, Name: name, Version: version, Since: now, By: r.By, Reason: r.Reason}).check(); err != nil {
+		return err
+	}
+	if _, err := s.confirm(ctx); err != nil {
+		return err
+	}
+	objs, err := s.get(ctx, revokedKey)
+	if err != nil {
+		return err
+	}
+	have, err := s.revocationsOf(ctx, objs[0])
+	if err != nil {
+		return err
+	}
+	if have.Revision != revision {
+		return &ConflictError{Key: revokedKey}
+	}
+	list, found := slices.Clone(have.list), false
+	for i := range list {
+		v := &list[i]
+		if !v.of(kind, name, version) {
+			continue
+		}
+		if !v.Walked { // evidence with a time to come might stand again
+			return fmt.Errorf("%w of %s %s", ErrUnwalked, kind, clip(name, 100))
+		}
+		found = true
+		r.At = now
+		if r.At.Before(v.At) { // a clock that went back takes nothing back
+			r.At = v.At
+		}
+		v.Reinstated = r
+	}
+	if !found {
+		return fmt.Errorf("%w: %s %s is not revoked", ErrNotFound, kind, clip(name, 100))
+	}
+	tx := s.begin(ctx, now)
+	nonce := tx.revocations(EntryReinstate, have, list, r.By, kind.String()+" "+name, r.Reason)
+	return tx.commit(revokedKey, have.Revision+1, nonce)
+}
+
 // revocations puts the list.
-func (t *atom) revocations(old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
+func (t *atom) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
 	nonce = newNonce()
 	class := t.nobody()
 	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list))
-	e := AuditEntry{Kind: EntryRevoke, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
+	e := AuditEntry{Kind: kind, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
 	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, class, e, change{})
 	return nonce
 }
@@ -461,7 +554,7 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 	for i := range list {
 		list[i].Walked = true
 	}
-	nonce := tx.revocations(r, list, "store", "walk", fmt.Sprintf("%d rows looked at, %d touched, %d withdrawn", w.Rows, w.Touched, w.Withdrawn))
+	nonce := tx.revocations(EntryRevoke, r, list, "store", "walk", fmt.Sprintf("%d rows looked at, %d touched, %d withdrawn", w.Rows, w.Touched, w.Withdrawn))
 	w.Done, w.revision, w.after = true, r.Revision+1, ""
 	tx.put(Put{Key: walkKey, From: mark, Data: w.encode()})
 	return w, tx.commit(revokedKey, r.Revision+1, nonce)

@@ -213,7 +213,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		if err != nil {
 			return Leaf{}, err
 		}
-		tx.revocations(have, have.list, actor, "witness", "a lost revocation was made again")
+		tx.revocations(EntryRevoke, have, have.list, actor, "witness", "a lost revocation was made again")
 		r.Noted++
 	default: // the record of an erasure, a decision that was erased
 		var prev link

@@ -210,6 +210,37 @@ func TestARevokedVerifierIsAnAlarmAndMovesNothing(t *testing.T) {
 	}
 }
 
+// The worker that was told of an alarm asks a verifier that was reinstated as before, once
+// the answer that was refused no longer stands.
+func TestAReinstatedVerifierVerifiesAgain(t *testing.T) {
+	w := newWorld(t)
+	tool := verifier.NewTool("crm", func(context.Context, verifier.Question) (verifier.Answer, error) {
+		return verifier.Answer{Found: true, Value: "Oslo"}, nil
+	}, &verifier.ToolOptions{Clock: w.clock})
+	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour}, promotion.Source{Name: "crm", Verifier: tool, Rank: memory.RankTool})
+	id := w.claim("acme", "Oslo", nil)
+	w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)
+	w.pass(time.Hour)
+	if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: w.clock().Add(-2 * time.Hour), By: "ops", Reason: "r"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.WalkRevocations(w.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Hour)
+	w.want(id, memory.StateUnverified, w.check(worker, id), promotion.Misconfigured)
+	_, revision, err := w.store.Revocations(w.ctx)
+	if err == nil {
+		err = w.store.Reinstate(w.ctx, memory.RevokedVerifier, "crm", "", memory.Reinstatement{By: "ops", Reason: "r"}, revision)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want(id, memory.StateUnverified, w.check(worker, id), promotion.NotDue)
+	w.pass(2 * time.Hour)
+	w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)
+}
+
 // What whoever revoked did not finish, a worker does.
 func TestAWorkerMovesTheRowsOfARevocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// The two ways not to answer, matched with errors.Is.
+// The ways not to answer, matched with errors.Is.
 var (
 	// ErrUnavailable is the sentinel of [*UnavailableError]: nobody answered, or
 	// nothing that could be understood. Ask again later. It is traffic, not a
@@ -25,6 +25,11 @@ var (
 	// ErrGone is what an [Ask] returns if what it would answer from has vanished, or is
 	// not what was pinned. It is an answer, and the verdict [Gone]: nothing is refuted.
 	ErrGone = errors.New("verifier: gone")
+	// ErrAnswer is what an [Ask] returns if the source answered, the answer could be read
+	// to its end, and it is not of the form that was agreed. It is the verdict [Unclear].
+	// What could not be read, or is an error in the source's own words, is
+	// [ErrUnavailable].
+	ErrAnswer = errors.New("verifier: not an answer")
 )
 
 // UnavailableError says which verifier is down and when to ask again.

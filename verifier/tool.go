@@ -17,8 +17,8 @@ import (
 
 // Ask puts a question to a tool or a system of record. It obeys ctx, is safe for
 // concurrent use, and should be idempotent: a question may be asked again. An
-// error is an outage unless it is [ErrMisconfigured] or [ErrGone]; a [*UnavailableError] with
-// RetryAfter says when to come back. That the source knows nothing is no error:
+// error is an outage unless it is [ErrMisconfigured], [ErrGone] or [ErrAnswer]; a
+// [*UnavailableError] with RetryAfter says when to come back. That the source knows nothing is no error:
 // leave Found false.
 type Ask func(ctx context.Context, q Question) (Answer, error)
 
@@ -79,7 +79,8 @@ type ToolVerifier struct {
 // A triple is supported when the source gives the claimed object, and refuted
 // when it gives another one and the predicate has only one object, or says that
 // its list is complete. All else is unclear: a row of free text (there is
-// nothing to ask), a source that knows nothing, values that cannot be compared.
+// nothing to ask), a source that knows nothing, values that cannot be compared, an
+// answer that is off its form.
 func NewTool(name string, ask Ask, o *ToolOptions) *ToolVerifier {
 	t := &ToolVerifier{name: name, ask: ask}
 	if o != nil {
@@ -143,25 +144,26 @@ func (t *ToolVerifier) Verify(ctx context.Context, row memory.Row) (Verdict, err
 	if errors.Is(err, ErrGone) && ctx.Err() == nil {
 		return t.evident(Gone, "", Answer{URI: answer.URI, Version: answer.Version, Excerpt: err.Error()}), nil
 	}
+	if errors.Is(err, ErrAnswer) && ctx.Err() == nil {
+		return unclear(clip(err.Error())), nil
+	}
 	if err != nil {
 		return Verdict{}, classify(ctx, t.name, err)
 	}
 	return t.judge(c, answer), nil
 }
 
-// errAnswer: the source broke the contract of Answer, so nothing it says counts.
-var errAnswer = errors.New("malformed answer")
-
+// check holds an answer against the limits of Answer: of one that breaks them nothing counts.
 func (a *Answer) check() error {
 	if len(a.Values) > MaxValues {
-		return fmt.Errorf("%w: %d values, at most %d", errAnswer, len(a.Values), MaxValues)
+		return fmt.Errorf("%w: %d values, at most %d", ErrAnswer, len(a.Values), MaxValues)
 	}
 	for _, s := range append([]string{a.Value, a.URI, a.Version}, a.Values...) {
 		if len(s) > memory.MaxField {
-			return fmt.Errorf("%w: a field of %d bytes, at most %d", errAnswer, len(s), memory.MaxField)
+			return fmt.Errorf("%w: a field of %d bytes, at most %d", ErrAnswer, len(s), memory.MaxField)
 		}
 		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
-			return fmt.Errorf("%w: not text", errAnswer)
+			return fmt.Errorf("%w: not text", ErrAnswer)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,11 +155,6 @@ func TestAToolThatDoesNotAnswerRefutesNothing(t *testing.T) {
 		{"a bare outage is an outage", failing(verifier.ErrUnavailable), verifier.ErrUnavailable},
 		{"a cancellation that the caller did not make is an outage", failing(context.Canceled), verifier.ErrUnavailable},
 		{"a wrong key is a misconfiguration", failing(verifier.ErrMisconfigured), verifier.ErrMisconfigured},
-		{"an oversized value is an outage", answering(value(long)), verifier.ErrUnavailable},
-		{"an oversized anchor is an outage", answering(verifier.Answer{Found: true, Value: "x", URI: long}), verifier.ErrUnavailable},
-		{"too many values are an outage", answering(values(make([]string, verifier.MaxValues+1)...)), verifier.ErrUnavailable},
-		{"bytes that are no text are an outage", answering(value("\xff")), verifier.ErrUnavailable},
-		{"a NUL is an outage", answering(values("a\x00")), verifier.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, err := verifier.NewTool("crm", c.ask, nil).Verify(t.Context(), row("acme", "iban", "DE89", functional))
@@ -167,6 +163,24 @@ func TestAToolThatDoesNotAnswerRefutesNothing(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), ": crm") {
 				t.Fatalf("%q does not name the verifier", err)
+			}
+		})
+	}
+	for _, c := range []struct {
+		name string
+		ask  verifier.Ask
+	}{
+		{"an oversized value", answering(value(long))},
+		{"an oversized anchor", answering(verifier.Answer{Found: true, Value: "x", URI: long})},
+		{"too many values", answering(values(make([]string, verifier.MaxValues+1)...))},
+		{"bytes that are no text", answering(value("\xff"))},
+		{"a NUL", answering(values("a\x00"))},
+		{"what the source says is off its form", failing(fmt.Errorf("crm: %w", verifier.ErrAnswer))},
+	} {
+		t.Run(c.name+" is unclear", func(t *testing.T) {
+			v, err := verifier.NewTool("crm", c.ask, nil).Verify(t.Context(), row("acme", "iban", "DE89", functional))
+			if err != nil || v.Outcome != verifier.Unclear || v.Detail == "" || v.Observed != "" || v.Check() != nil || v.Evidence.Relation != 0 {
+				t.Fatalf("got %+v, %v", v, err)
 			}
 		})
 	}

@@ -93,6 +93,7 @@ var classes = []struct {
 	{memory.ErrOutranked, exitNo, ""},
 	{memory.ErrInsufficient, exitNo, ""},
 	{memory.ErrRevoked, exitNo, ""},
+	{memory.ErrUnwalked, exitNo, "hearsay verifier walk looks at them."},
 	{memory.ErrIllegalMove, exitNo, ""},
 	{storeurl.ErrURL, exitUsage, ""},
 	{storeurl.ErrNoKeyring, exitUsage, ""},

@@ -16,7 +16,7 @@ import (
 func (a *app) verifierCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verifier",
-		Short: "See who verified what, and stop believing one",
+		Short: "See who verified what, stop believing one, and believe it again",
 		Example: "  hearsay verifier list -store sqlite:agent.db\n" +
 			"  hearsay verifier revoke -store sqlite:agent.db crm --since 2026-04-17T09:00:00Z --key ana.key --as ana \\\n" +
 			"      -trusted-keys trusted-keys --reason \"its database was restored from a wrong copy\"",
@@ -24,7 +24,7 @@ func (a *app) verifierCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	store := addStoreFlags(cmd)
-	cmd.AddCommand(a.verifierListCommand(store), a.verifierTestCommand(), a.revokeCommand(store), a.revocationWalkCommand(store))
+	cmd.AddCommand(a.verifierListCommand(store), a.verifierTestCommand(), a.revokeCommand(store), a.reinstateCommand(store), a.revocationWalkCommand(store))
 	return cmd
 }
 
@@ -42,9 +42,9 @@ type verifierJSON struct {
 	Rank        memory.Rank `json:"rank"`    // the highest of its evidence
 	Supports    int         `json:"supports"`
 	Contradicts int         `json:"contradicts"`
-	Verified    int         `json:"verified"` // rows verified now that its standing support is among the evidence of
-	Last        time.Time   `json:"last"`     // when it last said something
-	Revoked     time.Time   `json:"revoked,omitzero"`
+	Verified    int         `json:"verified"`         // rows verified now that its standing support is among the evidence of
+	Last        time.Time   `json:"last"`             // when it last said something
+	Revoked     time.Time   `json:"revoked,omitzero"` // since when, unless it was reinstated
 }
 
 func (a *app) verifierListCommand(store *storeFlags) *cobra.Command {
@@ -106,7 +106,7 @@ func verifiers(ctx context.Context, s *memory.Store) (verifiersJSON, error) {
 	}
 	for _, v := range at {
 		for _, r := range revoked {
-			if r.Kind == memory.RevokedVerifier && r.Name == v.Name && (v.Revoked.IsZero() || r.Since.Before(v.Revoked)) {
+			if r.Kind == memory.RevokedVerifier && r.Name == v.Name && r.Reinstated.At.IsZero() && (v.Revoked.IsZero() || r.Since.Before(v.Revoked)) {
 				v.Revoked = r.Since
 			}
 		}
@@ -154,6 +154,11 @@ func (a *app) verifierTable(now time.Time, found verifiersJSON) error {
 		return err
 	}
 	for _, r := range found.Revocations {
+		if end := r.Reinstated; !end.At.IsZero() {
+			fmt.Fprintf(a.talk, "%s %s was revoked since %s, by %s: %s; it is heard again in what it says since %s, by %s: %s\n", r.Kind, oneLine(r.Name, maxName), moment(r.Since),
+				oneLine(r.By, maxName), oneLine(r.Reason, maxMessage), moment(end.At), oneLine(end.By, maxName), oneLine(end.Reason, maxMessage))
+			continue
+		}
 		walked := "every row was looked at"
 		if !r.Walked {
 			walked = "rows are still held against it; hearsay verifier walk goes on"
@@ -176,7 +181,8 @@ type revokedJSON struct {
 
 func (a *app) revokeCommand(store *storeFlags) *cobra.Command {
 	var f statementFlags
-	var kind, version, since string
+	var what revokedFlags
+	var since string
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Stop believing a verifier, a source or a document, signed with your key",
@@ -189,7 +195,8 @@ verified, the others are unverified and checked again.
 
 --kind source revokes whom the verifiers asked, --kind document an address, or with
 --version one version of it. Your key needs a scope over KIND:NAME/revoke, such as
-'verifier:*/revoke'. What is mended comes back under another name.
+'verifier:*/revoke'. What is mended comes back under another name, or by hearsay
+verifier reinstate.
 
 With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 "children", "dependent"}.`,
@@ -198,18 +205,13 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 		Args: args("NAME"),
 	}
 	o := outputFlag(cmd)
-	cmd.Flags().StringVar(&f.key, "key", "", "your private key, as keygen wrote it")
-	cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
-	cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
-	cmd.Flags().StringVar(&kind, "kind", "verifier", "verifier, source or document")
-	cmd.Flags().StringVar(&version, "version", "", "of a document; none = every version")
+	what.add(cmd, &f)
 	cmd.Flags().StringVar(&since, "since", "", "from when on it is not believed, as 2026-04-17T09:00:00Z")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		var k memory.RevokedKind
-		if err := k.UnmarshalText([]byte(kind)); err != nil {
-			return usage("--kind %q: want verifier, source or document", kind)
+		k, err := what.of()
+		if err != nil {
+			return err
 		}
 		if since == "" {
 			return usage("--since is missing: from when on is it not to be believed, as 2026-04-17T09:00:00Z")
@@ -232,7 +234,7 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 			return err
 		}
 		statement := confirm.NewRevocation(k, args[0], from, s.Tenant(), revision, f.as, f.reason, s.Now(), statementValidity)
-		statement.Version = version
+		statement.Version = what.version
 		signed, err := confirm.SignRevocation(key, statement)
 		if err != nil {
 			return err
@@ -241,7 +243,106 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 			return err
 		}
 		fmt.Fprintf(a.talk, "%s %s is revoked: nothing that rests on it is fit any more\n", k, oneLine(args[0], maxName))
-		return a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
+		return a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: what.version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
+	}
+	return cmd
+}
+
+// revokedFlags name what is revoked or reinstated.
+type revokedFlags struct{ kind, version string }
+
+func (w *revokedFlags) add(cmd *cobra.Command, f *statementFlags) {
+	cmd.Flags().StringVar(&f.key, "key", "", "your private key, as keygen wrote it")
+	cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
+	cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
+	cmd.Flags().StringVar(&w.kind, "kind", "verifier", "verifier, source or document")
+	cmd.Flags().StringVar(&w.version, "version", "", "of a document; none = every version")
+}
+
+func (w *revokedFlags) of() (k memory.RevokedKind, err error) {
+	if err := k.UnmarshalText([]byte(w.kind)); err != nil {
+		return 0, usage("--kind %q: want verifier, source or document", w.kind)
+	}
+	return k, nil
+}
+
+// reinstatedJSON is the output of verifier reinstate.
+type reinstatedJSON struct {
+	Schema string `json:"schema"` // hearsay.reinstated/1
+	// Revocations are those that ended, oldest first.
+	Revocations []memory.Revocation `json:"revocations"`
+}
+
+func (a *app) reinstateCommand(store *storeFlags) *cobra.Command {
+	var f statementFlags
+	var what revokedFlags
+	cmd := &cobra.Command{
+		Use:   "reinstate NAME",
+		Short: "Believe what was revoked again, from now on, signed with your key",
+		Long: `reinstate says that a verifier, a source or a document that was revoked was mended:
+what it says from now on is heard again. What it said since it was revoked never
+counts again, and no row moves: rows are verified by new evidence, when they are
+checked the next time. All of its revocations end; of a document, those of the
+--version that they named.
+
+Rows that a revocation has not reached yet come first: hearsay verifier walk. Your key
+needs the scope that revoking needs, over KIND:NAME/revoke.
+
+With -o json: {"schema": "hearsay.reinstated/1", "revocations"}.`,
+		Example: "  hearsay verifier reinstate -store sqlite:agent.db crm --key ana.key --as ana \\\n" +
+			"      -trusted-keys trusted-keys --reason \"the right copy is back\"",
+		Args: args("NAME"),
+	}
+	o := outputFlag(cmd)
+	what.add(cmd, &f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		k, err := what.of()
+		if err != nil {
+			return err
+		}
+		keyring, key, err := a.speaker(f.key, f.as, f.trusted, f.reason, "reinstate it")
+		if err != nil {
+			return err
+		}
+		s, err := a.open(ctx, store, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		before, revision, err := s.Revocations(ctx)
+		if err != nil {
+			return err
+		}
+		statement := confirm.NewReinstatement(k, args[0], s.Tenant(), revision, f.as, f.reason, s.Now(), statementValidity)
+		statement.Version = what.version
+		signed, err := confirm.SignReinstatement(key, statement)
+		if err != nil {
+			return err
+		}
+		if err := confirm.Reinstate(ctx, s, keyring, signed); err != nil {
+			return err
+		}
+		after, _, err := s.Revocations(ctx)
+		if err != nil {
+			return err
+		}
+		out := reinstatedJSON{Schema: "hearsay.reinstated/1", Revocations: []memory.Revocation{}}
+		for i, r := range before { // nothing is ever taken from the list
+			if r.Reinstated.At.IsZero() && r.Kind == k && r.Name == args[0] && r.Version == what.version {
+				out.Revocations = append(out.Revocations, after[i])
+			}
+		}
+		if *o == asJSON {
+			return a.emit(out)
+		}
+		var c card
+		for _, r := range out.Revocations {
+			c.line("reinstated", "%s %s, from %s on, by %s", r.Kind, oneLine(r.Name, maxName), moment(r.Reinstated.At), oneLine(r.Reinstated.By, maxName))
+			c.line("", "what it said since %s counts no more", moment(r.Since))
+		}
+		return a.write(c.String())
 	}
 	return cmd
 }

@@ -44,6 +44,37 @@ func TestVerifiers(t *testing.T) {
 		w.decide("post", true, "email")
 		w.golden("revoke_json", w.ok("verifier", "revoke", "ledger", "--kind", "source", "--since", "2026-04-17T08:00:00Z", "--key", key, "--as", "ops", "--reason", "its clock was wrong", "-o", "json"))
 	})
+	t.Run("reinstate hears what is said from then on, and moves no row", func(t *testing.T) {
+		w := office(t)
+		key := w.key("ops", "verifier:*/revoke")
+		signed := func(verb string, more ...string) []string {
+			return append([]string{"verifier", verb, "crm", "--key", key, "--as", "ops"}, more...)
+		}
+		if r := w.run(signed("reinstate", "--reason", "the right copy is back")...); r.code != exitNotFound || !strings.Contains(r.talk, "verifier crm is not revoked") {
+			t.Errorf("what was never revoked: %+v", r)
+		}
+		w.ok(signed("revoke", "--since", "2026-04-17T08:00:00Z", "--reason", "a wrong copy was restored")...)
+		out := w.ok(signed("reinstate", "--reason", "the right copy is back")...)
+		if !strings.Contains(out, "verifier crm, from ") || !strings.Contains(out, "what it said since 2026-04-17 08:00:00 counts no more") {
+			t.Error(out)
+		}
+		if r := w.row("address"); r.State() != memory.StateUnverified {
+			t.Errorf("the row came back: %s", r.State())
+		}
+		r := w.run("verifier", "list")
+		if r.code != exitDone || !strings.Contains(r.talk, "verifier crm was revoked since 2026-04-17 08:00:00, by ops: a wrong copy was restored; it is heard again in what it says since ") || strings.Contains(r.out, "2026-04-17 08:00:00") {
+			t.Errorf("%+v", r)
+		}
+		if r := w.run(signed("reinstate", "--reason", "once more")...); r.code != exitNotFound {
+			t.Errorf("again: %+v", r)
+		}
+		w.ok(signed("revoke", "--since", "2026-04-17T08:00:00Z", "--reason", "wrong again")...)
+		var ended reinstatedJSON
+		if err := json.Unmarshal([]byte(w.ok(signed("reinstate", "--reason", "and back", "-o", "json")...)), &ended); err != nil || ended.Schema != "hearsay.reinstated/1" || len(ended.Revocations) != 1 || ended.Revocations[0].Reinstated.Reason != "and back" || ended.Revocations[0].Reason != "wrong again" {
+			t.Errorf("%+v, %v", ended, err)
+		}
+		w.ok("audit", "verify")
+	})
 	t.Run("list of an empty store", func(t *testing.T) {
 		if r := newWorld(t).run("verifier", "list"); r.code != exitDone || r.out != "" || r.talk != "nobody has given evidence\n" {
 			t.Errorf("%+v", r)
@@ -72,6 +103,11 @@ func TestARevocationIsRefused(t *testing.T) {
 		{"by a key of somebody else", args("--key", ana, "--as", "ops", "--since", since), exitNo, "forged"},
 		{"of a version of a verifier", args("--key", ops, "--as", "ops", "--since", since, "--version", "1"), exitUsage, "version"},
 		{"without a name", []string{"verifier", "revoke"}, exitUsage, "want NAME"},
+		{"reinstated without a key", []string{"verifier", "reinstate", "crm", "--as", "ops", "--reason", "r"}, exitUsage, "only a person with a trusted key may reinstate it"},
+		{"reinstated without a reason", []string{"verifier", "reinstate", "crm", "--as", "ops", "--key", ops}, exitUsage, "--reason"},
+		{"reinstated of a kind that is none", []string{"verifier", "reinstate", "crm", "--kind", "tool", "--as", "ops", "--key", ops, "--reason", "r"}, exitUsage, "--kind \"tool\""},
+		{"reinstated by a key without a scope", []string{"verifier", "reinstate", "crm", "--as", "ana", "--key", ana, "--reason", "r"}, exitNo, "verifier:crm/revoke"},
+		{"reinstated without a name", []string{"verifier", "reinstate"}, exitUsage, "want NAME"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if r := w.run(c.args...); r.code != c.code || !strings.Contains(r.talk, c.talk) {

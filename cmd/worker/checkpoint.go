@@ -40,20 +40,16 @@ const (
 	lastPatience = 10 * time.Second
 )
 
-func newSigning(c checkpointConfig, store *memory.Store, witness *audit.Witness, m *meters, log *slog.Logger) (*signing, error) {
+func newSigning(c checkpointConfig, store *memory.Store, witness *audit.Witness, registry prometheus.Registerer, log *slog.Logger) (*signing, error) {
 	s := &signing{every: c.every, log: log, now: time.Now, since: time.Now()}
 	if c.key == nil {
-		log.Warn("no checkpoints are signed: that a row is missing altogether would go unnoticed; -checkpoint-key")
 		return s, nil
-	}
-	if witness == nil {
-		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
 	s.failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "hearsay_checkpoint_failures_total", Help: "Looks for changes of the audit that ended in an error."})
 	s.index = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_checkpoint_index", Help: "The number of the newest signed checkpoint; 0 = none yet."})
 	s.looked = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_checkpoint_looked_timestamp_seconds",
 		Help: "When the audit was looked at last, and signed if it had changed; 0 = not yet."})
-	m.registry.MustRegister(s.failures, s.index, s.looked)
+	registry.MustRegister(s.failures, s.index, s.looked)
 	var err error
 	s.maker, err = audit.NewMaker(store, c.key, c.origin, &audit.MakerOptions{Verifiers: c.verifiers, Witness: witness, Made: s.made, Report: s.failed})
 	return s, err

@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -33,8 +36,8 @@ type config struct {
 	strict    bool
 	witness   string // file of the witness; "" = none
 	tenant    string
-	namespace string
-	redis     string // "" = embedded
+	shares    []share // one or more; no namespace twice
+	redis     string  // "" = embedded
 
 	http         string // "" = no HTTP server
 	insecureBind bool
@@ -51,9 +54,21 @@ type config struct {
 	leaveAlone  time.Duration // a verifier that is down
 
 	checkpoints checkpointConfig
+	trace       string // traceOff, traceStdout or traceOTLP
 
 	logFormat string
 	logLevel  slog.Level
+}
+
+// share is a namespace that the worker serves.
+type share struct {
+	namespace string // "" = the tenant's rows that are in none
+	weight    int    // 1 to maxWeight; see [asynqqueue.Share]
+}
+
+// named reports whether any namespace that is served has a name.
+func (c *config) named() bool {
+	return slices.ContainsFunc(c.shares, func(s share) bool { return s.namespace != "" })
 }
 
 // checkpointConfig is how signed checkpoints are made.
@@ -77,11 +92,14 @@ const (
 	defaultLeaveAlone = 10 * time.Second
 
 	defaultCheckpoint = 5 * time.Minute
+
+	maxWeight = 100
+	maxShares = 100 // each has a sweep and a count of rows of its own
 )
 
 // environment maps flags to the variables that stand in for them.
 var environment = map[string]string{
-	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
+	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "queues": "HEARSAY_QUEUES", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
 	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE",
@@ -155,6 +173,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	var (
 		c                       config
 		file, level             string
+		namespace, queues       string
+		traceTo                 string
 		checkpointKey           string
 		checkpointKeys          string
 		baseURL, model, family  string
@@ -168,7 +188,8 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed\n(hearsay witness create makes it; the worker does not start without the one it is told of)")
 	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
-	flags.StringVar(&c.namespace, "namespace", "", "the tenant's namespace whose rows to check; each namespace has a worker of its own")
+	flags.StringVar(&namespace, "namespace", "", "the tenant's namespace whose rows to check; of several, -queues")
+	flags.StringVar(&queues, "queues", "", "several namespaces and their weights, as `NAME=WEIGHT`[,NAME=WEIGHT…]: while all have rows waiting, each gets its\npart of the worker; an empty NAME stands for rows in no namespace; excludes -namespace")
 	flags.StringVar(&c.redis, "redis", "", "Redis `URL` of the queue; empty = a redis-server of this machine as a child, else in process")
 	flags.StringVar(&c.http, "http", defaultHTTP, "`address` of /healthz, /readyz and /metrics; \"off\" = none")
 	flags.BoolVar(&c.insecureBind, "http-insecure-bind", false, "let -http listen beyond this machine: anybody who reaches it reads counts of rows, queues and\nverifier names, without a login; no claim is shown and nothing can be changed")
@@ -185,7 +206,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		return nil
 	})
 	flags.DurationVar(&c.sweep, "sweep-every", defaultSweep, "how often rows are looked through for due ones")
-	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick, of all workers of the tenant's namespace\ntogether that share a -redis; 0 = no limit")
+	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick about the rows of one namespace, of all workers\ntogether that share a -redis; 0 = no limit")
 	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in; the same for all workers")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
@@ -196,6 +217,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
 	flags.StringVar(&c.checkpoints.origin, "checkpoint-origin", "", "`name` of what the checkpoints are of; it never changes (default the name of the key)")
 	flags.DurationVar(&c.checkpoints.every, "checkpoint-every", defaultCheckpoint, "how often checkpoints are made")
+	flags.StringVar(&traceTo, "trace", "", "where OpenTelemetry spans go: off, `stdout` or otlp, the collector of\nOTEL_EXPORTER_OTLP_ENDPOINT; without the flag, what OTEL_TRACES_EXPORTER says, else off")
 	flags.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.BoolVar(&printVersion, "version", false, "print which build this is")
@@ -241,6 +263,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		}
 		c.auditKeys = keys
 	}
+	c.shares = p.shares(namespace, queues)
 	p.redis(c.redis)
 	if c.http == "off" {
 		c.http = ""
@@ -268,6 +291,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	if c.concurrency < 1 || c.concurrency > 1000 {
 		p.add("-concurrency %d: want 1 to 1000", c.concurrency)
 	}
+	c.trace = p.trace(traceTo, getenv)
 	if c.logFormat != "text" && c.logFormat != "json" {
 		p.add("-log-format %q: want text or json", c.logFormat)
 	}
@@ -312,6 +336,41 @@ func (p *problems) store(s string) string {
 		return ""
 	}
 	return s
+}
+
+// shares are the namespaces to serve: the one of -namespace, or those of -queues.
+func (p *problems) shares(namespace, queues string) []share {
+	if queues == "" {
+		return []share{{namespace, 1}}
+	}
+	if namespace != "" {
+		p.add("-queues and -namespace: want one of them; -queues %s=1,%s serves both", namespace, queues)
+		return nil
+	}
+	var out []share
+	for text := range strings.SplitSeq(queues, ",") {
+		at := strings.LastIndex(text, "=")
+		if at < 0 {
+			p.add("-queues: %q has no weight, want NAME=WEIGHT[,NAME=WEIGHT…]", text)
+			continue
+		}
+		name := text[:at]
+		weight, err := strconv.Atoi(text[at+1:])
+		switch {
+		case err != nil || weight < 1 || weight > maxWeight:
+			p.add("-queues: the weight of %q is %q, want 1 to %d", name, text[at+1:], maxWeight)
+		case strings.TrimSpace(name) != name || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+			p.add("-queues: %q is no name of a namespace: it has a blank around it, or what is no text", name)
+		case slices.ContainsFunc(out, func(s share) bool { return s.namespace == name }):
+			p.add("-queues: %q is there twice", name)
+		default:
+			out = append(out, share{name, weight})
+		}
+	}
+	if len(out) > maxShares {
+		p.add("-queues: %d namespaces, want %d at most in one worker", len(out), maxShares)
+	}
+	return out
 }
 
 // redis checks the form only, and never repeats the URL: it may hold a password.

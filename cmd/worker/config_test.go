@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,10 @@ const secret = "sk-never-print-this"
 
 func TestHalfAConfigurationIsRefused(t *testing.T) {
 	store := []string{"-store", "sqlite:x.db"}
+	var many strings.Builder
+	for i := range maxShares + 1 {
+		fmt.Fprintf(&many, "n%d=1,", i)
+	}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -45,6 +51,23 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 		{"no path", []string{"-store", "sqlite:"}, env(), "needs a path"},
 		{"a Redis URL that is none", append(store, "-redis", "localhost:6379/"+secret), env(), "want redis://"},
 		{"a Redis URL of the environment that is none", store, env("HEARSAY_REDIS", "http://"+secret), "want redis://"},
+		{"a queue without a weight", append(store, "-queues", "a=1,b"), env(), `-queues: "b" has no weight`},
+		{"a queue of weight 0", append(store, "-queues", "a=1,b=0"), env(), `-queues: the weight of "b" is "0", want 1 to 100`},
+		{"a queue of a negative weight", append(store, "-queues", "a=-1"), env(), `-queues: the weight of "a"`},
+		{"a queue of too much weight", append(store, "-queues", "a=101"), env(), `-queues: the weight of "a"`},
+		{"a weight that is no number", append(store, "-queues", "a=many"), env(), `-queues: the weight of "a" is "many"`},
+		{"a queue that is there twice", append(store, "-queues", "a=1,b=2,a=3"), env(), `-queues: "a" is there twice`},
+		{"a queue with a blank before its name", append(store, "-queues", "a=1, b=2"), env(), `-queues: " b" is no name`},
+		{"a queue whose name is no text", append(store, "-queues", "a\xff=1"), env(), "is no name of a namespace"},
+		{"a queue whose name has a control character", append(store, "-queues", "a\x01=1"), env(), "is no name of a namespace"},
+		{"queues that end in a comma", append(store, "-queues", "a=1,"), env(), `-queues: "" has no weight`},
+		{"queues of the environment that are none", store, env("HEARSAY_QUEUES", "a"), `-queues: "a" has no weight`},
+		{"queues beside a namespace", append(store, "-queues", "a=1", "-namespace", "b"), env(), "-queues and -namespace: want one of them"},
+		{"queues beside a namespace of the environment", append(store, "-queues", "a=1"), env("HEARSAY_NAMESPACE", "b"), "-queues and -namespace: want one of them"},
+		{"more queues than one worker can look after", append(store, "-queues", strings.TrimSuffix(many.String(), ",")), env(), "-queues: 101 namespaces"},
+		{"spans to somewhere else", append(store, "-trace", "jaeger"), env(), "-trace \"jaeger\": want off, stdout or otlp"},
+		{"spans of the environment to somewhere else", store, env("OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER"},
+		{"a collector of another protocol", append(store, "-trace", "otlp"), env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), `OTEL_EXPORTER_OTLP_PROTOCOL "grpc": want http/protobuf or http/json`},
 		{"an address without a port", append(store, "-http", "127.0.0.1"), env(), "want HOST:PORT"},
 		{"an address beyond this machine", append(store, "-http", "0.0.0.0:8787"), env(), "-http-insecure-bind"},
 		{"every address", append(store, "-http", ":8787"), env(), "-http-insecure-bind"},
@@ -120,7 +143,19 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	t.Run("a flag wins over the environment", func(t *testing.T) {
 		c, err := parse([]string{"-store", "sqlite:flag.db", "-concurrency", "3"}, env("HEARSAY_STORE", "sqlite:env.db", "HEARSAY_TENANT", "acme", "HEARSAY_NAMESPACE", "team", "HEARSAY_CONCURRENCY", "5"), nil)
-		if err != nil || c.store != "sqlite:flag.db" || c.tenant != "acme" || c.namespace != "team" || c.concurrency != 3 || c.http != defaultHTTP {
+		if err != nil || c.store != "sqlite:flag.db" || c.tenant != "acme" || len(c.shares) != 1 || c.shares[0] != (share{"team", 1}) || c.concurrency != 3 || c.http != defaultHTTP {
+			t.Errorf("%+v %v", c, err)
+		}
+	})
+	t.Run("queues are namespaces with weights, and a name may hold an equals sign or be empty", func(t *testing.T) {
+		c, err := parse([]string{"-store", "sqlite:x", "-queues", "team=3,a=b=2,=1"}, env("HEARSAY_QUEUES", "else=1"), nil)
+		if err != nil || !slices.Equal(c.shares, []share{{"team", 3}, {"a=b", 2}, {"", 1}}) || !c.named() {
+			t.Errorf("%+v %v", c, err)
+		}
+	})
+	t.Run("without queues and namespace the rows of no namespace are served", func(t *testing.T) {
+		c, err := parse([]string{"-store", "sqlite:x"}, env(), nil)
+		if err != nil || !slices.Equal(c.shares, []share{{"", 1}}) || c.named() {
 			t.Errorf("%+v %v", c, err)
 		}
 	})

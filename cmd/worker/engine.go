@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,82 +13,124 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/roster"
 )
 
-// engine is the promotion of one process: verifiers, worker, queue and sweep.
+// engine is the promotion of one process: verifiers, the queues' Redis, and what
+// works on the rows of each namespace.
 type engine struct {
-	kind      string // of the Redis behind the queue
+	kind      string // of the Redis behind the queues
 	verifiers []watched
+	spaces    []*space
+
+	redis *localredis.Redis
+	drain time.Duration
+	sweep time.Duration
+}
+
+// space is what works on the rows of one namespace.
+type space struct {
+	share
+	label string // what tells its checks in /readyz from those of others; "" = there are no others
 
 	store   *memory.Store
-	redis   *localredis.Redis
 	queue   *asynqqueue.Queue
 	sweeper *promotion.Sweeper
 	checker *draining
-	drain   time.Duration
-	sweep   time.Duration
+	signing *signing
+	tally   *tally
 	log     *slog.Logger
 }
 
-func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (e *engine, err error) {
-	sources, verifiers, err := c.verifiers(store, m)
+// newEngine makes what works on the stores, which are those of c.shares in their order.
+func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *audit.Witness, tracer trace.Tracer, m *meters, log *slog.Logger) (_ *engine, err error) {
+	entries, verifiers, err := c.verifiers(m)
 	if err != nil {
 		return nil, err
 	}
+	e := &engine{verifiers: verifiers, drain: c.drain, sweep: c.sweep}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
+	redis.SetLogger(redisLog{log})
+	if e.redis, err = localredis.Open(ctx, c.redis, &localredis.Options{Logger: log}); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	e.kind = string(e.redis.Kind)
+	if c.checkpoints.key == nil {
+		log.Warn("no checkpoints are signed: that a row is missing altogether would go unnoticed; -checkpoint-key")
+	} else if witness == nil {
+		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
+	}
+	for i, store := range stores {
+		s := &space{share: c.shares[i], store: store, log: log, tally: m.tally(store.Namespace(), c.named())}
+		if len(stores) > 1 {
+			s.label = " of namespace " + cmp.Or(store.Namespace(), "(none)")
+			s.log = log.With("namespace", store.Namespace())
+		}
+		if err := e.add(s, c, entries, host, tracer, log); err != nil {
+			return nil, err
+		}
+		if s.signing, err = newSigning(c.checkpoints, store, witness, s.tally.registry, s.log); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// add makes the queue, the worker and the sweep of a namespace. The verifiers are those
+// of the process: one that is down is down for all, and is asked at once by all together
+// no more than by one.
+func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, tracer trace.Tracer, log *slog.Logger) error {
 	budget := c.budget
 	if budget == 0 {
 		budget = -1
 	}
-	for _, s := range []promotion.Status{promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear, promotion.Down,
-		promotion.Deferred, promotion.NotDue, promotion.Parked, promotion.Moved, promotion.Misconfigured} {
-		m.checks.WithLabelValues(s.String())
-	}
-	redis.SetLogger(redisLog{log})
-	r, err := localredis.Open(ctx, c.redis, &localredis.Options{Logger: log})
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
-	}
-	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: store.Tenant(), Namespace: store.Namespace(), Concurrency: c.concurrency, Lease: c.lease, ShutdownTimeout: max(c.drain, time.Millisecond), Logger: log})
-	w, err := promotion.NewWorker(store, sources, &promotion.Options{
-		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Logger: log,
-		Observe: m.observe, Spending: queue,
-	})
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	e = &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, sweep: c.sweep, log: log}
-	e.sweeper = promotion.NewSweeper(store, queue, c.sweep, log)
-	m.registry.MustRegister(e)
-	return e, nil
-}
-
-// verifiers makes what the configuration names, each behind its own breaker.
-func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.Source, all []watched, err error) {
-	entries, err := c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
-		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
-		all = append(all, guard)
-		return guard
-	})
-	if err != nil {
-		return nil, nil, err
-	}
+	s.queue = asynqqueue.New(e.redis.Client, &asynqqueue.Options{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Concurrency: c.concurrency, Lease: c.lease,
+		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})
+	var sources []promotion.Source
 	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
-		sources = append(sources, promotion.Observed(store, c.roster.Observe...))
+		sources = append(sources, promotion.Observed(s.store, c.roster.Observe...))
 	}
 	for _, e := range entries {
 		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Covers: e.Covers})
 	}
-	return sources, all, nil
+	w, err := promotion.NewWorker(s.store, sources, &promotion.Options{
+		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Tracer: tracer, Logger: s.log,
+		Observe: s.tally.observe, Spending: s.queue,
+	})
+	if err != nil {
+		return err
+	}
+	s.checker = &draining{next: w}
+	s.sweeper = promotion.NewSweeper(s.store, s.queue, c.sweep, s.log)
+	s.tally.registry.MustRegister(s)
+	e.spaces = append(e.spaces, s)
+	return nil
+}
+
+// verifiers makes what the configuration names, each behind its own breaker.
+func (c *config) verifiers(m *meters) (entries []roster.Entry, all []watched, err error) {
+	entries, err = c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
+		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
+		all = append(all, guard)
+		return guard
+	})
+	return entries, all, err
 }
 
 // errDrain: checks were still under way when the time for them was over.
@@ -96,34 +139,89 @@ var errDrain = errors.New("not drained in time")
 // serve sweeps and checks until ctx ends, then lets the checks under way end. It
 // returns nil if they all did.
 func (e *engine) serve(ctx context.Context) error {
-	var sweeping sync.WaitGroup
-	defer sweeping.Wait()
+	var side sync.WaitGroup
+	defer side.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, e.checker.stop)
-	defer stop()
-	sweeping.Go(func() { e.sweeper.Serve(ctx) })
-	sweeping.Go(func() { promotion.Withdraw(ctx, e.store, e.sweep, e.log) })
-	if err := e.queue.Serve(ctx, e.checker); err != nil {
+	var shares []asynqqueue.Share
+	for _, s := range e.spaces {
+		stop := context.AfterFunc(ctx, s.checker.stop)
+		defer stop()
+		side.Go(func() { s.sweeper.Serve(ctx) })
+		side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
+		shares = append(shares, asynqqueue.Share{Queue: s.queue, Checker: s.checker, Weight: s.weight})
+	}
+	if err := asynqqueue.ServeShares(ctx, shares); err != nil {
 		return err
 	}
-	if e.checker.busy.Load() > 0 || e.checker.cut.Load() {
-		return fmt.Errorf("%w: a check was under way after %s; its row stays due", errDrain, e.drain)
+	for _, s := range e.spaces {
+		if s.checker.busy.Load() > 0 || s.checker.cut.Load() {
+			return fmt.Errorf("%w: a check was under way after %s; its row stays due", errDrain, e.drain)
+		}
 	}
 	return nil
 }
 
-func (e *engine) ready(ctx context.Context) check {
-	if e.checker.stopped.Load() {
-		return check{Name: "queue", Detail: "draining"}
+// sign makes the checkpoints of all namespaces until ctx ends. The first fault for good
+// ends it, and calls failed.
+func (e *engine) sign(ctx context.Context, failed func(error)) {
+	var side sync.WaitGroup
+	for _, s := range e.spaces {
+		side.Go(func() {
+			if err := s.signing.serve(ctx); err != nil {
+				failed(err)
+			}
+		})
 	}
-	if _, err := e.queue.Stats(ctx); err != nil {
-		return check{Name: "queue", Detail: err.Error()}
-	}
-	return check{Name: "queue", OK: true, Detail: "redis: " + e.kind}
+	side.Wait()
 }
 
-func (e *engine) close() error { return e.redis.Close() }
+// signLast commits to what was written since the last checkpoints.
+func (e *engine) signLast(ctx context.Context) error {
+	var errs []error
+	for _, s := range e.spaces {
+		errs = append(errs, s.signing.last(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// ready says whether the worker can do its work. A verifier that is down is
+// traffic and not a fault of the worker: it is shown and does not count.
+func (e *engine) ready(ctx context.Context) (checks []check) {
+	for _, s := range e.spaces {
+		checks = append(checks, s.ready(ctx, e.kind)...)
+	}
+	checks = append(checks, check{Name: "gate_observe", OK: true, Detail: "not applicable: the worker runs no gate"})
+	for _, v := range e.verifiers {
+		checks = append(checks, check{Name: "verifier " + v.Name(), OK: true, Detail: "breaker " + v.State().String()})
+	}
+	return checks
+}
+
+func (s *space) ready(ctx context.Context, kind string) []check {
+	reached := check{Name: "store" + s.label, OK: true}
+	schema := check{Name: "schema" + s.label, OK: true, Detail: "checked when the store was opened"}
+	if _, err := s.store.Fitness(ctx, nil); err != nil {
+		reached.OK, reached.Detail = false, err.Error()
+		schema.OK = !errors.Is(err, memory.ErrSchema) && !errors.Is(err, memory.ErrForeign)
+	}
+	queue := check{Name: "queue" + s.label, OK: true, Detail: "redis: " + kind}
+	if s.checker.stopped.Load() {
+		queue.OK, queue.Detail = false, "draining"
+	} else if _, err := s.queue.Stats(ctx); err != nil {
+		queue.OK, queue.Detail = false, err.Error()
+	}
+	signed := s.signing.ready(time.Now())
+	signed.Name += s.label
+	return []check{reached, schema, queue, signed}
+}
+
+func (e *engine) close() error {
+	if e.redis == nil {
+		return nil
+	}
+	return e.redis.Close()
+}
 
 // draining hands checks on until it is stopped. Then rows go back to the queue
 // unasked: a token works on many rows, and a drain waits for one at most.
@@ -166,7 +264,7 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (e *engine) Describe(ch chan<- *prometheus.Desc) {
+func (s *space) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueSize
 	ch <- queueOldest
 	ch <- queueUp
@@ -175,40 +273,40 @@ func (e *engine) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector: the facts of the moment.
-func (e *engine) Collect(ch chan<- prometheus.Metric) {
+func (s *space) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	now := e.store.Now()
-	if due, _, err := e.store.DueRows(ctx, now, "", 1); err == nil {
+	now := s.store.Now()
+	if due, _, err := s.store.DueRows(ctx, now, "", 1); err == nil {
 		oldest := 0.0
 		if len(due) > 0 {
 			oldest = max(now.Sub(due[0].At).Seconds(), 0)
 		}
 		gauge(queueOldest, oldest, "rows")
 	}
-	s, err := e.queue.Stats(ctx)
+	q, err := s.queue.Stats(ctx)
 	if err != nil {
 		gauge(queueUp, 0)
 		return
 	}
 	gauge(queueUp, 1)
 	paused := 0.0
-	if s.Paused {
+	if q.Paused {
 		paused = 1
 	}
 	gauge(queuePaused, paused)
-	gauge(queueWorkers, float64(s.Workers))
-	gauge(queueOldest, s.Latency.Seconds(), "tokens")
-	gauge(queueSize, float64(s.Waiting), "rows", "waiting")
-	gauge(queueSize, float64(s.Claimed), "rows", "claimed")
-	gauge(queueSize, float64(s.Later), "rows", "later")
-	gauge(queueSize, float64(s.Pending), "tokens", "pending")
-	gauge(queueSize, float64(s.Active), "tokens", "active")
-	gauge(queueSize, float64(s.Retry), "tokens", "retry")
-	gauge(queueSize, float64(s.Archived), "tokens", "archived")
+	gauge(queueWorkers, float64(q.Workers))
+	gauge(queueOldest, q.Latency.Seconds(), "tokens")
+	gauge(queueSize, float64(q.Waiting), "rows", "waiting")
+	gauge(queueSize, float64(q.Claimed), "rows", "claimed")
+	gauge(queueSize, float64(q.Later), "rows", "later")
+	gauge(queueSize, float64(q.Pending), "tokens", "pending")
+	gauge(queueSize, float64(q.Active), "tokens", "active")
+	gauge(queueSize, float64(q.Retry), "tokens", "retry")
+	gauge(queueSize, float64(q.Archived), "tokens", "archived")
 }
 
 // redisLog hands the lines of the Redis client to slog, at debug: that the queue

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
@@ -32,11 +33,11 @@ func TestAnEngineThatDoesNotStartHoldsNothing(t *testing.T) {
 		}
 		return n
 	}
-	c := &config{redis: "redis://127.0.0.1:1"}
+	c := &config{redis: "redis://127.0.0.1:1", shares: []share{{weight: 1}}}
 	c.roster.Fetch.Roots = []string{folder}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	e, err := newEngine(over, c, storetest.NewStore(nil), newMeters(), slog.New(slog.DiscardHandler))
+	e, err := newEngine(over, c, []*memory.Store{storetest.NewStore(nil)}, nil, nil, newMeters(), slog.New(slog.DiscardHandler))
 	if err == nil {
 		e.close()
 		t.Fatal("a queue that nobody serves was reached")

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, ta
 		return exitFailed
 	}
 	log := logger(c, talk)
-	if err := work(ctx, c, log); err != nil {
+	if err := work(ctx, c, out, log); err != nil {
 		log.Error("the worker stops", "err", err)
 		return exitFailed
 	}
@@ -83,8 +83,7 @@ const countEvery = 15 * time.Second
 
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
-func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
-	options := &storeurl.Options{Options: memory.Options{Tenant: c.tenant, Namespace: c.namespace}, Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
+func work(ctx context.Context, c *config, out io.Writer, log *slog.Logger) (err error) {
 	var witness *audit.Witness
 	if c.witness != "" {
 		if witness, err = audit.OpenWitness(c.witness); errors.Is(err, fs.ErrNotExist) {
@@ -94,24 +93,24 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, witness.Close()) }()
-		options.Witness = witness.Ledger(c.tenant, c.namespace)
 	}
-	store, err := open(ctx, c.store, options)
+	stores, driver, err := open(ctx, c, witness)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, driver.Close()) }()
 
+	tracer, lastSpans, err := newTracer(ctx, c.trace, out, log)
+	if err != nil {
+		return err
+	}
+	defer func() { lastSpans(context.WithoutCancel(ctx)) }()
 	m := newMeters()
-	e, err := newEngine(ctx, c, store, m, log)
+	e, err := newEngine(ctx, c, stores, witness, tracer, m, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	signing, err := newSigning(c.checkpoints, store, witness, m, log)
-	if err != nil {
-		return err
-	}
 
 	var listener net.Listener
 	if c.http != "" {
@@ -123,7 +122,10 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		}
 		log.Info("listening", "addr", listener.Addr().String(), "paths", "/healthz /readyz /metrics")
 	}
-	log.Info("working", "store", storeurl.Redacted(c.store), "tenant", store.Tenant(), "namespace", store.Namespace(), "queue", e.kind, "verifiers", c.roster.Names(), "version", version())
+	for _, s := range e.spaces {
+		log.Info("serving", "tenant", s.store.Tenant(), "namespace", s.namespace, "weight", s.weight)
+	}
+	log.Info("working", "store", storeurl.Redacted(c.store), "queue", e.kind, "verifiers", c.roster.Names(), "version", version())
 	if c.keyring == "" {
 		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
 	}
@@ -139,11 +141,12 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	var side sync.WaitGroup
 	defer side.Wait()
 	defer stopWatching()
-	side.Go(func() { m.count(watch, store, countEvery) })
+	for _, s := range e.spaces {
+		side.Go(func() { s.tally.count(watch, s.store, countEvery) })
+	}
 	if listener != nil {
 		side.Go(func() {
-			look := func(ctx context.Context) []check { return append(ready(ctx, store, e), signing.ready(time.Now())) }
-			if err := serve(watch, listener, handler(m, look), log); err != nil {
+			if err := serve(watch, listener, handler(m, e.ready), log); err != nil {
 				cancel(fmt.Errorf("the HTTP server ended: %w", err))
 			}
 		})
@@ -151,9 +154,7 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	signed := make(chan struct{})
 	side.Go(func() {
 		defer close(signed)
-		if err := signing.serve(serving); err != nil {
-			cancel(err)
-		}
+		e.sign(serving, cancel)
 	})
 	err = e.serve(serving)
 	if cause := context.Cause(serving); err == nil && ctx.Err() == nil && cause != nil {
@@ -161,39 +162,32 @@ func work(ctx context.Context, c *config, log *slog.Logger) (err error) {
 	}
 	cancel(nil)
 	<-signed
-	return errors.Join(err, signing.last(context.WithoutCancel(ctx)))
+	return errors.Join(err, e.signLast(context.WithoutCancel(ctx)))
 }
 
-// open opens the store of a URL. The calls of checks that run at once are joined.
-func open(ctx context.Context, url string, o *storeurl.Options) (*memory.Store, error) {
-	d, err := storeurl.Driver(ctx, url, o)
+// open opens the stores of c.shares over one driver, which the caller closes. The
+// calls of checks that run at once are joined, whatever namespace they are of.
+func open(ctx context.Context, c *config, witness *audit.Witness) (stores []*memory.Store, d memory.Driver, err error) {
+	options := &storeurl.Options{Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
+	below, err := storeurl.Driver(ctx, c.store, options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	keys, err := storeurl.Keys(url, o)
+	d = coalesce.New(below)
+	keys, err := storeurl.Keys(c.store, options)
 	if err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, nil, errors.Join(err, d.Close())
 	}
-	joined := coalesce.New(d)
-	s, err := memory.New(joined, keys, &o.Options)
-	if err != nil {
-		return nil, errors.Join(err, joined.Close())
+	for _, s := range c.shares {
+		scope := memory.Options{Tenant: c.tenant, Namespace: s.namespace}
+		if witness != nil {
+			scope.Witness = witness.Ledger(c.tenant, s.namespace)
+		}
+		store, err := memory.New(d, keys, &scope)
+		if err != nil {
+			return nil, nil, errors.Join(err, d.Close())
+		}
+		stores = append(stores, store)
 	}
-	return s, nil
-}
-
-// ready says whether the worker can do its work. A verifier that is down is
-// traffic and not a fault of the worker: it is shown and does not count.
-func ready(ctx context.Context, store *memory.Store, e *engine) []check {
-	reached := check{Name: "store", OK: true}
-	schema := check{Name: "schema", OK: true, Detail: "checked when the store was opened"}
-	if _, err := store.Fitness(ctx, nil); err != nil {
-		reached = check{Name: "store", Detail: err.Error()}
-		schema.OK = !errors.Is(err, memory.ErrSchema) && !errors.Is(err, memory.ErrForeign)
-	}
-	checks := []check{reached, schema, e.ready(ctx), {Name: "gate_observe", OK: true, Detail: "not applicable: the worker runs no gate"}}
-	for _, v := range e.verifiers {
-		checks = append(checks, check{Name: "verifier " + v.Name(), OK: true, Detail: "breaker " + v.State().String()})
-	}
-	return checks
+	return stores, d, nil
 }

@@ -22,11 +22,6 @@ type meters struct {
 
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
-	checks  *prometheus.CounterVec
-	lag     prometheus.Histogram
-
-	rows    *prometheus.GaugeVec
-	counted prometheus.Gauge
 }
 
 func newMeters() *meters {
@@ -36,6 +31,29 @@ func newMeters() *meters {
 			Help: "Questions to a verifier by how they ended: supported, refuted, unclear, unknown, unavailable, misconfigured, canceled."}, []string{"verifier", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hearsay_verifier_seconds",
 			Help: "How long a question to a verifier took, the wait for a place included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_build_info", Help: "Always 1; the labels say which build this is."}, []string{"version", "go"})
+	build.WithLabelValues(version(), runtime.Version()).Set(1)
+	m.registry.MustRegister(m.calls, m.seconds, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// tally are the series of the rows of one namespace.
+type tally struct {
+	registry prometheus.Registerer // for what else is of that namespace
+
+	checks  *prometheus.CounterVec
+	lag     prometheus.Histogram
+	rows    *prometheus.GaugeVec
+	counted prometheus.Gauge
+}
+
+// tally registers the series of a namespace. If the worker serves any by name, all of
+// them have the label namespace; to Prometheus an empty label is none.
+func (m *meters) tally(namespace string, named bool) *tally {
+	t := &tally{
+		registry: m.registry,
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_promotion_checks_total",
 			Help: "Checks of rows by what came of them."}, []string{"result"}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hearsay_promotion_lag_seconds",
@@ -45,18 +63,21 @@ func newMeters() *meters {
 		counted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_rows_counted_timestamp_seconds",
 			Help: "When the rows were counted last; 0 = not yet."}),
 	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_build_info", Help: "Always 1; the labels say which build this is."}, []string{"version", "go"})
-	build.WithLabelValues(version(), runtime.Version()).Set(1)
-	m.registry.MustRegister(m.calls, m.seconds, m.checks, m.lag, m.rows, m.counted, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	if named {
+		t.registry = prometheus.WrapRegistererWith(prometheus.Labels{"namespace": namespace}, m.registry)
+	}
+	t.registry.MustRegister(t.checks, t.lag, t.rows, t.counted)
+	for s := promotion.Promoted; s <= promotion.Misconfigured; s++ {
+		t.checks.WithLabelValues(s.String())
+	}
+	return t
 }
 
 // observe counts what came of a check.
-func (m *meters) observe(r promotion.Result) {
-	m.checks.WithLabelValues(r.Status.String()).Inc()
+func (t *tally) observe(r promotion.Result) {
+	t.checks.WithLabelValues(r.Status.String()).Inc()
 	if r.Status == promotion.Promoted && r.Waited > 0 {
-		m.lag.Observe(r.Waited.Seconds())
+		t.lag.Observe(r.Waited.Seconds())
 	}
 }
 
@@ -115,7 +136,7 @@ func outcomeOf(v verifier.Verdict, err error) string {
 // count counts the rows by state, again and again until ctx ends. The store has
 // no counter, so the rows are read: the pause between two counts is at least
 // twenty times what the last one took.
-func (m *meters) count(ctx context.Context, s *memory.Store, least time.Duration) {
+func (t *tally) count(ctx context.Context, s *memory.Store, least time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -125,12 +146,12 @@ func (m *meters) count(ctx context.Context, s *memory.Store, least time.Duration
 		case <-timer.C:
 		}
 		start := time.Now()
-		m.countOnce(ctx, s)
+		t.countOnce(ctx, s)
 		timer.Reset(max(least, 20*time.Since(start)))
 	}
 }
 
-func (m *meters) countOnce(ctx context.Context, s *memory.Store) {
+func (t *tally) countOnce(ctx context.Context, s *memory.Store) {
 	n := map[memory.State]int{memory.StateUnverified: 0, memory.StateUnavailableAtWriteTime: 0, memory.StateVerified: 0}
 	for r, err := range s.Rows(ctx, memory.Filter{}) {
 		if err != nil {
@@ -139,7 +160,7 @@ func (m *meters) countOnce(ctx context.Context, s *memory.Store) {
 		n[r.State()]++
 	}
 	for state, rows := range n {
-		m.rows.WithLabelValues(state.String()).Set(float64(rows))
+		t.rows.WithLabelValues(state.String()).Set(float64(rows))
 	}
-	m.counted.SetToCurrentTime()
+	t.counted.SetToCurrentTime()
 }

@@ -33,6 +33,7 @@ type daemon struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	addr string
+	out  bytes.Buffer  // stdout; to be read after the end
 	done chan struct{} // closed when stderr ended
 
 	mu    sync.Mutex
@@ -58,6 +59,7 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 	}
 	d := &daemon{t: t, cmd: exec.Command(self, append(args, "-http", "127.0.0.1:0")...), done: make(chan struct{}), more: make(chan struct{})}
 	d.cmd.Env = append([]string{"HEARSAY_TEST_AS_PROGRAM=1"}, env...)
+	d.cmd.Stdout = &d.out
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -513,7 +515,7 @@ func TestWorkerOfANamespace(t *testing.T) {
 	elsewhere, here := put(t, all, "acme", right), put(t, team, "acme", right)
 	d := start(t, []string{"TMPDIR=" + shortDir(t)}, "-store", "sqlite:"+path, "-namespace", "team", "-budget", "0", "-sweep-every", "200ms",
 		"-verifier-http", "crm="+o.URL+",predicate=billing.email")
-	if line := d.wait("msg=working"); !strings.Contains(line, "namespace=team") {
+	if line := d.wait("msg=serving"); !strings.Contains(line, "namespace=team") {
 		t.Errorf("the log does not say which: %s", line)
 	}
 	eventually(t, "a row of the namespace is verified", func() bool { row := get(t, team, here); return row.State() == memory.StateVerified })

@@ -57,6 +57,14 @@ func NewRevocation(kind memory.RevokedKind, name string, since time.Time, tenant
 }
 
 func (r *Revocation) check() error {
+	if r.Since.IsZero() {
+		return refuse(ErrStatement, "since", "it is none")
+	}
+	return checkRevoking(&Reinstatement{Tenant: r.Tenant, Kind: r.Kind, Name: r.Name, Version: r.Version, Principal: r.Principal, Expires: r.Expires, Nonce: r.Nonce, Reason: r.Reason})
+}
+
+// checkRevoking checks what a revocation and a reinstatement both say.
+func checkRevoking(r *Reinstatement) error {
 	if _, err := r.Kind.MarshalText(); err != nil {
 		return refuse(ErrStatement, "kind", "none of verifier, source, document")
 	}
@@ -81,8 +89,6 @@ func (r *Revocation) check() error {
 	switch {
 	case r.Version != "" && r.Kind != memory.RevokedDocument:
 		return refuse(ErrStatement, "version", "only a document has one")
-	case r.Since.IsZero():
-		return refuse(ErrStatement, "since", "it is none")
 	case len(r.Nonce) < minNonce:
 		return refuse(ErrStatement, "nonce", fmt.Sprintf("fewer than %d bytes", minNonce))
 	case r.Expires.IsZero():
@@ -91,13 +97,22 @@ func (r *Revocation) check() error {
 	return nil
 }
 
-// revocationDomain keeps a signature on a row from counting for a revocation.
-const revocationDomain = "hearsay/revoke/1"
+// The domains keep a signature on a row from counting for a revocation, and one on a
+// revocation from counting for its end.
+const (
+	revocationDomain    = "hearsay/revoke/1"
+	reinstatementDomain = "hearsay/reinstate/1"
+)
 
 func (r *Revocation) bytes() []byte {
+	return framed(revocationDomain, r.Tenant, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
+		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
+}
+
+// framed writes each part behind its length.
+func framed(parts ...string) []byte {
 	var b []byte
-	for _, p := range [...]string{revocationDomain, r.Tenant, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
-		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason} {
+	for _, p := range parts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
 		b = append(b, p...)
 	}
@@ -124,22 +139,106 @@ func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevo
 	if err := s.check(); err != nil {
 		return err
 	}
-	signer, err := k.signer(s.Principal, s.bytes(), s.Signature)
-	if err == nil {
-		err = ends(s.Expires, store.Now())
+	if err := mayRevoke(store, k, s.Tenant, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+		return err
 	}
+	err := store.Revoke(ctx, memory.Revocation{Kind: s.Kind, Name: s.Name, Version: s.Version, Since: s.Since, By: s.Principal, Reason: s.Reason}, s.Revision)
+	switch {
+	case errors.Is(err, memory.ErrConflict):
+		return &RefusedError{Kind: ErrStale, Field: "revision", Text: "something was revoked or reinstated meanwhile", cause: err}
+	case err != nil:
+		return fmt.Errorf("confirm: %w", err)
+	}
+	return nil
+}
+
+// mayRevoke verifies a signature by the store's clock, and that its key has the scope.
+func mayRevoke(store interface {
+	Now() time.Time
+	Tenant() string
+}, k *Keyring, tenant string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
+	signer, err := k.signer(principal, text, signature)
+	if err == nil {
+		err = ends(expires, store.Now())
+	}
+	of := kind.String() + ":" + name
 	switch {
 	case err != nil:
 		return err
-	case s.Tenant != store.Tenant():
+	case tenant != store.Tenant():
 		return refuse(ErrTenant, "tenant", "it was signed for another")
-	case !signer.covers(s.Kind.String()+":"+s.Name, RevokePredicate):
-		return refuse(ErrScope, "principal", "the key has no scope over "+s.Kind.String()+":"+s.Name+"/"+RevokePredicate)
+	case !signer.covers(of, RevokePredicate):
+		return refuse(ErrScope, "principal", "the key has no scope over "+of+"/"+RevokePredicate)
 	}
-	err = store.Revoke(ctx, memory.Revocation{Kind: s.Kind, Name: s.Name, Version: s.Version, Since: s.Since, By: s.Principal, Reason: s.Reason}, s.Revision)
+	return nil
+}
+
+// ReinstatementStore is what a reinstatement needs of a store; [*memory.Store] is one.
+type ReinstatementStore interface {
+	Reinstate(ctx context.Context, kind memory.RevokedKind, name, version string, r memory.Reinstatement, revision uint64) error
+	Now() time.Time
+	Tenant() string
+}
+
+// Reinstatement is what a person signs to say that a verifier, a source or a document
+// that was revoked is to be believed again, in what it says from then on. It needs the
+// scope that revoking it needs.
+type Reinstatement struct {
+	Tenant    string
+	Kind      memory.RevokedKind
+	Name      string
+	Version   string // of a document, as it was revoked; "" = every one
+	Revision  uint64 // of the revocations as she saw them: it counts once
+	Principal string // she herself
+	Expires   time.Time
+	Nonce     string
+	Reason    string
+}
+
+// SignedReinstatement is a reinstatement with its signature. Every field is under it.
+type SignedReinstatement struct {
+	Reinstatement
+	Signature []byte
+}
+
+// NewReinstatement returns a reinstatement with a nonce of its own. revision is what
+// memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
+func NewReinstatement(kind memory.RevokedKind, name, tenant string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Reinstatement {
+	return Reinstatement{Tenant: tenant, Kind: kind, Name: name, Revision: revision, Principal: principal,
+		Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
+}
+
+func (r *Reinstatement) bytes() []byte {
+	return framed(reinstatementDomain, r.Tenant, r.Kind.String(), r.Name, r.Version,
+		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
+}
+
+// SignReinstatement signs a reinstatement. It refuses one that could not be accepted
+// anywhere.
+func SignReinstatement(key ed25519.PrivateKey, r Reinstatement) (SignedReinstatement, error) {
+	if len(key) != ed25519.PrivateKeySize {
+		return SignedReinstatement{}, refuse(ErrKey, "key", "not an Ed25519 private key")
+	}
+	if err := checkRevoking(&r); err != nil {
+		return SignedReinstatement{}, err
+	}
+	return SignedReinstatement{Reinstatement: r, Signature: ed25519.Sign(key, r.bytes())}, nil
+}
+
+// Reinstate verifies a signed reinstatement by the store's clock and records it. What is
+// forged, expired, of another tenant, stale or out of the key's scope is refused with a
+// [*RefusedError], and nothing is written. No row moves by it.
+func Reinstate(ctx context.Context, store ReinstatementStore, k *Keyring, s SignedReinstatement) error {
+	if err := checkRevoking(&s.Reinstatement); err != nil {
+		return err
+	}
+	if err := mayRevoke(store, k, s.Tenant, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+		return err
+	}
+	err := store.Reinstate(ctx, s.Kind, s.Name, s.Version, memory.Reinstatement{By: s.Principal, Reason: s.Reason}, s.Revision)
 	switch {
 	case errors.Is(err, memory.ErrConflict):
-		return &RefusedError{Kind: ErrStale, Field: "revision", Text: "something was revoked meanwhile", cause: err}
+		return &RefusedError{Kind: ErrStale, Field: "revision", Text: "something was revoked or reinstated meanwhile", cause: err}
 	case err != nil:
 		return fmt.Errorf("confirm: %w", err)
 	}

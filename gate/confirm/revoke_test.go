@@ -89,3 +89,104 @@ func TestARevocationIsSignedByWhoMay(t *testing.T) {
 		}
 	})
 }
+
+func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
+	w := newWorld(t)
+	w.keys = ring(t, line(t, "ana", "acme"), line(t, "ops", "verifier:crm/revoke"), line(t, "cleo", "*"))
+	revision := func() uint64 {
+		_, revision, err := w.Revocations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revision
+	}
+	revocation, err := confirm.SignRevocation(keyOf("cleo"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), revision(), "cleo", "it lied", w.Now(), time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := confirm.Revoke(t.Context(), w, w.keys, revocation); err != nil {
+		t.Fatal(err)
+	}
+	good := func(by string) confirm.Reinstatement {
+		return confirm.NewReinstatement(memory.RevokedVerifier, "crm", w.Tenant(), revision(), by, "it was mended", w.Now(), time.Minute)
+	}
+	sign := func(by string, r confirm.Reinstatement) confirm.SignedReinstatement {
+		t.Helper()
+		s, err := confirm.SignReinstatement(keyOf(by), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := confirm.Reinstate(t.Context(), w, w.keys, sign("ops", good("ops"))); !errors.Is(err, memory.ErrUnwalked) {
+		t.Fatalf("before the walk: %v", err)
+	}
+	if _, err := w.WalkRevocations(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		by    string
+		spoil func(*confirm.Reinstatement)       // before it is signed
+		after func(*confirm.SignedReinstatement) // and after
+		want  error
+	}{
+		{"of another's verifier", "ana", nil, nil, confirm.ErrScope},
+		{"of another verifier", "ops", func(r *confirm.Reinstatement) { r.Name = "erp" }, nil, confirm.ErrScope},
+		{"of a source of the same name", "ops", func(r *confirm.Reinstatement) { r.Kind = memory.RevokedSource }, nil, confirm.ErrScope},
+		{"by nobody who is known", "eve", nil, nil, confirm.ErrUnknownKey},
+		{"with another name under the signature", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Name = "erp" }, confirm.ErrForged},
+		{"with another kind under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Kind = memory.RevokedSource }, confirm.ErrForged},
+		{"with another reason under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Reason = "x" }, confirm.ErrForged},
+		{"with another revision under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Revision++ }, confirm.ErrForged},
+		{"with the signature of the revocation", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Signature = revocation.Signature }, confirm.ErrForged},
+		{"without a signature", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Signature = nil }, confirm.ErrForged},
+		{"of another tenant", "cleo", func(r *confirm.Reinstatement) { r.Tenant = "other" }, nil, confirm.ErrTenant},
+		{"that has ended", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
+		{"that ends too late", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
+		{"that was seen before another one", "cleo", func(r *confirm.Reinstatement) { r.Revision = 7 }, nil, confirm.ErrStale},
+		{"of what is not revoked", "cleo", func(r *confirm.Reinstatement) { r.Name = "erp" }, nil, memory.ErrNotFound},
+	} {
+		t.Run(c.name+" is refused", func(t *testing.T) {
+			r := good(c.by)
+			if c.spoil != nil {
+				c.spoil(&r)
+			}
+			s := sign(c.by, r)
+			if c.after != nil {
+				c.after(&s)
+			}
+			if err := confirm.Reinstate(t.Context(), w, w.keys, s); !errors.Is(err, c.want) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+			if list, _, err := w.Revocations(t.Context()); err != nil || len(list) != 1 || !list[0].Reinstated.At.IsZero() {
+				t.Fatalf("written: %+v, %v", list, err)
+			}
+		})
+	}
+	for field, spoil := range map[string]func(*confirm.Reinstatement){
+		"kind": func(r *confirm.Reinstatement) { r.Kind = 0 }, "name": func(r *confirm.Reinstatement) { r.Name = "" }, "reason": func(r *confirm.Reinstatement) { r.Reason = " " },
+		"nonce": func(r *confirm.Reinstatement) { r.Nonce = "1" }, "version": func(r *confirm.Reinstatement) { r.Version = "1" },
+		"expires": func(r *confirm.Reinstatement) { r.Expires = time.Time{} }, "tenant": func(r *confirm.Reinstatement) { r.Tenant = "a\x00" },
+	} {
+		r := good("cleo")
+		spoil(&r)
+		var refused *confirm.RefusedError
+		if _, err := confirm.SignReinstatement(keyOf("cleo"), r); !errors.As(err, &refused) || refused.Field != field || !errors.Is(err, confirm.ErrStatement) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	t.Run("the one who may is heard, once", func(t *testing.T) {
+		s := sign("ops", good("ops"))
+		if err := confirm.Reinstate(t.Context(), w, w.keys, s); err != nil {
+			t.Fatal(err)
+		}
+		if err := confirm.Reinstate(t.Context(), w, w.keys, s); !errors.Is(err, confirm.ErrStale) {
+			t.Errorf("again: %v", err)
+		}
+		list, _, err := w.Revocations(t.Context())
+		if err != nil || len(list) != 1 || list[0].Reinstated.By != "ops" || list[0].Reinstated.Reason != "it was mended" || list[0].By != "cleo" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}

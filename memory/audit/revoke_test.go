@@ -60,6 +60,10 @@ func TestTheGateStaysClosedUntilALostRevocationIsMadeAgain(t *testing.T) {
 		t.Fatal("recovered from a revocation that nobody made again:", err)
 	}
 	closed("after a recovery that failed")
+	// Else a record of another kind would stand in for the one that was lost.
+	if err := r.store.Reinstate(t.Context(), memory.RevokedVerifier, "crm", "", memory.Reinstatement{By: "ops", Reason: "it was mended"}, 0); !errors.Is(err, memory.ErrBehind) {
+		t.Fatal("reinstated on a store that lost a revocation:", err)
+	}
 	// It is written; the witness knows another entry of that name, which recovery settles.
 	if err := revoke(); !errors.Is(err, memory.ErrUnwitnessed) {
 		t.Fatal(err)

@@ -523,7 +523,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (ends []released, fault error) {
 	if c := claims[0]; c.lost >= maxLost { // such a one comes alone
 		reason := fmt.Sprintf("%d checks began and none ended: the worker died, its lease was lost, or the row cannot be checked", c.lost)
-		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("row", string(c.id)), slog.String("why", reason))
+		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(c.id)), slog.String("why", reason))
 		switch err := checker.Park(ctx, c.id, reason); {
 		case err == nil, errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
 		case errors.Is(err, memory.ErrDamaged): // its mark cannot be written either
@@ -545,7 +545,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			if errors.Is(o.err, memory.ErrStore) && !errors.Is(o.err, memory.ErrDamaged) { // the store's fault, not the row's: the token waits for it
 				r.ending, fault = later, o.err
 			}
-			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("row", string(r.id)), slog.Any("error", o.err))
+			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
 		case o.result.Status == promotion.Down, o.result.Status == promotion.Deferred:
 			r.ending = later
 		}

@@ -41,7 +41,7 @@ func (p *Pin) get(ctx context.Context, f *Fetcher) (Page, error) {
 		return Page{}, fmt.Errorf("%w: it is not the version that was pinned", verifier.ErrGone)
 	}
 	if err == nil && !utf8.Valid(page.Bytes) {
-		return Page{}, wrong("the document is not UTF-8")
+		return Page{}, unreadable("the document is not UTF-8")
 	}
 	return page, err
 }
@@ -84,15 +84,16 @@ func (t Table) Ask(f *Fetcher) (verifier.Ask, error) {
 }
 
 func (t *Table) look(page Page, q verifier.Question, column string) (verifier.Answer, error) {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(page.Bytes, []byte("\xef\xbb\xbf"))))
+	text := bytes.TrimPrefix(page.Bytes, []byte("\xef\xbb\xbf"))
+	r := csv.NewReader(bytes.NewReader(text))
 	head, err := r.Read()
-	if err != nil {
-		return verifier.Answer{}, wrong("the document is no CSV")
+	if err != nil || bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) { // a page of HTML is a table of one column
+		return verifier.Answer{}, unreadable("the document is no CSV")
 	}
 	head = slices.Clone(head)
 	subject, value := slices.Index(head, t.Subject), slices.Index(head, column)
 	if subject < 0 || value < 0 || slices.Index(head[subject+1:], t.Subject) >= 0 || slices.Index(head[value+1:], column) >= 0 {
-		return verifier.Answer{}, wrong("the table has no such column, or has it twice")
+		return verifier.Answer{}, fmt.Errorf("%w: the table has no such column, or has it twice", verifier.ErrAnswer)
 	}
 	a := verifier.Answer{URI: page.URI, Version: page.Version}
 	want := memory.Canonical(q.Subject)
@@ -103,7 +104,7 @@ func (t *Table) look(page Page, q verifier.Question, column string) (verifier.An
 			break
 		}
 		if err != nil {
-			return verifier.Answer{}, wrong("the document is no CSV")
+			return verifier.Answer{}, unreadable("the document is no CSV")
 		}
 		if memory.Canonical(line[subject]) != want {
 			continue
@@ -118,6 +119,10 @@ func (t *Table) look(page Page, q verifier.Question, column string) (verifier.An
 	a.Excerpt = strings.Join(lines, "\n")
 	return a, nil
 }
+
+// unreadable is what may be another document the next time: half of it, or a page that
+// a proxy put in its place.
+func unreadable(text string) error { return &verifier.UnavailableError{Err: errors.New(text)} }
 
 // Text is prose, and the patterns that find the value of a predicate in it.
 type Text struct {

@@ -226,11 +226,12 @@ func TestADocumentThatCannotBeReadRefutesNothing(t *testing.T) {
 		{"a redirect", status(302, "Location", "http://169.254.169.254/latest/meta-data"), false, 0, verifier.ErrMisconfigured, 0},
 		{"a redirect to where it may be read", status(302, "Location", "/again"), false, 0, verifier.ErrMisconfigured, 0},
 		{"more than may be read", body(strings.Repeat("x", 5000)), false, 0, verifier.ErrMisconfigured, 0},
-		{"no text", body("sku,price\nA-1,\xff\xfe\n"), false, 0, verifier.ErrMisconfigured, 0},
-		{"no table", body("sku,price\n\"A-1,10"), false, 0, verifier.ErrMisconfigured, 0},
-		{"a table without the column", body("sku,cost\nA-1,10 EUR\n"), false, 0, verifier.ErrMisconfigured, 0},
-		{"a table with the column twice", body("sku,price,price\nA-1,10 EUR,11 EUR\n"), false, 0, verifier.ErrMisconfigured, 0},
-		{"nothing", body(""), false, 0, verifier.ErrMisconfigured, 0},
+		{"no text", body("sku,price\nA-1,\xff\xfe\n"), false, 0, verifier.ErrUnavailable, 0},
+		{"no table", body("sku,price\n\"A-1,10"), false, 0, verifier.ErrUnavailable, 0},
+		{"a table without the column", body("sku,cost\nA-1,10 EUR\n"), false, verifier.Unclear, nil, 0},
+		{"a table with the column twice", body("sku,price,price\nA-1,10 EUR,11 EUR\n"), false, verifier.Unclear, nil, 0},
+		{"a page of HTML", body(" <html>sku,price</html>"), false, 0, verifier.ErrUnavailable, 0},
+		{"nothing", body(""), false, 0, verifier.ErrUnavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, at := web(t, document.FetcherOptions{MaxBytes: 4096, Timeout: 300 * time.Millisecond}, c.h)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -29,9 +30,10 @@ type httpSource struct {
 }
 
 // ask is a [verifier.Ask]. Only a 200 that can be read to the end is an answer.
-// What asking again may mend (a timeout, 408, 425, 429, 5xx, a body that is not
-// understood) is an outage; what it cannot (another 4xx, a redirect) is a
-// misconfiguration. Errors hold no part of the question.
+// What asking again may mend (a timeout, 408, 425, 429, 5xx, a body that is no JSON
+// or says that there was an error) is an outage; what it cannot (another 4xx, a
+// redirect) is a misconfiguration; JSON of another form than was agreed decides
+// nothing. Errors hold no part of the question.
 func (s *httpSource) ask(ctx context.Context, q verifier.Question) (verifier.Answer, error) {
 	u := *s.url
 	query := u.Query()
@@ -73,10 +75,10 @@ func (s *httpSource) ask(ctx context.Context, q verifier.Question) (verifier.Ans
 		return verifier.Answer{}, s.unavailable(0, fmt.Errorf("an answer of more than %d bytes", maxAnswer))
 	}
 	a, err := decodeAnswer(body)
-	if err != nil {
+	if err != nil && !errors.Is(err, verifier.ErrAnswer) {
 		return verifier.Answer{}, s.unavailable(0, err)
 	}
-	return a, nil
+	return a, err
 }
 
 func (s *httpSource) unavailable(after time.Duration, err error) error {
@@ -88,14 +90,23 @@ func (s *httpSource) misconfigured(err error) error {
 }
 
 // decodeAnswer reads {"found":…,"value":…,…}. Fields of other names are the
-// source's own business; ours must be there once, spelled so, and fit together.
+// source's own business; ours must be there once, spelled so, and fit together. The
+// error is [verifier.ErrAnswer] for JSON that is something else.
 func decodeAnswer(body []byte) (verifier.Answer, error) {
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return verifier.Answer{}, errors.New("the answer is no JSON")
+	}
 	if repeatedKey(body) != "" {
-		return verifier.Answer{}, errors.New("the answer has a field twice")
+		return verifier.Answer{}, off("it has a field twice")
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields == nil {
-		return verifier.Answer{}, errors.New("the answer is no JSON object")
+		return verifier.Answer{}, off("it is no JSON object")
+	}
+	switch string(fields["error"]) {
+	case "", "null", "false", `""`:
+	default: // what it knows of the error is for its own people
+		return verifier.Answer{}, errors.New("the source answered 200 and an error")
 	}
 	var (
 		a     verifier.Answer
@@ -103,11 +114,11 @@ func decodeAnswer(body []byte) (verifier.Answer, error) {
 	)
 	for name, into := range map[string]any{"found": &found, "complete": &a.Complete, "uri": &a.URI, "version": &a.Version} {
 		if raw, ok := fields[name]; ok && json.Unmarshal(raw, into) != nil {
-			return verifier.Answer{}, fmt.Errorf("the field %s of the answer is of the wrong type", name)
+			return verifier.Answer{}, off("its field " + name + " is of the wrong type")
 		}
 	}
 	if found == nil {
-		return verifier.Answer{}, errors.New("the answer does not say found")
+		return verifier.Answer{}, off("it does not say found")
 	}
 	a.Found = *found
 	if raw, ok := fields["value"]; ok && string(raw) != "null" && (a.Found || string(raw) != `""`) {
@@ -120,7 +131,7 @@ func decodeAnswer(body []byte) (verifier.Answer, error) {
 	if raw, ok := fields["values"]; ok && string(raw) != "null" {
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil {
-			return verifier.Answer{}, errors.New("the field values of the answer is no list")
+			return verifier.Answer{}, off("its field values is no list")
 		}
 		for _, item := range list {
 			v, err := scalar(item)
@@ -131,10 +142,13 @@ func decodeAnswer(body []byte) (verifier.Answer, error) {
 		}
 	}
 	if a.Found != (a.Value != "" || len(a.Values) > 0) {
-		return verifier.Answer{}, errors.New("the answer says found and no value, or a value and not found")
+		return verifier.Answer{}, off("it says found and no value, or a value and not found")
 	}
 	return a, nil
 }
+
+// off says how an answer leaves the form.
+func off(text string) error { return fmt.Errorf("%w: %s", verifier.ErrAnswer, text) }
 
 // scalar reads a string, a number (as it is written) or a truth value.
 func scalar(raw json.RawMessage) (string, error) {
@@ -145,7 +159,7 @@ func scalar(raw json.RawMessage) (string, error) {
 		switch v := tok.(type) {
 		case string:
 			if strings.TrimSpace(v) == "" {
-				return "", errors.New("a value of the answer is empty")
+				return "", off("a value is empty")
 			}
 			return v, nil
 		case json.Number:
@@ -154,7 +168,7 @@ func scalar(raw json.RawMessage) (string, error) {
 			return fmt.Sprint(v), nil
 		}
 	}
-	return "", errors.New("a value of the answer is no string, number or truth value")
+	return "", off("a value is no string, number or truth value")
 }
 
 // sourceClient asks systems of record. It follows no redirect: the question goes

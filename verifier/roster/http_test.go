@@ -75,21 +75,41 @@ func TestSourceAnswers(t *testing.T) {
 		}
 	})
 	for name, body := range map[string]string{
-		"no JSON": `<html>`, "an empty body": ``, "a list": `[]`, "null": `null`, "no found": `{"value":"a"}`, "found null": `{"found":null}`,
-		"found in another case": `{"Found":true,"value":"a"}`, "found as text": `{"found":"true","value":"a"}`,
-		"found without a value": `{"found":true}`, "an empty value": `{"found":true,"value":" "}`, "a value not found": `{"found":false,"value":"a"}`,
-		"a value twice": `{"found":true,"value":"a","value":"b"}`, "a value in two cases": `{"found":true,"value":"a","VALUE":"b"}`,
-		"an object for a value": `{"found":true,"value":{"a":1}}`, "a list in a list": `{"found":true,"values":[["a"]]}`,
-		"a half": `{"found":true,"value":"a"`, "something behind it": `{"found":true,"value":"a"} {}`,
-		"too much": `{"found":true,"value":"` + strings.Repeat("a", maxAnswer) + `"}`,
+		"no JSON": `<html>`, "an empty body": ``, "a half": `{"found":true,"value":"a"`, "something behind it": `{"found":true,"value":"a"} {}`,
+		"too much": `{"found":true,"value":"` + strings.Repeat("a", maxAnswer) + `"}`, "no UTF-8": "{\"found\":true,\"value\":\"\xff\"}",
+		"an error": `{"error":{"message":"db"}}`, "an error beside a value": `{"found":true,"value":"a","error":"db"}`,
 	} {
 		t.Run(name+" is an outage, and no answer", func(t *testing.T) {
 			got, err := ask(t, "", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) })
-			if !errors.Is(err, verifier.ErrUnavailable) || got.Found {
+			if !errors.Is(err, verifier.ErrUnavailable) || got.Found || strings.Contains(err.Error(), "db") {
 				t.Errorf("%+v %v", got, err)
 			}
 		})
 	}
+	for name, body := range map[string]string{
+		"a list": `[]`, "null": `null`, "a text": `"found"`, "no found": `{"value":"a"}`, "found null": `{"found":null}`,
+		"found in another case": `{"Found":true,"value":"a"}`, "found as text": `{"found":"true","value":"a"}`,
+		"found without a value": `{"found":true}`, "an empty value": `{"found":true,"value":" "}`, "a value not found": `{"found":false,"value":"a"}`,
+		"a value twice": `{"found":true,"value":"a","value":"b"}`, "a value in two cases": `{"found":true,"value":"a","VALUE":"b"}`,
+		"an object for a value": `{"found":true,"value":{"a":1}}`, "a list in a list": `{"found":true,"values":[["a"]]}`, "values that are no list": `{"found":true,"values":"a"}`,
+	} {
+		t.Run(name+" is no answer, and no outage", func(t *testing.T) {
+			got, err := ask(t, "", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) })
+			if !errors.Is(err, verifier.ErrAnswer) || errors.Is(err, verifier.ErrUnavailable) || got.Found {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+	t.Run("an error field that says that there was none is the source's own business", func(t *testing.T) {
+		for _, none := range []string{`null`, `""`, `false`} {
+			got, err := ask(t, "", func(w http.ResponseWriter, _ *http.Request) {
+				w.Write([]byte(`{"found":true,"value":"a","error":` + none + `}`))
+			})
+			if err != nil || got.Value != "a" {
+				t.Errorf("%+v %v", got, err)
+			}
+		}
+	})
 }
 
 func TestSourceStatus(t *testing.T) {
