@@ -20,8 +20,8 @@ var (
 )
 
 // FiresWhenFree lets a call of the tool that is held be parked: it is made by
-// [Run.Resume] (or by a server of agent/mcp) once its rows are verified or a person approved it, in the same run,
-// decided afresh, for at most the gate's ParkFor. New refuses it for a tool that is
+// [Run.Resume], or by a server of agent/mcp, once its rows are verified or a person
+// approved it, in the same run, decided afresh, for at most the gate's ParkFor. New refuses it for a tool that is
 // irreversible or whose effect is not declared; a policy that makes the tool
 // irreversible keeps it from being parked.
 func FiresWhenFree() Option { return func(t *Tool) { t.parks = true } }

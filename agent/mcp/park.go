@@ -63,7 +63,6 @@ func (d *desk) keep(ctx context.Context, key string, run *agent.Run, hold string
 	if d.calls[key] != nil { // the same call, parked by two requests at once
 		return true
 	}
-	maps.DeleteFunc(d.calls, func(_ string, k *kept) bool { return !k.ended.IsZero() && time.Since(k.ended) > keepFor })
 	if len(d.calls) >= maxParked || d.life.Err() != nil {
 		run.Unpark(hold)
 		return false
@@ -98,6 +97,7 @@ func (d *desk) keep(ctx context.Context, key string, run *agent.Run, hold string
 func (d *desk) attach(key string) *kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	maps.DeleteFunc(d.calls, func(_ string, k *kept) bool { return !k.ended.IsZero() && time.Since(k.ended) > keepFor })
 	k := d.calls[key]
 	if k != nil {
 		k.waits++

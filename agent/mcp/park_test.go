@@ -390,6 +390,18 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 						t.Error("it does")
 					}
 				},
+				"a call without a token does not attach, and hears of no result": func(t *testing.T, d *desk) {
+					if d.other == nil {
+						return
+					}
+					d.held(t, "Blue")
+					d.verify(t)
+					<-d.booked
+					d.meta = nil
+					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || !got.res.IsError || !strings.HasPrefix(got.text, "NOT EXECUTED: book") || d.made() != 0 {
+						t.Errorf("%+v", got)
+					}
+				},
 				"nothing is made after the end of what parks": func(t *testing.T, d *desk) {
 					d.held(t, "Blue")
 					d.end()
@@ -413,9 +425,9 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 	}
 }
 
-// TestACallThatWaitsIsAnsweredInTime: a client hears that its call waits, is answered
-// before it loses patience, and the parked call stands; until its time is over.
-func TestACallThatWaitsIsAnsweredInTime(t *testing.T) {
+// timed plays with a desk and a client whose time is that of a bubble. heard gets the
+// words of progress.
+func timed(t *testing.T, play func(t *testing.T, d *desk, heard chan *api.ProgressNotificationParams)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		run := d.agent(t, "desk", []agent.Tool{d.tool()}, nil).Start("ana")
@@ -442,7 +454,14 @@ func TestACallThatWaitsIsAnsweredInTime(t *testing.T) {
 		defer run.Close()
 		d.session = session
 		d.meta = func(string) api.Meta { return api.Meta{"progressToken": "p1"} }
+		play(t, d, heard)
+	})
+}
 
+// TestACallThatWaitsIsAnsweredInTime: a client hears that its call waits, is answered
+// before it loses patience, and the parked call stands.
+func TestACallThatWaitsIsAnsweredInTime(t *testing.T) {
+	timed(t, func(t *testing.T, d *desk, heard chan *api.ProgressNotificationParams) {
 		id := d.held(t, "Blue")
 		start := time.Now()
 		res, text, err := d.ask(t.Context(), "Blue")
@@ -465,6 +484,42 @@ func TestACallThatWaitsIsAnsweredInTime(t *testing.T) {
 		d.verify(t)
 		if a := <-got; a.err != nil || a.text != "booked Blue" || d.made() != 1 {
 			t.Errorf("made %d times: %+v", d.made(), a)
+		}
+	})
+}
+
+// TestAParkedCallEndsWithItsTime: it is not made after it, and the client that asks
+// hears that once; what it asks then is a new call.
+func TestAParkedCallEndsWithItsTime(t *testing.T) {
+	timed(t, func(t *testing.T, d *desk, _ chan *api.ProgressNotificationParams) {
+		id := d.held(t, "Blue")
+		time.Sleep(gate.DefaultParkFor + time.Minute)
+		d.verify(t)
+		synctest.Wait()
+		if res, text, err := d.ask(t.Context(), "Blue"); err != nil || !res.IsError || !strings.Contains(text, "not made by itself any more") || d.made() != 0 {
+			t.Errorf("made %d times: %q, %v", d.made(), text, err)
+		}
+		if res, text, err := d.ask(t.Context(), "Blue"); err != nil || res.IsError || d.made() != 1 {
+			t.Errorf("made %d times: %q, %v", d.made(), text, err)
+		}
+		if h, err := d.store.Hold(t.Context(), id); err != nil || h.Fired != "" {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+// TestAResultThatNobodyFetchesIsDropped, and the same call is a new one then.
+func TestAResultThatNobodyFetchesIsDropped(t *testing.T) {
+	timed(t, func(t *testing.T, d *desk, _ chan *api.ProgressNotificationParams) {
+		first := d.held(t, "Blue")
+		d.verify(t)
+		time.Sleep(time.Minute)
+		if d.made() != 1 {
+			t.Errorf("%d calls made", d.made())
+		}
+		time.Sleep(gate.DefaultParkFor)
+		if again := d.held(t, "Blue"); again == first { // what the tool said is a text that nobody has verified
+			t.Error("it is the same")
 		}
 	})
 }
