@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -346,7 +345,7 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 	// record holds none (a record outlives an erasure).
 	skeleton := *d
 	skeleton.Consumed = nil
-	data, err := json.Marshal(skeleton)
+	data, err := skeleton.MarshalJSON()
 	if err != nil {
 		return err
 	}

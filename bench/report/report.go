@@ -5,6 +5,8 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -219,7 +221,52 @@ func Run(ctx context.Context, dir, only string, progress io.Writer, steps []Step
 		figures = append(figures, got...)
 	}
 	if only != "" && !slices.Contains(names, only) {
-		return nil, fmt.Errorf("-only %q: want one of %s", only, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: -only %q: want one of %s", ErrUsage, only, strings.Join(names, ", "))
 	}
 	return figures, nil
+}
+
+// ErrUsage marks an error as one of the command line.
+var ErrUsage = errors.New("usage")
+
+// Main is all that the main function of a bench program does: it adds the flags -o and
+// -check to those that were declared, parses them, measures, prints, and exits. The
+// status is 0, 1 after a fault, 2 after a command line that makes no sense
+// ([ErrUsage]), and 4 if -check was given and a target is missed.
+func Main(measure func(ctx context.Context) ([]Figure, error)) {
+	out := flag.String("o", "table", "output: table or json")
+	check := flag.Bool("check", false, "exit with status 4 if a target is missed")
+	flag.Parse()
+	var figures []Figure
+	err := fmt.Errorf("%w: -o %q: want table or json", ErrUsage, *out)
+	switch {
+	case flag.NArg() > 0:
+		err = fmt.Errorf("%w: what is %q?", ErrUsage, flag.Arg(0))
+	case *out == "table" || *out == "json":
+		figures, err = measure(context.Background())
+	}
+	if err == nil {
+		err = Write(os.Stdout, figures, *out == "json")
+	}
+	switch {
+	case errors.Is(err, ErrUsage):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	case *check && Missed(figures):
+		os.Exit(4)
+	}
+}
+
+// Folder calls measure with a folder: dir, or a temporary one if that is empty.
+func Folder(dir string, measure func(dir string) ([]Figure, error)) (figures []Figure, err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "hearsay-bench-"); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	return measure(dir)
 }

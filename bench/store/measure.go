@@ -68,7 +68,7 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 	defer s.Close()
 	subjects(ctx, s)
 	var ids []memory.ID
-	var getRatios, putRatios []float64
+	var getRatios, putRatios, sameRatios []float64
 	random := rand.New(rand.NewPCG(b.seed, 2))
 	next := 0
 	for _, size := range b.sizes {
@@ -111,12 +111,13 @@ func (b *bench) bySize(ctx context.Context, dir string) (figures []report.Figure
 		}
 		ids = append(ids, same...)
 		figures = append(figures, got...)
-		putRatios = append(putRatios, got[0].Ratio)
+		putRatios, sameRatios = append(putRatios, got[0].Ratio), append(sameRatios, got[1].Ratio)
 	}
 	if len(b.sizes) > 1 {
 		figures = append(figures,
 			report.AtMost("get/20_heads/flat", "±", report.Spread(getRatios), 0.25, b.rounds, b.seed),
-			report.AtMost("put/flat", "±", report.Spread(putRatios), 0.25, b.rounds, b.seed))
+			report.AtMost("put/flat", "±", report.Spread(putRatios), 0.25, b.rounds, b.seed),
+			report.AtMost("put/same_objects/flat", "±", report.Spread(sameRatios), 0.25, b.rounds, b.seed))
 	}
 	return figures, nil
 }

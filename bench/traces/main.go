@@ -87,32 +87,19 @@ import (
 
 func main() {
 	var (
-		data  = flag.String("data", "", "the folder that holds the data sets")
-		out   = flag.String("o", "table", "output: table or json")
-		only  = flag.String("mode", "", "measure one mode: run, argument, handles, corroborated or endorsed; all if empty")
-		wash  = flag.Bool("launder", true, "play the laundering set too")
-		check = flag.Bool("check", false, "exit with status 4 if a target is missed")
+		data = flag.String("data", "", "the folder that holds the data sets")
+		only = flag.String("mode", "", "measure one mode: run, argument, handles, corroborated or endorsed; all if empty")
+		wash = flag.Bool("launder", true, "play the laundering set too")
 	)
-	flag.Parse()
-	if *out != "table" && *out != "json" || *data == "" || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "traces: want -data DIR, and -o table or json")
-		os.Exit(2)
-	}
-	if *only != "" && (*only == string(none) || !slices.ContainsFunc(modes, func(m measured) bool { return string(m.mode) == *only })) {
-		fmt.Fprintf(os.Stderr, "traces: -mode %q: want run, argument, handles, corroborated or endorsed\n", *only)
-		os.Exit(2)
-	}
-	figures, err := measure(context.Background(), *data, mode(*only), *wash)
-	if err == nil {
-		err = report.Write(os.Stdout, figures, *out == "json")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "traces:", err)
-		os.Exit(1)
-	}
-	if *check && report.Missed(figures) {
-		os.Exit(4)
-	}
+	report.Main(func(ctx context.Context) ([]report.Figure, error) {
+		if *data == "" {
+			return nil, fmt.Errorf("%w: -data: want the folder that holds the data sets", report.ErrUsage)
+		}
+		if *only != "" && (*only == string(none) || !slices.ContainsFunc(modes, func(m measured) bool { return string(m.mode) == *only })) {
+			return nil, fmt.Errorf("%w: -mode %q: want run, argument, handles, corroborated or endorsed", report.ErrUsage, *only)
+		}
+		return measure(ctx, *data, mode(*only), *wash)
+	})
 }
 
 // measure plays the data sets of a folder in one mode, or in all.

@@ -223,13 +223,13 @@ func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) (
 	if len(keys) == 0 {
 		return objects, nil
 	}
-	values, err := d.fields(ctx, d.tenant(tenant), keys)
+	values, place, err := d.fields(ctx, d.tenant(tenant), keys)
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range values {
+	for i, at := range place {
 		objects[i].Key = keys[i]
-		value, ok := v.(string)
+		value, ok := values[at].(string)
 		if !ok || keys[i] == "" { // the empty key has no object
 			continue
 		}
@@ -244,8 +244,9 @@ func (d *Driver) get(ctx context.Context, tenant string, keys, terms []string) (
 	return objects, nil
 }
 
-// fields reads the fields of objects, from one moment.
-func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any, error) {
+// fields reads the fields of objects, from one moment, and says where among them each
+// one is.
+func (d *Driver) fields(ctx context.Context, base string, keys []string) (found []any, place []int, err error) {
 	r := newReads(len(keys))
 	for _, k := range keys {
 		r.object(k)
@@ -262,7 +263,6 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any,
 		cmd.SetFirstKeyPos(1)
 		cmds, names = append(cmds, cmd), names[n:]
 	}
-	var err error
 	if len(cmds) == 1 {
 		err = d.client.Process(ctx, cmds[0])
 	} else {
@@ -276,20 +276,16 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) ([]any,
 		})
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found := make([]any, 0, len(keys))
+	found = make([]any, 0, len(keys))
 	for _, cmd := range cmds {
 		found = append(found, cmd.Val()...)
 	}
 	if len(found) != len(keys) {
-		return nil, errDamaged
+		return nil, nil, errDamaged
 	}
-	out := make([]any, len(keys))
-	for i, at := range r.place {
-		out[i] = found[at]
-	}
-	return out, nil
+	return found, r.place, nil
 }
 
 // strings runs a command that returns strings.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -39,7 +40,8 @@ func appendObject(to []byte, revision uint64, terms []memory.Term, data []byte) 
 	return append(to, data...)
 }
 
-// parseObject reads the value of an object's field into o, and returns its terms.
+// parseObject reads the value of an object's field into o, which takes it over, and
+// returns its terms.
 func parseObject(value string, o *memory.Object) (terms string, err error) {
 	if len(value) < 9 {
 		return "", errDamaged
@@ -57,9 +59,18 @@ func parseObject(value string, o *memory.Object) (terms string, err error) {
 	}
 	o.Revision = number8(value)
 	if size%2 == 1 {
-		o.Data = []byte(value[end:])
+		o.Data = bytesOf(value[end:])
 	}
 	return value[from:end], nil
+}
+
+// bytesOf is a string that a reply brought, as bytes and without a copy: each is memory
+// of its own, which nobody else knows.
+func bytesOf(reply string) []byte {
+	if reply == "" {
+		return []byte{}
+	}
+	return unsafe.Slice(unsafe.StringData(reply), len(reply))
 }
 
 // termsSize is the most bytes that terms take.
