@@ -56,7 +56,7 @@ const (
 	HoldGranted            // a person approved this one call, which has not been made since
 	HoldFired              // it was let through, and how it ended is not recorded yet
 	HoldDone               // it was let through and ended well
-	HoldFailed             // it was let through, and the tool gave an error
+	HoldFailed             // it was let through, and the tool gave an error or was not called after all
 	HoldRejected           // a person refused it
 	HoldStale              // something it was bound to moved, and another hold took its place
 	HoldExpired            // nobody decided in time, or what was approved was not called in time
