@@ -272,12 +272,11 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 				}
 			}
 			for name, play := range map[string]func(t *testing.T, d *desk){
-				"calls that wait get the result": func(t *testing.T, d *desk) {
+				"a call that waits gets the result": func(t *testing.T, d *desk) {
 					d.held(t, "Blue")
-					first, second := d.waits(t.Context(), "Blue"), d.waits(t.Context(), "Blue")
+					again := d.waits(t.Context(), "Blue")
 					d.verify(t)
-					fired(t, d, <-first)
-					fired(t, d, <-second)
+					fired(t, d, <-again)
 				},
 				"who asks again later gets the result": func(t *testing.T, d *desk) {
 					d.held(t, "Blue")
@@ -324,24 +323,6 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 					again = d.waits(t.Context(), "Blue")
 					d.verify(t)
 					fired(t, d, <-again)
-				},
-				"one that cancels takes nothing from another that waits": func(t *testing.T, d *desk) {
-					id := d.held(t, "Blue")
-					ctx, cancel := context.WithCancel(t.Context())
-					gone, stays := d.waits(ctx, "Blue"), d.waits(t.Context(), "Blue")
-					cancel()
-					<-gone
-					<-d.left
-					select {
-					case a := <-stays:
-						t.Errorf("it was answered: %+v", a)
-					default:
-					}
-					d.verify(t)
-					fired(t, d, <-stays)
-					if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldDone || h.Tries != 1 {
-						t.Errorf("%+v, %v", h, err)
-					}
 				},
 				"a call that was cut off while it was made is not made again, and says so": func(t *testing.T, d *desk) {
 					d.block = make(chan struct{})
@@ -451,7 +432,7 @@ func timed(t *testing.T, play func(t *testing.T, d *desk, heard chan *api.Progre
 			t.Fatal(err)
 		}
 		defer session.Close()
-		defer run.Close()
+		defer func() { run.Close(); time.Sleep(2 * time.Second) }() // it is noticed within a second
 		d.session = session
 		d.meta = func(string) api.Meta { return api.Meta{"progressToken": "p1"} }
 		play(t, d, heard)
@@ -484,6 +465,34 @@ func TestACallThatWaitsIsAnsweredInTime(t *testing.T) {
 		d.verify(t)
 		if a := <-got; a.err != nil || a.text != "booked Blue" || d.made() != 1 {
 			t.Errorf("made %d times: %+v", d.made(), a)
+		}
+	})
+}
+
+// TestAllThatWaitForAParkedCallGetItsResult, made once; and one that cancels takes
+// nothing from the others.
+func TestAllThatWaitForAParkedCallGetItsResult(t *testing.T) {
+	timed(t, func(t *testing.T, d *desk, _ chan *api.ProgressNotificationParams) {
+		id := d.held(t, "Blue")
+		ctx, cancel := context.WithCancel(t.Context())
+		gone, first, second := d.waits(ctx, "Blue"), d.waits(t.Context(), "Blue"), d.waits(t.Context(), "Blue")
+		synctest.Wait()
+		cancel()
+		if a := <-gone; !errors.Is(a.err, context.Canceled) {
+			t.Errorf("%+v", a)
+		}
+		synctest.Wait()
+		if len(first)+len(second) > 0 {
+			t.Error("others were answered")
+		}
+		d.verify(t)
+		for _, waits := range []<-chan answer{first, second} {
+			if a := <-waits; a.err != nil || a.text != "booked Blue" || d.made() != 1 {
+				t.Errorf("made %d times: %+v", d.made(), a)
+			}
+		}
+		if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldDone || h.Tries != 1 {
+			t.Errorf("%+v, %v", h, err)
 		}
 	})
 }
