@@ -146,7 +146,7 @@ func (i *Importing) Put(ctx context.Context, rows []Imported, cursor func([]Impo
 			at += done
 			window = max(2*done, 16)
 			marked = at == len(rows)
-		case ctx.Err() != nil || errors.Is(err, ErrStore) || errors.Is(err, ErrClosed) || errors.Is(err, ErrConflict) || errors.Is(err, ErrKey):
+		case ctx.Err() != nil || !alone(err):
 			return out, err
 		case n > 1: // one of them: which?
 			window = (n + 1) / 2
@@ -268,9 +268,10 @@ func (i *Importing) put(ctx context.Context, rows []foreign, out []ImportReceipt
 	return done, nil
 }
 
-// alone reports whether an error is about the row, and not about the store.
+// alone reports whether an error is about the row. Any other is about the store or its
+// keys, and is none of the row's fault: a key may not be made because a disk is full.
 func alone(err error) bool {
-	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrErased) || errors.Is(err, ErrClosureTooLarge)
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrErased) || errors.Is(err, ErrClosureTooLarge) || errors.Is(err, ErrTooLarge)
 }
 
 // prefetch reads in two round trips what the rows are likely to need.

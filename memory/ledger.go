@@ -470,18 +470,15 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 }
 
 // meets reports whether a decision that conflicted may be recorded after another look
-// at the ledger: another process has written the segment, or erased it.
+// at the ledger: another process has written the segment, or erased it. One that was
+// known is forgotten by now; see Store.forget.
 func (s *Store) meets(run string, c citation, err error) bool {
 	var conflict *ConflictError
 	if !errors.As(err, &conflict) || !ledgerKey.holds(conflict.Key) {
 		return false
 	}
 	for _, g := range c.segments {
-		switch {
-		case g.key != conflict.Key:
-		case g.known:
-			s.ledgers.forget(g.key)
-		default:
+		if g.key == conflict.Key && !g.known {
 			there := *g
 			there.known = true
 			s.ledgers.put(run, []*segment{&there})

@@ -55,6 +55,7 @@ type Log struct {
 	marks    map[uint64][32]byte
 	stripped uint64 // the last entry whose payload was taken away
 	erased   bool
+	ended    uint64 // the last entry that says so: an erasure takes what comes before it
 }
 
 // Mark asks that the MAC at a revision be kept while the log is verified.
@@ -120,6 +121,9 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 	}
 	if EntryErase == kindOf(r.kind) {
 		log.erased, log.state = true, nil // a claim may come back later
+		if r.payload != nil {             // it keeps its own
+			log.ended = l.Revision
+		}
 	}
 	log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
 	if _, ok := log.marks[l.Revision]; ok {
@@ -144,7 +148,7 @@ func kindOf(code byte) EntryKind {
 // object it is the history of.
 func (a *Auditor) End(log *Log, o Object) error {
 	fault := func(reason string) error { return &TamperError{log.Key, max(o.Revision, log.Revision), reason} }
-	if log.stripped > 0 && !log.erased {
+	if log.stripped > log.ended {
 		return &TamperError{log.Key, log.stripped, "its payload is gone, and no erasure is recorded"}
 	}
 	if o.Revision == 0 {

@@ -289,7 +289,8 @@ func (h *Heater) unpark(id memory.ID) bool {
 	return true
 }
 
-// Flush passes on what was noted so far. It is called by one goroutine at a time.
+// Flush passes on what was noted so far. It is called by one goroutine at a time. A
+// row whose mark cannot be read is left out, and the error says so.
 func (h *Heater) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	reads, readers := h.reads, h.readers
@@ -307,25 +308,42 @@ func (h *Heater) Flush(ctx context.Context) error {
 		return err
 	}
 	var due []memory.Due
+	var fault error // of a row, which holds up no other
 	for id := range reads {
-		mark, ok, err := h.store.DueMark(ctx, id)
-		if err != nil {
+		mark, ok, err := h.wanted(ctx, id)
+		switch {
+		case err == nil && ok:
+			due = append(due, mark)
+		case err == nil, errors.Is(err, memory.ErrErased), errors.Is(err, memory.ErrNotFound): // it goes this moment
+		case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
+			fault = err
+		default:
 			return err
 		}
-		if ok && mark.At.IsZero() {
-			// Parked: a read brings it back, once in a while.
-			if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(id) {
-				continue
-			}
-			if err := h.store.Reschedule(ctx, id, h.store.Now(), mark.Tries, "read again"); err != nil {
-				return err
-			}
-			mark.At = h.store.Now()
-		}
-		if ok && !mark.At.After(h.store.Now()) {
-			due = append(due, mark)
-		}
 	}
+	return errors.Join(fault, h.offer(ctx, due, readers))
+}
+
+// wanted is the mark of a row that wants a check now. A row that was parked does so
+// because it was read, once in a while.
+func (h *Heater) wanted(ctx context.Context, id memory.ID) (mark memory.Due, ok bool, err error) {
+	if mark, ok, err = h.store.DueMark(ctx, id); err != nil || !ok {
+		return mark, false, err
+	}
+	if mark.At.IsZero() {
+		if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(id) {
+			return mark, false, nil
+		}
+		if err := h.store.Reschedule(ctx, id, h.store.Now(), mark.Tries, "read again"); err != nil {
+			return mark, false, err
+		}
+		mark.At = h.store.Now()
+	}
+	return mark, !mark.At.After(h.store.Now()), nil
+}
+
+// offer passes rows that are due on to the queue.
+func (h *Heater) offer(ctx context.Context, due []memory.Due, readers map[memory.ID]trace.SpanContext) error {
 	if h.queue == nil {
 		return nil
 	}

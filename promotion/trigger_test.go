@@ -121,6 +121,47 @@ func TestARowThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// unmarked is a store in which the due mark of one row cannot be read.
+type unmarked struct {
+	promotion.Store
+	row memory.ID
+	err error
+}
+
+func (u unmarked) DueMark(ctx context.Context, id memory.ID) (memory.Due, bool, error) {
+	if id == u.row {
+		return memory.Due{}, false, u.err
+	}
+	return u.Store.DueMark(ctx, id)
+}
+
+func TestAMarkThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		err     error
+		offered int
+		said    bool
+	}{
+		{"of a row that is being erased", fmt.Errorf("%w: a subject", memory.ErrErased), 7, false},
+		{"one that is damaged", fmt.Errorf("%w: due mark", memory.ErrDamaged), 7, true},
+		{"one whose key does not fit", fmt.Errorf("%w: it was changed", memory.ErrKey), 7, true},
+		{"but a store that fails is not asked for the rest", fmt.Errorf("%w: gone", memory.ErrStore), 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, q := newWorld(t), &offers{}
+			var ids []memory.ID
+			for i := range 8 {
+				ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
+			}
+			h := promotion.NewHeater(unmarked{w.store, ids[3], c.err}, q, nil)
+			h.ObserveReads(w.ctx, ids, 1)
+			if err := h.Flush(w.ctx); q.n != c.offered || errors.Is(err, c.err) != c.said || err != nil && !c.said {
+				t.Errorf("%d offered, %v", q.n, err)
+			}
+		})
+	}
+}
+
 // failing is a queue that is not there.
 type failing struct{ err error }
 

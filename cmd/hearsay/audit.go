@@ -61,7 +61,7 @@ With -o json: {"schema": "hearsay.audit/1", "entries": […], "more": false}.`,
 			return err
 		}
 		defer s.Close()
-		entries, err := moves(ctx, s, row, echoes)
+		entries, err := moves(ctx, s, row, echoes, limit)
 		if err != nil {
 			return err
 		}
@@ -77,9 +77,13 @@ With -o json: {"schema": "hearsay.audit/1", "entries": […], "more": false}.`,
 	return cmd
 }
 
-// moves reads the histories of one row or of all, newest entry first.
-func moves(ctx context.Context, s *memory.Store, row string, echoes bool) ([]memory.AuditEntry, error) {
+// moves reads the histories of one row or of all, newest entry first. Of more entries
+// than limit it keeps one more than that, or somewhat more; 0 = all.
+func moves(ctx context.Context, s *memory.Store, row string, echoes bool, limit int) ([]memory.AuditEntry, error) {
 	entries := []memory.AuditEntry{}
+	inOrder := func() {
+		slices.SortStableFunc(entries, func(x, y memory.AuditEntry) int { return x.At.Compare(y.At) })
+	}
 	add := func(id memory.ID) error {
 		history, err := s.History(ctx, id, echoes)
 		if err != nil {
@@ -89,6 +93,10 @@ func moves(ctx context.Context, s *memory.Store, row string, echoes bool) ([]mem
 			history[i].Row = id // an echo is kept with the claim and names no row
 		}
 		entries = append(entries, history...)
+		if limit > 0 && len(entries) > 2*limit+1000 {
+			inOrder()
+			entries = slices.Delete(entries, 0, len(entries)-limit-1)
+		}
 		return nil
 	}
 	if row != "" {
@@ -109,8 +117,8 @@ func moves(ctx context.Context, s *memory.Store, row string, echoes bool) ([]mem
 			}
 		}
 	}
+	inOrder()
 	slices.Reverse(entries) // of one moment, the later entry first
-	slices.SortStableFunc(entries, func(x, y memory.AuditEntry) int { return y.At.Compare(x.At) })
 	return entries, nil
 }
 

@@ -51,7 +51,8 @@ prints them; after the key of an old checkpoint key goes "until" and the number 
 the last checkpoint it signed. --witness names the file that hearsay audit
 checkpoint, or the worker, keeps outside the store: without it nothing shows that the
 whole store is an older copy. --from verifies an export without its store; of the
-keyring it needs the audit keys.
+keyring it needs the audit keys. An export of another tenant or namespace than the one
+that is asked for (--tenant, --namespace) is refused.
 
 With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…}}, or
 "holds": false with "error", "key", "entry", "line", "checkpoint", "rollback".`,
@@ -86,6 +87,7 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 		var err error
 		if from != "" {
 			report, err = a.verifyFile(cmd.Context(), store, from, options)
+			made.Tenant = report.Tenant
 		} else {
 			var s *memory.Store
 			if s, err = a.open(cmd.Context(), store, nil); err != nil {
@@ -171,7 +173,13 @@ func (a *app) verifyFile(ctx context.Context, store *storeFlags, path string, o 
 		defer f.Close()
 		in = f
 	}
-	return audit.VerifyExport(ctx, in, keys, o)
+	report, err := audit.VerifyExport(ctx, in, keys, o)
+	tenant, namespace := tenantOf(cmp.Or(store.tenant, a.getenv("HEARSAY_TENANT"))), cmp.Or(store.namespace, a.getenv("HEARSAY_NAMESPACE"))
+	if err == nil && (report.Tenant != tenant || report.Namespace != namespace) {
+		return report, fail(exitNo, "audit verify: the export holds, and is of tenant %s, namespace %q, not of tenant %s, namespace %q",
+			oneLine(report.Tenant, maxName), report.Namespace, oneLine(tenant, maxName), namespace).with("Say whose audit it is to be: --tenant and --namespace.")
+	}
+	return report, err
 }
 
 // checkpointJSON is the output of audit checkpoint.
@@ -199,7 +207,7 @@ tree of all of them, and shows it to the witness. If nothing changed it makes no
 store that is behind its witness gets no checkpoint, and the exit code is 8.
 
 --witness names a file outside the store, on another disk or machine, that whoever
-can write the store cannot write. It is made if it is not there.
+can write the store cannot write. hearsay witness create makes it; nothing else does.
 
 After a change of keys, --checkpoint-keys names a file with the verifier keys of the
 old ones and of the new one. --origin must stay what it was at the first checkpoint;

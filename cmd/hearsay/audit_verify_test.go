@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
@@ -85,6 +88,11 @@ func TestAuditVerify(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	t.Run("without a checkpoint it says what that hides", func(t *testing.T) {
+		if out := newWorld(t).ok("audit", "verify"); !strings.Contains(out, "no checkpoint: a row that is missing altogether would not show") {
+			t.Error(out)
+		}
+	})
 	t.Run("nothing changed is no checkpoint, and a change is one", func(t *testing.T) {
 		w.t = t
 		if out := w.ok("audit", "checkpoint", "--key", at("audit.key"), "--quick"); !strings.Contains(out, "nothing changed since checkpoint 1") {
@@ -119,6 +127,11 @@ func TestAuditVerify(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		w.verified(append([]string{"--from", at("audit.ndjson")}, full...)...) // the keyring beside the store
+		for _, other := range [][]string{{"--tenant", "other"}, {"--namespace", "n"}} {
+			if r := elsewhere.run(slices.Concat([]string{"audit", "verify"}, args, other)...); r.code != exitNo || !strings.Contains(r.talk, "of tenant default") || r.out != "" {
+				t.Errorf("%q: it passes for the audit of another: exit %d\n%s%s", other, r.code, r.out, r.talk)
+			}
+		}
 		w.file(at("audit.ndjson"), strings.Replace(string(data), `"revision":1,"data":"AQ`, `"revision":1,"data":"AR`, 1))
 		if got := elsewhere.verified(args...); got.Holds || got.Line == 0 || got.Key == "" {
 			t.Fatalf("%+v", got)
@@ -260,5 +273,36 @@ func TestAuditCheckpointKeysAreRotated(t *testing.T) {
 	var none []audit.KeyUsed
 	if r := w.verified("--checkpoint-keys", at("audit.pub")).Report; fmt.Sprint(r.Keys) == fmt.Sprint(none) || r.Newer != 1 {
 		t.Fatalf("%+v", r)
+	}
+}
+
+// TestAListOfMovesKeepsWhatItPrints: the newest ones are the same ones, whether or not
+// the others were let go on the way.
+func TestAListOfMovesKeepsWhatItPrints(t *testing.T) {
+	now := time.Now()
+	s := storetest.NewStore(&memory.Options{Clock: func() time.Time { return now }})
+	defer s.Close()
+	for i := range 1500 {
+		if i%7 == 0 { // some are of one moment, and some clocks went back
+			now = now.Add(time.Duration(i%5-1) * time.Second)
+		}
+		d := said(memory.Content{Text: fmt.Sprint("row ", i), Cardinality: memory.CardinalityUnknown})
+		d.Sensitivity = memory.SensitivityInternal
+		if _, err := s.Put(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := moves(t.Context(), s, "", false, 0)
+	if err != nil || len(all) != 1500 {
+		t.Fatal(len(all), err)
+	}
+	for _, limit := range []int{1, 30, 200, 249, 1499, 3000} {
+		some, err := moves(t.Context(), s, "", false, limit)
+		if err != nil || limit < 250 && len(some) > 2*limit+1000 || len(some) <= limit && len(some) < len(all) {
+			t.Fatalf("limit %d: %d entries, %v", limit, len(some), err)
+		}
+		if diff := cmp.Diff(all[:min(limit, len(all))], some[:min(limit, len(some))]); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
 	}
 }

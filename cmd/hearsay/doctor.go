@@ -39,7 +39,8 @@ nothing. A SQLite file is read as a whole.
   keys.…, keys fit          where the keyring is, who can read it, whether it is the one
   keys.complete             the first rows can be read with it
   erasures, keys.destroyed  unfinished ones; keys that an old copy of a keyring brought back
-  witness                   there is one, outside the store, and the store is not behind it
+  witness                   there is one, outside the store, for its owner to write only, and
+                            the store is not behind it
   checkpoints               there are some, and nothing is unsigned for longer than -max-unsigned
   rows due                  no row waits for longer than -max-wait
   queue                     it answers, and a worker serves it (-redis or HEARSAY_REDIS)

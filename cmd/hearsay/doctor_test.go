@@ -213,6 +213,12 @@ func TestDoctorFinds(t *testing.T) {
 			}
 			return nil
 		}, "witness", "damaged", exitNo},
+		{"a witness that anybody can write", func(t *testing.T, w *world, _ string) []string {
+			if err := os.Chmod(w.env["HEARSAY_WITNESS"], 0o622); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		}, "witness", "others than the owner can write", exitNo},
 		{"a witness in the folder of the store", func(t *testing.T, w *world, _ string) []string {
 			beside := filepath.Join(filepath.Dir(w.path), "witness")
 			if err := os.Rename(w.env["HEARSAY_WITNESS"], beside); err != nil {
@@ -390,22 +396,25 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer local.Close()
+		if err := local.Client.ConfigSet(t.Context(), "notify-keyspace-events", "KA").Err(); err != nil {
+			t.Fatal(err)
+		}
+		listed := local.Client.PSubscribe(t.Context(), "__keyspace@*__:asynq:servers:*") // where a worker says that it is there
+		defer listed.Close()
+		if _, err := listed.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
 			ended <- asynqqueue.New(local.Client, &asynqqueue.Options{ShutdownTimeout: time.Millisecond}).Serve(ctx, nothing{})
 		}()
+		if _, err := listed.ReceiveTimeout(t.Context(), 20*time.Second); err != nil {
+			t.Fatal(err)
+		}
 		w.env["HEARSAY_REDIS"] = r.URL()
-		late := time.Now().Add(20 * time.Second)
-		for {
-			seen, _ := w.doctor()
-			if seen.of("queue").Safe && strings.Contains(seen.of("queue").Found, "1 worker") {
-				break
-			}
-			if time.Now().After(late) {
-				t.Fatalf("%+v", seen.of("queue"))
-			}
-			time.Sleep(50 * time.Millisecond)
+		if seen, _ := w.doctor(); !seen.of("queue").Safe || !strings.Contains(seen.of("queue").Found, "1 worker") {
+			t.Errorf("%+v", seen.of("queue"))
 		}
 		if seen, _ := w.doctor("--tenant", "other"); seen.of("queue").Safe {
 			t.Errorf("of another tenant: %+v", seen.of("queue"))

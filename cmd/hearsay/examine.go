@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -243,7 +244,7 @@ func (x *examination) behind(ctx context.Context, s *memory.Store, last memory.C
 			"they are lost already: an older copy was restored, or a fail-over went to a replica that lagged; the gate is closed", "run hearsay store recover")
 	case seen > last.Index:
 		x.bad("store has what the witness saw", fmt.Sprintf("no: it saw checkpoint %d, and the store is at %d", seen, last.Index),
-			"what was written since is lost already: an older copy was restored", "bring a newer copy back; if there is none, begin a new witness file for the old copy, knowing what that hides")
+			"what was written since is lost already: an older copy was restored", "bring a newer copy back; if there is none, and you know why: hearsay store recover --accept-older")
 	default:
 		x.good("store has what the witness saw", "yes, up to checkpoint %d", seen)
 	}
@@ -337,6 +338,10 @@ func (x *examination) witnessFile(url string) {
 	w.Close()
 	if db, ok := strings.CutPrefix(url, "sqlite:"); ok && sameFolder(path, db) {
 		x.bad("witness", path+" is in the folder of the store", "the same: a copy of the folder that is brought back brings the witness back too", fix)
+		return
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows" { // which has no such modes
+		x.bad("witness", fmt.Sprintf("others than the owner can write %s (mode %04o)", path, info.Mode().Perm()), loss, "chmod 600 "+path)
 		return
 	}
 	x.good("witness", "%s", path)

@@ -107,6 +107,11 @@ func TestMigrate(t *testing.T) {
 		if r := w.run("row", "list", "--store", app); r.code != exitDone {
 			t.Errorf("exit %d\n%s", r.code, r.talk)
 		}
+		for _, from := range []string{"-1", fmt.Sprint(len(all) + 1)} {
+			if r := w.run("migrate", "sql", "--from", from); r.code != exitFailed || r.out != "" || !strings.Contains(r.talk, "this program knows 0 to "+fmt.Sprint(len(all))) {
+				t.Errorf("from %s: exit %d\n%s%s", from, r.code, r.out, r.talk)
+			}
+		}
 		if out := w.ok("migrate", "sql", "--from", fmt.Sprint(len(all))); strings.Contains(out, "CREATE") {
 			t.Errorf("nothing is missing:\n%s", out)
 		}

@@ -100,13 +100,12 @@ func (a *app) try(ctx context.Context, file, only string, claim memory.Content) 
 	if p := r.Problems(); len(p) > 0 {
 		return out, usage("%s", p[0])
 	}
-	entries, done, err := r.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
+	entries, err := r.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
 		return verifier.WithBreaker(name, v, &verifier.BreakerOptions{Timeout: timeout})
 	})
 	if err != nil {
 		return out, usage("%w", err)
 	}
-	defer done()
 	for _, e := range entries {
 		if only != "" && e.Name != only {
 			continue

@@ -31,21 +31,15 @@ type engine struct {
 	sweeper *promotion.Sweeper
 	checker *draining
 	drain   time.Duration
-	done    func() error // lets go of what the verifiers hold
 	sweep   time.Duration
 	log     *slog.Logger
 }
 
 func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, log *slog.Logger) (e *engine, err error) {
-	sources, verifiers, done, err := c.verifiers(store, m)
+	sources, verifiers, err := c.verifiers(store, m)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, done())
-		}
-	}()
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -71,21 +65,21 @@ func newEngine(ctx context.Context, c *config, store *memory.Store, m *meters, l
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	e = &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, done: done, sweep: c.sweep, log: log}
+	e = &engine{kind: string(r.Kind), verifiers: verifiers, store: store, redis: r, queue: queue, drain: c.drain, checker: &draining{next: w}, sweep: c.sweep, log: log}
 	e.sweeper = promotion.NewSweeper(store, queue, c.sweep, log)
 	m.registry.MustRegister(e)
 	return e, nil
 }
 
 // verifiers makes what the configuration names, each behind its own breaker.
-func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.Source, all []watched, done func() error, err error) {
-	entries, done, err := c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
+func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.Source, all []watched, err error) {
+	entries, err := c.roster.Make(func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier {
 		guard := m.watch(name, v, &verifier.BreakerOptions{Timeout: timeout, MaxConcurrent: c.concurrency, OpenFor: c.leaveAlone})
 		all = append(all, guard)
 		return guard
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
 		sources = append(sources, promotion.Observed(store, c.roster.Observe...))
@@ -93,7 +87,7 @@ func (c *config) verifiers(store *memory.Store, m *meters) (sources []promotion.
 	for _, e := range entries {
 		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Covers: e.Covers})
 	}
-	return sources, all, done, nil
+	return sources, all, nil
 }
 
 // errDrain: checks were still under way when the time for them was over.
@@ -129,7 +123,7 @@ func (e *engine) ready(ctx context.Context) check {
 	return check{Name: "queue", OK: true, Detail: "redis: " + e.kind}
 }
 
-func (e *engine) close() error { return errors.Join(e.redis.Close(), e.done()) }
+func (e *engine) close() error { return e.redis.Close() }
 
 // draining hands checks on until it is stopped. Then rows go back to the queue
 // unasked: a token works on many rows, and a drain waits for one at most.

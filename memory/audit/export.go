@@ -162,7 +162,8 @@ func Export(ctx context.Context, s *memory.Store, w io.Writer) error {
 // added, changed or cut off. keys are those of the store, of which only the audit
 // keys and the root are used. The first thing that does not hold is an
 // [*ExportError]; [*memory.TamperError], [*CheckpointError] and [*RollbackError] are
-// in it as with [Verify].
+// in it as with [Verify]. Whose audit it is, the report says: an export of another
+// tenant or namespace of the same keys holds too, so who asks for one compares that.
 func VerifyExport(ctx context.Context, r io.Reader, keys memory.Keys, o Options) (Report, error) {
 	in := &importer{r: bufio.NewReaderSize(r, 64<<10), digest: sha256.New(), options: o, keys: keys}
 	for {
@@ -181,7 +182,9 @@ func VerifyExport(ctx context.Context, r io.Reader, keys memory.Keys, o Options)
 		case err != nil:
 			return in.report(), err
 		}
-		if err := in.take(text); err != nil {
+		if err := in.take(ctx, text); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return in.report(), err
+		} else if err != nil {
 			return in.report(), in.fault(err)
 		}
 	}
@@ -214,7 +217,7 @@ func (in *importer) report() Report {
 }
 
 // take verifies one line. A line has one form: what the exporter would write.
-func (in *importer) take(text []byte) error {
+func (in *importer) take(ctx context.Context, text []byte) error {
 	var l exportLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		return errors.New("it is no line of an export")
@@ -227,7 +230,7 @@ func (in *importer) take(text []byte) error {
 	case in.done:
 		err = errors.New("it follows the end")
 	case in.v == nil && l.Header != nil:
-		err = in.header(l.Header)
+		err = in.header(ctx, l.Header)
 	case in.v == nil:
 		err = errors.New("an export begins with its header")
 	case l.Checkpoint != nil && !in.logs:
@@ -246,11 +249,11 @@ func (in *importer) take(text []byte) error {
 	return err
 }
 
-func (in *importer) header(h *exportHeader) (err error) {
+func (in *importer) header(ctx context.Context, h *exportHeader) (err error) {
 	if h.Schema != exportSchema {
 		return fmt.Errorf("%w: the export has schema %q, this program %q", memory.ErrSchema, h.Schema, exportSchema)
 	}
-	in.v, err = newVerification(scopeOf(h.Tenant, h.Namespace), in.options)
+	in.v, err = newVerification(ctx, h.Tenant, h.Namespace, in.options)
 	in.auditor = memory.NewAuditor(in.keys, h.Tenant, h.Namespace)
 	return err
 }

@@ -138,7 +138,8 @@ func Retired(v note.Verifier, last uint64) note.Verifier { return &retired{v, la
 
 // ParseVerifiers reads verifier keys, one a line: the text of the key, and for one
 // that was replaced the word "until" and the last checkpoint it signed. Empty lines
-// and lines that begin with # say nothing.
+// and lines that begin with # say nothing. A key that is there twice is refused: of two
+// lines that say until when it holds, one would be passed over in silence.
 func ParseVerifiers(text string) ([]note.Verifier, error) {
 	var out []note.Verifier
 	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
@@ -149,6 +150,9 @@ func ParseVerifiers(text string) ([]note.Verifier, error) {
 		v, err := note.NewVerifier(words[0])
 		if err != nil {
 			return nil, badKey("a verifier key is name+hash+key: %w", err)
+		}
+		if _, err := known(out).Verifier(v.Name(), v.KeyHash()); err == nil {
+			return nil, badKey("%s is there twice", keyName(v))
 		}
 		switch {
 		case len(words) == 3 && words[1] == "until":

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -661,4 +662,52 @@ func (b *bench) export() string {
 		b.Fatal(err)
 	}
 	return out.String()
+}
+
+// stripped is an entry whose payload was taken away by somebody without keys: nothing
+// that its MAC covers changes.
+func stripped(l memory.LogEntry) memory.LogEntry {
+	at := 30 // what every entry begins with
+	for range 2 {
+		_, n := binary.Uvarint(l.Data[at:])
+		at += n
+	}
+	state, n := binary.Uvarint(l.Data[at:])
+	at += n + int(state) + 16
+	l.Data = append(append(bytes.Clone(l.Data[:at]), 0), l.Data[len(l.Data)-32:]...)
+	return l
+}
+
+// TestAnErasureExcusesWhatWasThereBeforeIt: the claim of an erased row comes back, and
+// what its log then says is not to be taken away on the word of the old erasure.
+func TestAnErasureExcusesWhatWasThereBeforeIt(t *testing.T) {
+	b := newBench(t)
+	said := says("Eve Doe", "lives in", "Oslo")
+	key := b.echo(b.put(said), 2)
+	if _, err := b.Erase(t.Context(), memory.Erasure{Subject: "Eve Doe", Request: "1", Actor: "dpo"}); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(time.Second)
+	if again := b.echo(b.put(said), 2); again != key {
+		t.Fatal("it is another claim")
+	}
+	b.holds(b.options(nil))
+	log := b.log(key)
+	for i, l := range log {
+		gone := stripped(l)
+		if i < 2 { // of before
+			if !bytes.Equal(gone.Data, l.Data) {
+				t.Fatalf("entry %d still has its payload", l.Revision)
+			}
+			continue
+		}
+		b.rewrite(key, gone)
+		if found := b.tampered("a payload is gone", b.options(nil)); found.Key != key || found.Revision != l.Revision {
+			t.Fatalf("it names entry %d of %s, want %d", found.Revision, found.Key, l.Revision)
+		}
+		b.rewrite(key, l)
+	}
+	if len(log) != 5 {
+		t.Fatalf("%d entries", len(log))
+	}
 }

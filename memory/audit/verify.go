@@ -23,11 +23,13 @@ type Options struct {
 
 // Report is what was verified.
 type Report struct {
-	Logs        int `json:"logs"`
-	Entries     int `json:"entries"`
-	Erased      int `json:"erased"` // logs of what was erased; not counted in an export
-	Checkpoints int `json:"checkpoints"`
-	Leaves      int `json:"leaves"`
+	Tenant      string `json:"tenant"` // whose audit it is
+	Namespace   string `json:"namespace"`
+	Logs        int    `json:"logs"`
+	Entries     int    `json:"entries"`
+	Erased      int    `json:"erased"` // logs of what was erased; not counted in an export
+	Checkpoints int    `json:"checkpoints"`
+	Leaves      int    `json:"leaves"`
 	// Newer entries are not committed to yet: that one of them is missing would show
 	// only if the log goes on after it.
 	Newer int `json:"newer"`
@@ -59,7 +61,7 @@ type KeyUsed struct {
 //
 // It keeps the leaves of all checkpoints in memory, some 100 bytes each.
 func Verify(ctx context.Context, s *memory.Store, o Options) (Report, error) {
-	v, err := newVerification(scopeOf(s.Tenant(), s.Namespace()), o)
+	v, err := newVerification(ctx, s.Tenant(), s.Namespace(), o)
 	if err != nil {
 		return Report{}, err
 	}
@@ -100,24 +102,26 @@ type committed struct {
 	index    uint64 // of the checkpoint; 0 = the witness says so
 }
 
-func newVerification(scope string, o Options) (*verification, error) {
-	v := &verification{Options: o, known: o.Verifiers, place: start(scope), leaves: map[string][]committed{}}
+func newVerification(ctx context.Context, tenant, namespace string, o Options) (*verification, error) {
+	scope := scopeOf(tenant, namespace)
+	v := &verification{Report: Report{Tenant: tenant, Namespace: namespace}, Options: o, known: o.Verifiers, place: start(scope), leaves: map[string][]committed{}}
 	if o.Witness == nil {
 		return v, nil
 	}
 	// Before anything of the store is read: it may only be ahead of this.
 	v.Report.Witness = true
-	err := o.Witness.locked(func() error {
-		if v.witness = o.Witness.newest[scope]; v.witness != nil {
-			v.Witnessed = v.witness.Index
-		}
-		for key, a := range o.Witness.entries[scope] {
-			v.leaves[key] = []committed{{revision: a.Revision, mac: a.MAC}}
-			v.Acknowledged++
-		}
-		return nil
+	return within(ctx, func() (*verification, error) {
+		return v, o.Witness.locked(func() error {
+			if v.witness = o.Witness.newest[scope]; v.witness != nil {
+				v.Witnessed = v.witness.Index
+			}
+			for key, a := range o.Witness.entries[scope] {
+				v.leaves[key] = []committed{{revision: a.Revision, mac: a.MAC}}
+				v.Acknowledged++
+			}
+			return nil
+		})
 	})
-	return v, err
 }
 
 func (v *verification) checkpoint(c *memory.Checkpoint) error {
@@ -206,6 +210,9 @@ func (v *verification) end() error {
 func (r Report) Holds() string {
 	s := fmt.Sprintf("the audit holds: %d entries in %d logs (%d erased), %d checkpoints with %d leaves, %d entries newer than the newest checkpoint",
 		r.Entries, r.Logs, r.Erased, r.Checkpoints, r.Leaves, r.Newer)
+	if r.Checkpoints == 0 {
+		s += "; no checkpoint: a row that is missing altogether would not show"
+	}
 	if !r.Witness {
 		return s + "; no witness: an older copy of the whole store would hold too"
 	}

@@ -56,7 +56,9 @@ func (e *RollbackError) Is(target error) bool {
 // as the distance between it and the store: another machine or disk, and nobody
 // who writes both.
 //
-// One file serves any number of stores, processes and handles at once. It is
+// One file serves all tenants and namespaces of a store, and any number of processes
+// and handles at once. Two stores need a file each: where both have a tenant of one
+// name, each would be taken for a copy of the other that lost what is in it. It is
 // appended to, one line at a time, and made small again when most of it is of no
 // more use; a line that a crash left half written is dropped. It holds no content:
 // keys of logs, numbers and digests.
@@ -218,6 +220,28 @@ func (w *Witness) locked(work func() error) error {
 	return w.exclusively(work)
 }
 
+// within runs work, and waits for it as long as ctx lets it: a lock that another process
+// holds, and a disk that does not answer, know of no context. What nobody waits for any
+// more ends by itself.
+func within[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := work()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
 func (w *Witness) exclusively(work func() error) error {
 	if w.broken != nil {
 		return w.broken
@@ -247,12 +271,7 @@ func (w *Witness) exclusively(work func() error) error {
 		w.file = f
 		w.forget()
 	}
-	locked := w.file
-	defer func() {
-		if w.file == locked { // a compaction closed it, which unlocks it too
-			unlock(locked)
-		}
-	}()
+	defer func() { unlock(w.file) }() // the file of now: a compaction locks its own
 	if err := w.refresh(); err != nil {
 		return err
 	}
@@ -460,6 +479,10 @@ func (w *Witness) compact() (err error) {
 	if err := f.Sync(); err != nil {
 		return witnessFault("%w", err)
 	}
+	// Whoever finds it under the name of the old one waits: more lines may follow.
+	if err := lock(f, false); err != nil {
+		return witnessFault("lock: %w", err)
+	}
 	if err := os.Rename(path, w.path); err != nil {
 		return witnessFault("%w", err)
 	}
@@ -491,21 +514,26 @@ func (a *Acknowledged) kept(scope string) kept {
 func (w *Witness) See(ctx context.Context, s *memory.Store, verifiers ...note.Verifier) error {
 	scope := scopeOf(s.Tenant(), s.Namespace())
 	for {
-		var was *witnessed
-		if err := w.locked(func() error { was = w.newest[scope]; return nil }); err != nil {
+		was, err := within(ctx, func() (was *witnessed, err error) {
+			err = w.locked(func() error { was = w.newest[scope]; return nil })
+			return was, err
+		})
+		if err != nil {
 			return err
 		}
 		now, err := was.extend(ctx, s, scope, verifiers)
 		if err != nil || now == nil {
 			return err
 		}
-		seen := false
-		err = w.locked(func() error {
-			if w.newest[scope] != was { // another process was faster
-				return nil
-			}
-			seen = true
-			return w.append(&line{Checkpoint: now})
+		seen, err := within(ctx, func() (seen bool, err error) {
+			err = w.locked(func() error {
+				if w.newest[scope] != was { // another process was faster
+					return nil
+				}
+				seen = true
+				return w.append(&line{Checkpoint: now})
+			})
+			return seen, err
 		})
 		if err != nil || seen {
 			return err
@@ -534,7 +562,10 @@ func (w *Witness) Accept(ctx context.Context, s *memory.Store, verifiers ...note
 	if now == nil {
 		return fmt.Errorf("%w: the store has no checkpoint to go on from; make one without the witness first", memory.ErrInvalid)
 	}
-	return w.locked(func() error { return w.append(&line{Checkpoint: now}) })
+	_, err = within(ctx, func() (struct{}, error) {
+		return struct{}{}, w.locked(func() error { return w.append(&line{Checkpoint: now}) })
+	})
+	return err
 }
 
 // extend verifies the checkpoints of the store after the one that was seen, and
@@ -659,7 +690,7 @@ func (l *Ledger) Settle(ctx context.Context, kind memory.EntryKind, lost, again 
 
 // Acknowledged lists the newest acknowledged entry of each log, by key.
 func (l *Ledger) Acknowledged(ctx context.Context, yield func(kind memory.EntryKind, entry memory.Leaf) error) error {
-	all, err := l.all()
+	all, err := l.all(ctx)
 	if err != nil {
 		return err
 	}
@@ -674,18 +705,20 @@ func (l *Ledger) Acknowledged(ctx context.Context, yield func(kind memory.EntryK
 	return nil
 }
 
-func (l *Ledger) all() (out []Acknowledged, err error) {
-	err = l.w.locked(func() error {
-		for _, key := range sorted(l.w.entries[l.scope]) {
-			out = append(out, *l.w.entries[l.scope][key])
-		}
-		return nil
+func (l *Ledger) all(ctx context.Context) ([]Acknowledged, error) {
+	return within(ctx, func() (out []Acknowledged, err error) {
+		err = l.w.locked(func() error {
+			for _, key := range sorted(l.w.entries[l.scope]) {
+				out = append(out, *l.w.entries[l.scope][key])
+			}
+			return nil
+		})
+		return out, err
 	})
-	return out, err
 }
 
-// write has an acknowledgement written, by this call or by another one that is
-// just about to write.
+// write has an acknowledgement written, with those of other calls that came since the
+// last one began to write.
 func (w *Witness) write(ctx context.Context, a *waiting) error {
 	if err := ctx.Err(); err != nil || len(a.entries) == 0 {
 		return err
@@ -695,14 +728,19 @@ func (w *Witness) write(ctx context.Context, a *waiting) error {
 	w.waiting = append(w.waiting, a)
 	first := len(w.waiting) == 1
 	w.mu.Unlock()
-	if !first {
-		select {
-		case <-a.done:
-			return a.err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if first {
+		go w.group()
 	}
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// group writes the acknowledgements that wait.
+func (w *Witness) group() {
 	w.io.Lock()
 	defer w.io.Unlock()
 	w.mu.Lock()
@@ -735,7 +773,6 @@ func (w *Witness) write(ctx context.Context, a *waiting) error {
 		}
 		close(a.done)
 	}
-	return a.err
 }
 
 // admit says whether entries may be acknowledged, and notes in pending those that
@@ -770,7 +807,7 @@ func (w *Witness) admit(a *waiting, pending map[string]*Acknowledged) error {
 // copy, or a fail-over went to a replica that lagged. Of a log that has moved on, it
 // reads the entries since; see [memory.Store.Holds].
 func (l *Ledger) Behind(ctx context.Context, s *memory.Store) ([]memory.Leaf, error) {
-	all, err := l.all()
+	all, err := l.all(ctx)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

@@ -483,10 +483,14 @@ func TestKeysOfCheckpointsAreReadAndWritten(t *testing.T) {
 		"a private key for a public":  func() error { _, err := audit.ParseVerifiers(string(text)); return err },
 		"a key that is cut":           func() error { _, err := audit.ParseKey(string(text[:len(text)-9])); return err },
 		"no verifiers":                func() error { _, err := audit.ParseVerifiers("# none\n"); return err },
-		"half a retirement":           func() error { _, err := audit.ParseVerifiers(k.Public() + " until"); return err },
-		"a retirement at no number":   func() error { _, err := audit.ParseVerifiers(k.Public() + " until x"); return err },
-		"a name with blanks":          func() error { _, _, err := audit.NewKey("a b"); return err },
-		"no file of verifiers":        func() error { _, err := audit.ReadVerifiers(path + ".none"); return err },
+		"a key that is retired in another line": func() error {
+			_, err := audit.ParseVerifiers(k.Public() + "\n" + k.Public() + " until 7\n")
+			return err
+		},
+		"half a retirement":         func() error { _, err := audit.ParseVerifiers(k.Public() + " until"); return err },
+		"a retirement at no number": func() error { _, err := audit.ParseVerifiers(k.Public() + " until x"); return err },
+		"a name with blanks":        func() error { _, _, err := audit.NewKey("a b"); return err },
+		"no file of verifiers":      func() error { _, err := audit.ReadVerifiers(path + ".none"); return err },
 		"a maker without its verifier": func() error {
 			b := newBench(t)
 			_, err := audit.NewMaker(b.Store, b.key.Signer, origin, nil)
@@ -507,5 +511,37 @@ func TestKeysOfCheckpointsAreReadAndWritten(t *testing.T) {
 		t.Error(err)
 	} else if _, err := m.Make(t.Context()); !errors.Is(err, memory.ErrInvalid) {
 		t.Error("the origin changed:", err)
+	}
+}
+
+// TestACompactedWitnessStaysLocked: of many entries that one call tells, some line makes
+// the file small again, and the others go to the new one. Another process that finds the
+// new file must wait for them.
+func TestACompactedWitnessStaysLocked(t *testing.T) {
+	w, path := newWitness(t)
+	other := openWitness(t, path).Ledger("", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			if err := other.Acknowledge(t.Context(), memory.EntryErase, []memory.Leaf{leaf(fmt.Sprintf("x/%05d", n), 1, 1)}); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		told <- n
+	}()
+	many := make([]memory.Leaf, 0, 20_000) // one line is 2,000 of them
+	for i := range cap(many) {
+		many = append(many, leaf(fmt.Sprintf("h/%05d", i), 1, 1))
+	}
+	if err := w.Ledger("", "").Acknowledge(t.Context(), memory.EntryErase, many); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	n := <-told
+	if have := acknowledged(t, openWitness(t, path).Ledger("", "")); len(have) != len(many)+n {
+		t.Errorf("%d entries were acknowledged, and %d are there", len(many)+n, len(have))
 	}
 }

@@ -83,9 +83,13 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ` + s + ` TO ` + r + `;
 }
 
 // SQL returns what [Migrate] runs on a schema that is at a version (0 = a database
-// without one), as a script for psql. Each migration is a transaction.
+// without one), as a script for psql. Each migration is a transaction. A version that
+// this program does not know gives [memory.ErrSchema].
 func SQL(version int, o *Options) (string, error) {
 	options, err := o.complete()
+	if newest := len(Migrations()); err == nil && (version < 0 || version > newest) {
+		err = fmt.Errorf("%w: version %d, this program knows 0 to %d", memory.ErrSchema, version, newest)
+	}
 	if err != nil {
 		return "", edge("migrations", err)
 	}

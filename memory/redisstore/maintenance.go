@@ -213,10 +213,11 @@ func (d *Driver) compact(ctx context.Context) error {
 				return err
 			}
 		}
-		// A snapshot may be left from an earlier time even if none is made now.
+		// A snapshot may be left from an earlier time even if none is made now: of this
+		// process, or the one that it was started from.
 		if !aof {
 			save, err := c.ConfigGet(ctx, "save").Result()
-			if err == nil && save["save"] == "" && state["rdb_saves"] == "0" {
+			if err == nil && save["save"] == "" && state["rdb_saves"] == "0" && state["rdb_last_load_keys_loaded"] == "0" {
 				return nil
 			}
 			if err != nil && code(err) == "" {

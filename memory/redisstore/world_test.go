@@ -695,12 +695,15 @@ func files(t *testing.T, dir string) (list []string) {
 	return list
 }
 
+const snapshotOfBefore = "a snapshot of before a restart"
+
 func TestAfterCompactNoFileHoldsWhatWasRemoved(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
 		"append-only file": nil,
 		"both":             {`save 3600 1`},
 		"snapshots":        {"appendonly no", "save 3600 1"},
+		snapshotOfBefore:   {"appendonly no"}, // and none made since the server was started
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -735,6 +738,12 @@ func TestAfterCompactNoFileHoldsWhatWasRemoved(t *testing.T) {
 			}
 			if len(holds()) == 0 {
 				t.Fatal("no file holds the canary to begin with")
+			}
+			if name == snapshotOfBefore {
+				if err := s.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				d = opened(t, s.URL(), nil)
 			}
 			apply(t, d, memory.Batch{Puts: []memory.Put{{Key: "object", From: 1}, {Key: "term", From: 1, Remove: []string{canary + "4"}}}})
 			for _, err := range []error{

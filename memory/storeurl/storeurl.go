@@ -67,7 +67,8 @@ var (
 )
 
 // Open opens the store of a URL with its keys. The caller closes it. An error
-// never holds the URL, which may hold a password.
+// never holds the URL, which may hold a password. Of a store that was written with a
+// keyring, none is made in the place of one that is not there: [memory.ErrKey].
 func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -76,7 +77,7 @@ func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := Keys(url, o)
+	keys, err := keysOf(ctx, d, url, o)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -85,6 +86,29 @@ func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return s, nil
+}
+
+// keysOf opens the keyring of a store, and makes it if the store has none yet: new keys
+// for one that was written with others read nothing, and stand in the way of those.
+func keysOf(ctx context.Context, d memory.Driver, url string, o *Options) (memory.Keys, error) {
+	there := *o
+	there.Existing = true
+	keys, err := Keys(url, &there)
+	if o.Existing || !errors.Is(err, keyring.ErrNotFound) {
+		return keys, err
+	}
+	scope := memory.Options{Tenant: o.Tenant, Namespace: o.Namespace}
+	s, unfit := memory.New(d, keyring.Ephemeral(), &scope)
+	if unfit == nil {
+		_, unfit = s.LastCheckpoint(ctx)
+	}
+	if errors.Is(unfit, memory.ErrKey) {
+		return nil, fmt.Errorf("%w; %w", unfit, err)
+	}
+	if unfit != nil {
+		return nil, unfit
+	}
+	return Keys(url, o)
 }
 
 // Keys opens the keyring that belongs to a URL.

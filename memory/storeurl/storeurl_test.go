@@ -5,6 +5,7 @@ package storeurl_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -210,11 +211,21 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%v %v", rows, err)
 			}
 			other := &storeurl.Options{Keyring: filepath.Join(t.TempDir(), "other")}
-			if s, err = storeurl.Open(t.Context(), c.url, other); err != nil {
+			if _, err := storeurl.Open(t.Context(), c.url, other); !errors.Is(err, memory.ErrKey) || !strings.Contains(err.Error(), "bring it back") {
+				t.Errorf("without its keyring: %v", err)
+			}
+			if _, err := os.Stat(other.Keyring); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a keyring was made in the place of the one that is not there: %v", err)
+			}
+			if _, err := keyring.Create(other.Keyring, nil); err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
-			if _, err := s.Get(t.Context(), put.ID); !errors.Is(err, memory.ErrKey) {
+			stranger, err := storeurl.Open(t.Context(), c.url, other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stranger.Close()
+			if _, err := stranger.Get(t.Context(), put.ID); !errors.Is(err, memory.ErrKey) {
 				t.Errorf("with other keys: %v", err)
 			}
 			stores++

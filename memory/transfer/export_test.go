@@ -1,6 +1,9 @@
 package transfer
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // Dump makes a dump of objects as an attacker could: each with the hash that it
 // takes. The first is the header; a trailer is not needed.
@@ -13,6 +16,19 @@ func Dump(objects ...string) []byte {
 		prev = &own
 	}
 	return out
+}
+
+// Rechain is a dump whose lines were changed, with the hashes that they then take.
+func Rechain(dump []byte) []byte {
+	var objects []string
+	for line := range bytes.Lines(dump) {
+		own := bytes.LastIndex(line, []byte(`,"prev":"`))
+		if own < 0 { // the header
+			own = bytes.LastIndex(line, []byte(`,"hash":"`))
+		}
+		objects = append(objects, string(line[:own])+"}")
+	}
+	return Dump(objects...)
 }
 
 // Parse and ParseLegacy are what a line goes through.

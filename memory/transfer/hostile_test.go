@@ -485,3 +485,61 @@ func FuzzLine(f *testing.F) {
 		w.nothingIsTrusted()
 	})
 }
+
+// swapped is a file that becomes another one once it was read.
+type swapped struct {
+	*bytes.Reader
+	then []byte
+}
+
+func (r *swapped) Seek(at int64, whence int) (int64, error) {
+	if whence == io.SeekStart {
+		r.Reader = bytes.NewReader(r.then)
+	}
+	return r.Reader.Seek(at, whence)
+}
+
+// TestADumpThatIsChangedAfterItsSignatureWasVerified keeps nothing that was not signed,
+// wherever it stands and whether or not its chain holds.
+func TestADumpThatIsChangedAfterItsSignatureWasVerified(t *testing.T) {
+	public, private := newKey(t)
+	_, theirs := newKey(t)
+	lines := func(object string, key ed25519.PrivateKey) [][]byte {
+		w := newWorld(t)
+		for i := range 300 {
+			w.put(toolDraft(says(fmt.Sprint("bill ", i), "is", object), "crm"))
+		}
+		return bytes.SplitAfter(w.export(&transfer.ExportOptions{Sign: key}), []byte("\n"))
+	}
+	signed, other := lines("open", private), lines("paid", theirs)
+	kept := 0
+	for _, cut := range []int{0, 1, 2, 99, 100, 101, 150, 250, 300, 301} {
+		head, tail := bytes.Join(signed[:cut], nil), bytes.Join(other[cut:], nil)
+		for name, then := range map[string][]byte{
+			"other lines follow":         slices.Concat(head, tail),
+			"lines that fit follow":      transfer.Rechain(slices.Concat(head, tail)),
+			"a line comes between":       slices.Concat(head, other[1], bytes.Join(signed[cut:], nil)),
+			"a line that fits is put in": transfer.Rechain(slices.Concat(head, other[1], bytes.Join(signed[cut:], nil))),
+			"it is cut":                  head,
+		} {
+			w := newWorld(t)
+			o := transfer.Options{Actor: "op", Trust: public, Batch: 10}
+			if _, err := transfer.Import(t.Context(), w.Store, &swapped{bytes.NewReader(bytes.Join(signed, nil)), then}, o); err == nil {
+				t.Errorf("line %d, %s: taken", cut+1, name)
+			}
+			for _, r := range w.rows() {
+				if kept++; r.Content.Object != "open" {
+					t.Fatalf("line %d, %s: %q was taken, %s", cut+1, name, r.Content, r.Origin)
+				}
+			}
+			if cut == 250 { // the dump itself goes on from there
+				if r := w.load(bytes.Join(signed, nil), transfer.Options{Trust: public}); r.Rows+r.Known != 300 || !r.Complete || r.Resumed == 0 {
+					t.Fatalf("%s: %+v", name, r)
+				}
+			}
+		}
+	}
+	if kept == 0 {
+		t.Fatal("what was signed is not kept either")
+	}
+}

@@ -24,7 +24,8 @@ type Options struct {
 	Actor string
 	// Trust, if set, asks that the dump is signed with the key that belongs to it, and
 	// keeps origins then. The signature is at the end, so that the dump is read twice:
-	// the reader has to be an [io.Seeker], and what it reads may not change meanwhile.
+	// the reader has to be an [io.Seeker]. What changed between the two readings is not
+	// taken.
 	Trust ed25519.PublicKey
 	// Legacy reads lines without a header, of any program: a text, or a subject, a
 	// predicate and an object, and perhaps source, category, model and created_at. What
@@ -60,7 +61,8 @@ type Report struct {
 
 // Import writes the rows of a dump into a store. A line that cannot be taken is
 // rejected alone. An error ends it: what was acknowledged stays, and the same call
-// goes on from there. It takes the memory of one batch.
+// goes on from there. It takes the memory of one batch, and of a signed dump that of a
+// hash for each hundred lines.
 func Import(ctx context.Context, s *memory.Store, r io.Reader, o Options) (Report, error) {
 	i := &importing{ctx: ctx, s: s, o: o, lost: map[string]bool{}}
 	if o.Batch <= 0 {
@@ -100,6 +102,10 @@ type importing struct {
 	count int // lines of rows
 	ended bool
 
+	// Where the chain of a dump was whose signature was verified; nil if none was.
+	signed map[sum]bool
+	paced  pace
+
 	batch   []memory.Imported
 	numbers []int // of their lines
 	size    int
@@ -138,9 +144,31 @@ func (i *importing) rewind() error {
 	i.Report = Report{Source: i.Source, Signer: i.Signer}
 	i.in, i.read = bufio.NewReaderSize(i.r, 256<<10), sha256.New()
 	i.count, i.ended, i.unsure = 0, false, false
+	i.paced = pace{}
 	clear(i.lost)
 	return nil
 }
+
+// pace says after which lines of a dump its chain is remembered. Each hash of the chain
+// covers all lines before it: where it is what it was as the signature was verified,
+// so are they. Rows of a signed dump are written there only.
+type pace struct{ lines, bytes int }
+
+const (
+	paceLines = 100
+	paceBytes = 256 << 10
+)
+
+func (p *pace) after(line []byte) bool {
+	p.lines, p.bytes = p.lines+1, p.bytes+len(line)
+	if p.lines < paceLines && p.bytes < paceBytes {
+		return false
+	}
+	*p = pace{}
+	return true
+}
+
+var errSwapped = fmt.Errorf("%w: the dump was changed while it was read", ErrSignature)
 
 // line reads the next line, without its end. A line that is too long is read past,
 // and comes back as nil.
@@ -198,8 +226,20 @@ func (i *importing) run() error {
 			return err
 		}
 		i.since++
-		if err := i.take(line); err != nil {
+		err = i.take(line)
+		if errors.Is(err, ErrSignature) {
+			return err
+		}
+		if err != nil {
 			i.reject(i.Lines, err)
+		}
+		if i.signed != nil {
+			if !i.paced.after(line) {
+				continue
+			}
+			if !i.signed[i.last] {
+				return errSwapped
+			}
 		}
 		if len(i.batch) >= i.o.Batch || i.size >= 4<<20 || i.since >= 20*i.o.Batch {
 			if err := i.flush(); err != nil {
@@ -207,13 +247,13 @@ func (i *importing) run() error {
 			}
 		}
 	}
+	if i.signed != nil && !(i.ended && i.signed[i.last]) {
+		return errSwapped
+	}
 	if err := i.flush(); err != nil {
 		return err
 	}
 	i.Complete = i.Complete && i.Breaks == 0 || i.o.Legacy
-	if i.Signer != "" && !i.Complete {
-		return fmt.Errorf("%w: the dump was changed while it was read", ErrSignature)
-	}
 	return i.to.Finish(i.ctx)
 }
 
@@ -323,7 +363,7 @@ func (i *importing) resume() error {
 	}
 	i.Bytes += n
 	last, err := hex.DecodeString(c.Last)
-	if err != nil || hex.EncodeToString(i.read.Sum(nil)) != c.Read {
+	if err != nil || len(last) != len(sum{}) || hex.EncodeToString(i.read.Sum(nil)) != c.Read || i.signed != nil && !i.signed[sum(last)] {
 		if err := i.rewind(); err != nil || i.o.Legacy {
 			return err
 		}
@@ -365,16 +405,17 @@ func (i *importing) take(line []byte) error {
 	if i.o.Legacy {
 		return i.takeLegacy(line)
 	}
-	if i.ended {
+	own, ok := verify(line)
+	switch {
+	case i.signed != nil && (i.ended || !ok || !follows(line, i.last)):
+		return errSwapped
+	case i.ended:
 		return bad(wholeLine, "trailing_data")
-	}
-	if line == nil {
+	case line == nil:
 		i.count++
 		i.unsure = true
 		return bad(wholeLine, "too_long")
-	}
-	own, ok := verify(line)
-	if !ok {
+	case !ok:
 		i.count++
 		i.unsure = true // its id may be what was changed
 		return bad("hash", "hash")
@@ -520,6 +561,8 @@ func (i *importing) authenticate() error {
 	if _, err := i.header(line); err != nil {
 		return err
 	}
+	places := map[sum]bool{}
+	var paced pace
 	for rows := 0; ; rows++ {
 		line, err := i.line()
 		if errors.Is(err, io.EOF) {
@@ -533,9 +576,12 @@ func (i *importing) authenticate() error {
 			return fmt.Errorf("%w: line %d is not what was signed", ErrSignature, i.Lines)
 		}
 		if !isEnd(line) {
-			i.last = own
+			if i.last = own; paced.after(line) {
+				places[own] = true
+			}
 			continue
 		}
+		places[own] = true
 		var t trailer
 		if err := strict(line, &t); err != nil {
 			return fmt.Errorf("%w: %w", ErrSignature, rejected(i.Lines, err))
@@ -550,7 +596,7 @@ func (i *importing) authenticate() error {
 		if _, err := i.line(); !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%w: lines follow the trailer", ErrSignature)
 		}
-		i.Signer = KeyID(i.o.Trust)
+		i.Signer, i.signed = KeyID(i.o.Trust), places
 		return nil
 	}
 }

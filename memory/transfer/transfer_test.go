@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -533,5 +534,51 @@ func TestParentsComeFirstEvenIfAClockWentBack(t *testing.T) {
 	}
 	if r := newWorld(t).load(dump.Bytes(), transfer.Options{}); r.Rows != 4 || r.Rejected != 0 {
 		t.Fatalf("%+v", r)
+	}
+}
+
+// full is a keyring whose disk is full: it makes no new data key until there is room.
+type full struct {
+	memory.Keys
+	left int // keys that still fit
+}
+
+var errFull = errors.New("no space left on device")
+
+func (k *full) Key(ctx context.Context, subject string) (memory.KeyID, error) {
+	if k.left--; k.left < 0 {
+		return 0, errFull
+	}
+	return k.Keys.Key(ctx, subject)
+}
+
+// TestAKeyThatCannotBeMadeEndsTheImport: it is no fault of the line, which is taken by
+// the next run, and so is what was made from it.
+func TestAKeyThatCannotBeMadeEndsTheImport(t *testing.T) {
+	from := newWorld(t)
+	var last []memory.ID
+	for i := range 12 {
+		last = []memory.ID{from.put(modelDraft(says(fmt.Sprint("person ", i), "is", "here"), last...))}
+	}
+	dump := from.export(nil)
+	for room := range 14 {
+		keys := &full{Keys: keyring.Ephemeral(), left: room}
+		s, err := memory.New(storetest.NewMap(), keys, &memory.Options{Clock: func() time.Time { return day0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{TB: t, Store: s}
+		if r, err := w.tryImport(dump, transfer.Options{Batch: 5}); room < 13 && (!errors.Is(err, errFull) || r.Rejected > 0) {
+			t.Fatalf("room for %d keys: %+v, %v", room, r, err)
+		}
+		keys.left = math.MaxInt
+		if r := w.load(dump, transfer.Options{Batch: 5}); r.Rows+r.Known != 12 || r.Rejected > 0 {
+			t.Fatalf("room for %d keys: %+v", room, r)
+		}
+		for _, r := range w.rows() {
+			if r.Has(memory.FlagLineageUnknown) {
+				t.Fatalf("room for %d keys: a parent of %s was lost", room, r.Content)
+			}
+		}
 	}
 }

@@ -44,11 +44,6 @@ func fetcher(t *testing.T, o document.FetcherOptions) *document.Fetcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return f
 }
 
@@ -129,6 +124,51 @@ func TestProseAnswersByAPattern(t *testing.T) {
 	second, err := v.Verify(t.Context(), claim("shop", "refund.window", "30 days"))
 	if err != nil || first.Evidence.Anchor.Hash != second.Evidence.Anchor.Hash || first.Evidence.Anchor.Version == second.Evidence.Anchor.Version {
 		t.Errorf("the excerpt is the same, the version is not: %+v %+v", first.Evidence.Anchor, second.Evidence.Anchor)
+	}
+}
+
+// TestAFolderThatIsReplacedIsReadAnew, by a rename or by another link, as releases are
+// put in place. While there is none, that says nothing about its documents.
+func TestAFolderThatIsReplacedIsReadAnew(t *testing.T) {
+	for _, linked := range []bool{false, true} {
+		at := t.TempDir()
+		root, moved := filepath.Join(at, "root"), filepath.Join(at, "moved")
+		put := func(name, text string) string {
+			if err := os.Mkdir(filepath.Join(at, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(at, name, "a.txt"), text)
+			return filepath.Join(at, name)
+		}
+		become := os.Rename
+		if linked {
+			become = os.Symlink
+		}
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(become(put("first", "old"), root))
+		f := fetcher(t, document.FetcherOptions{Roots: []string{root}})
+		said := func() string {
+			p, err := f.Get(t.Context(), "file://"+filepath.Join(root, "a.txt"))
+			if err != nil {
+				return err.Error()
+			}
+			return string(p.Bytes)
+		}
+		if got := said(); got != "old" {
+			t.Fatal(got)
+		}
+		must(os.Rename(root, moved))
+		if _, err := f.Get(t.Context(), "file://"+filepath.Join(root, "a.txt")); !errors.Is(err, verifier.ErrUnavailable) || errors.Is(err, verifier.ErrGone) {
+			t.Errorf("linked %t: without a folder: %v", linked, err)
+		}
+		must(become(put("second", "new"), root))
+		if got := said(); got != "new" {
+			t.Errorf("linked %t: %q is read from the folder of before", linked, got)
+		}
 	}
 }
 

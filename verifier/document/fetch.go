@@ -38,8 +38,9 @@ type FetcherOptions struct {
 	// private, link-local. Any other host that turns out to be at such an address is
 	// not connected to, whatever its name resolves to at that moment.
 	Private []string
-	// Roots are the folders of file addresses. Nothing outside is read, through links
-	// neither.
+	// Roots are the folders of file addresses, each what is at its path when a document
+	// is fetched: it may be replaced, by a rename or a link, under a running program.
+	// Nothing outside is read, through links below a root neither.
 	Roots    []string
 	MaxBytes int64         // of one document; 0 = 8 MiB
 	Timeout  time.Duration // for one document, all of it; 0 = 10 s
@@ -49,18 +50,13 @@ type FetcherOptions struct {
 
 // Fetcher gets documents. It follows no redirect, asks no proxy, sends no
 // credentials, and takes no more than MaxBytes in no longer than Timeout. It is safe
-// for concurrent use. Close it when it is done with.
+// for concurrent use. It holds nothing open and needs no closing.
 type Fetcher struct {
 	o       FetcherOptions
 	hosts   map[string]bool // host:port
 	private map[string]bool
-	roots   []folder
+	roots   []string
 	client  *http.Client
-}
-
-type folder struct {
-	path string
-	root *os.Root
 }
 
 // NewFetcher returns a fetcher. A host that is none, and a folder that cannot be
@@ -92,13 +88,16 @@ func NewFetcher(o FetcherOptions) (*Fetcher, error) {
 	}
 	for _, path := range o.Roots {
 		if !filepath.IsAbs(path) {
-			return nil, errors.Join(fmt.Errorf("document: root %q is not absolute", path), f.Close())
+			return nil, fmt.Errorf("document: root %q is not absolute", path)
 		}
 		root, err := os.OpenRoot(path)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("document: root: %w", err), f.Close())
+		if err == nil {
+			err = root.Close()
 		}
-		f.roots = append(f.roots, folder{filepath.Clean(path), root})
+		if err != nil {
+			return nil, fmt.Errorf("document: root: %w", err)
+		}
+		f.roots = append(f.roots, filepath.Clean(path))
 	}
 	f.client = &http.Client{
 		Transport: &http.Transport{
@@ -108,15 +107,6 @@ func NewFetcher(o FetcherOptions) (*Fetcher, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return f, nil
-}
-
-// Close closes the folders.
-func (f *Fetcher) Close() error {
-	var err error
-	for _, r := range f.roots {
-		err = errors.Join(err, r.root.Close())
-	}
-	return err
 }
 
 func hostPort(h string) (string, error) {
@@ -249,13 +239,18 @@ func (f *Fetcher) file(ctx context.Context, u *url.URL) ([]byte, error) {
 	if u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || !filepath.IsAbs(u.Path) {
 		return nil, wrong("want file:///PATH")
 	}
-	for _, r := range f.roots {
-		name, err := filepath.Rel(r.path, filepath.Clean(u.Path))
+	for _, path := range f.roots {
+		name, err := filepath.Rel(path, filepath.Clean(u.Path))
 		if err != nil || !filepath.IsLocal(name) {
 			continue
 		}
+		root, err := os.OpenRoot(path)
+		if err != nil { // it is being replaced, perhaps: that no document of it is there says nothing
+			return nil, &verifier.UnavailableError{Err: errors.New("the folder cannot be opened")}
+		}
+		defer root.Close()
 		// A pipe is not waited for.
-		file, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("%w: no such file", verifier.ErrGone)

@@ -24,20 +24,15 @@ type Entry struct {
 type Guard func(name string, v verifier.Verifier, timeout time.Duration) verifier.Verifier
 
 // Make makes the verifiers, each behind its guard; the members of a quorum are guarded
-// one by one. close lets go of what they hold. A roster with problems is an error.
-func (r *Roster) Make(guard Guard) (entries []Entry, closeAll func() error, err error) {
+// one by one. A roster with problems is an error.
+func (r *Roster) Make(guard Guard) (entries []Entry, err error) {
 	if p := r.Problems(); len(p) > 0 {
-		return nil, nil, errors.New("roster: " + p[0])
+		return nil, errors.New("roster: " + p[0])
 	}
 	fetch, err := document.NewFetcher(r.Fetch)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, fetch.Close())
-		}
-	}()
 	for _, h := range r.HTTP {
 		web := &httpSource{name: h.Name, url: h.URL, token: h.Token, client: sourceClient(), now: time.Now}
 		tool := verifier.NewTool(h.Name, web.ask, &verifier.ToolOptions{Rank: h.Rank, Group: h.Group, Timeout: h.Timeout, Cardinality: h.Cardinality, Compare: h.Compare})
@@ -46,21 +41,21 @@ func (r *Roster) Make(guard Guard) (entries []Entry, closeAll func() error, err 
 	for _, d := range r.Documents {
 		v, err := d.verifier(fetch)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		entries = append(entries, Entry{d.Name, "document", memory.RankPrimarySource, guard(d.Name, v, guardTimeout(r.Fetch.Timeout, document.DefaultTimeout)), d.covers})
 	}
 	for _, m := range r.Models {
 		v, err := secondmodel.New(secondmodel.Config{Name: m.Name, BaseURL: m.BaseURL, APIKey: m.Key, Model: m.Model, Family: m.Family, Timeout: m.Timeout})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		entries = append(entries, Entry{m.Name, "model", memory.RankSecondModel, guard(m.Name, v, guardTimeout(m.Timeout, 30*time.Second)), func(memory.Content) bool { return true }})
 	}
 	for _, q := range r.Quorums {
 		entries = q.gather(entries)
 	}
-	return entries, fetch.Close, nil
+	return entries, nil
 }
 
 // gather puts a quorum in the place of its members.

@@ -42,11 +42,10 @@ func TestAFileNamesWhoMayBeAsked(t *testing.T) {
 		"models": [{"name": "second", "base_url": "http://127.0.0.1:2/v1", "model": "m", "family": "f"}],
 		"quorums": [{"name": "both", "of": ["list", "page"], "k": 2}],
 		"auto_promote": ["vat"]}`)
-	entries, done, err := r.Make(bare)
+	entries, err := r.Make(bare)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name+" "+e.Kind+" "+e.Rank.String())
@@ -89,13 +88,13 @@ func TestAFileThatIsHalfIsRefused(t *testing.T) {
 		if !strings.Contains(problems, say) || strings.Contains(problems, secret) {
 			t.Errorf("%q does not say %q", problems, say)
 		}
-		if _, _, err := r.Make(bare); err == nil {
+		if _, err := r.Make(bare); err == nil {
 			t.Errorf("%s: it was made", say)
 		}
 	}
 	r := &Roster{}
 	r.Fetch.Roots = []string{"/nowhere/at/all"}
-	if _, _, err := r.Make(bare); !errors.Is(err, os.ErrNotExist) {
+	if _, err := r.Make(bare); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
