@@ -51,9 +51,10 @@ func TestEveryWayToAToolIsListed(t *testing.T) {
 		}},
 		"where this module answers a call of a model": {callsOf(ours, "Call", "CallWithID"), under(module), map[string]string{
 			"agent.(*Run).Call": "is CallWithID", "agent/langchain.(*tool).Call": "TestAnInputBecomesArguments",
-			"agent/openai.call": "TestEveryCallIsAnsweredOnceAndInOrder", "agent/mcp.answer": "TestServeTakesToolsCallOver",
+			"agent/openai.call": "TestEveryCallIsAnsweredOnceAndInOrder", "agent/mcp.(*desk).answer": "TestServeTakesToolsCallOver",
 		}},
-		"where this module makes parked calls": {callsOf(ours, "Resume"), under(module), map[string]string{
+		"where this module makes parked calls": {callsOf(ours, "Resume", "ResumeCall"), under(module), map[string]string{
+			"agent.(*Run).Resume": "is ResumeCall", "agent/mcp.(*desk).keep": "TestAParkedCallComesBackOverMCP",
 			"agent/openai.(*Chat).Resume": "TestTheResultOfAParkedCallReachesTheModel", "agent/langchain.Resume": "TestTheResultOfAParkedCallReachesTheExecutor",
 		}},
 		"where this module calls a tool of langchaingo":                {callsOf(lc+"/tools", "Call"), under(module), map[string]string{}},

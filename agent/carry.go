@@ -56,8 +56,24 @@ func (r *Run) Accept(ctx context.Context, token string, call []byte) (known bool
 	if err := r.readyIn(ctx); err != nil {
 		return false, err
 	}
-	_, ok := r.admit(ctx, token, call)
+	c, ok := r.admit(ctx, token, call)
+	if ok {
+		r.mu.Lock()
+		r.sender = [2]string{c.agent, c.run}
+		r.mu.Unlock()
+	}
 	return ok && r.Lineage().IsKnown(), nil
+}
+
+// Sender is the agent, and its run, whose call the run accepted last ([Run.Accept]), as
+// the token says that held; "" if none did.
+func (r *Run) Sender() (agent, run string) {
+	if r.ready() != nil {
+		return "", ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sender[0], r.sender[1]
 }
 
 // admit takes a token, or loses the lineage.

@@ -20,8 +20,8 @@ var (
 )
 
 // FiresWhenFree lets a call of the tool that is held be parked: it is made by
-// [Run.Resume] once its rows are verified or a person approved it, in the same run,
-// decided afresh, for at most the gate's ParkFor. New refuses it for a tool that is
+// [Run.Resume], or by a server of agent/mcp, once its rows are verified or a person
+// approved it, in the same run, decided afresh, for at most the gate's ParkFor. New refuses it for a tool that is
 // irreversible or whose effect is not declared; a policy that makes the tool
 // irreversible keeps it from being parked.
 func FiresWhenFree() Option { return func(t *Tool) { t.parks = true } }
@@ -31,6 +31,7 @@ type parked struct {
 	tool   *Tool
 	call   bound
 	callID string
+	first  string // the hold that it was first parked in
 }
 
 // Resumed is what became of a parked call.
@@ -58,8 +59,8 @@ func (r *Run) Wait(ctx context.Context, hold string) (gate.Released, error) {
 	return gate.Wait(ctx, r.agent.store, hold)
 }
 
-// Close ends the run: it makes no more calls, and what it has parked is not made by
-// itself any more. It may be called more than once.
+// Close ends the run and its forks: they make no more calls, and what they have parked
+// is not made by itself any more. It may be called more than once.
 func (r *Run) Close() {
 	if r.ready() != nil {
 		return
@@ -73,8 +74,11 @@ func (r *Run) Close() {
 func (r *Run) park(hold string, p parked) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.ended() {
 		return
+	}
+	if p.first == "" {
+		p.first = hold
 	}
 	if r.waiting == nil {
 		r.waiting = map[string]parked{}
@@ -88,28 +92,48 @@ func (r *Run) unpark(hold string) (parked, bool) {
 	defer r.mu.Unlock()
 	p, ok := r.waiting[hold]
 	delete(r.waiting, hold)
-	return p, ok
+	return p, ok && !r.ended()
 }
 
 // Parked lists the holds of the calls that wait to be made by themselves.
-func (r *Run) Parked() []string {
-	if r.ready() != nil {
+func (r *Run) Parked() []string { return r.parkedIn("") }
+
+// parkedIn lists the holds of the parked calls; of a hold's only, if one is given.
+func (r *Run) parkedIn(hold string) []string {
+	if r.ready() != nil || r.isClosed() {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]string, 0, len(r.waiting))
-	for hold := range r.waiting {
-		out = append(out, hold)
+	for now, p := range r.waiting {
+		if hold == "" || hold == now || hold == p.first {
+			out = append(out, now)
+		}
 	}
 	return out
+}
+
+// Unpark takes a parked call out: it is not made by itself any more, and [Run.Resume]
+// does not return it. Reports whether it was there; one that is being made already is
+// not. The hold stays open for who decides about it, and for an identical call.
+func (r *Run) Unpark(hold string) bool {
+	found := false
+	for _, now := range r.parkedIn(hold) {
+		_, mine := r.unpark(now)
+		found = found || mine
+	}
+	return found
 }
 
 func (r *Run) isClosed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.closed
+	return r.ended()
 }
+
+// ended is isClosed for who holds the lock. A fork ends with its parent.
+func (r *Run) ended() bool { return r.closed || r.parent != nil && r.parent.isClosed() }
 
 // Pauses between two looks at what is parked.
 const (
@@ -121,7 +145,12 @@ const (
 // if it may be made, and returns what became of it. Each parked call is returned
 // once, whoever asks. The error is that of ctx, of the store, [ErrClosed] or
 // [ErrNothingParked]; what the call gave is in the result.
-func (r *Run) Resume(ctx context.Context) (Resumed, error) {
+func (r *Run) Resume(ctx context.Context) (Resumed, error) { return r.ResumeCall(ctx, "") }
+
+// ResumeCall is [Run.Resume] for one parked call, by the id of the hold that it was
+// first parked in; if another row keeps it and it waits on in another hold, it is that
+// call still. The error is [ErrNothingParked] if it is not parked, or not any more.
+func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return Resumed{}, err
 	}
@@ -129,20 +158,20 @@ func (r *Run) Resume(ctx context.Context) (Resumed, error) {
 		if r.isClosed() {
 			return Resumed{}, ErrClosed
 		}
-		holds := r.Parked()
+		holds := r.parkedIn(hold)
 		if len(holds) == 0 {
 			return Resumed{}, ErrNothingParked
 		}
-		for _, hold := range holds {
-			_, done, err := gate.Look(ctx, r.agent.store, hold)
+		for _, now := range holds {
+			_, done, err := gate.Look(ctx, r.agent.store, now)
 			if err != nil && !errors.Is(err, memory.ErrErased) {
 				return Resumed{}, fmt.Errorf("agent: resume: %w", err)
 			}
 			if !done && err == nil {
 				continue
 			}
-			if p, mine := r.unpark(hold); mine {
-				res, again := r.resume(ctx, hold, p)
+			if p, mine := r.unpark(now); mine {
+				res, again := r.resume(ctx, now, p)
 				if again {
 					continue
 				}
@@ -162,6 +191,6 @@ func (r *Run) Resume(ctx context.Context) (Resumed, error) {
 // resume makes a parked call. again says that it waits on, for something else.
 func (r *Run) resume(ctx context.Context, hold string, p parked) (res Resumed, again bool) {
 	res = Resumed{Hold: hold, Tool: p.tool.name, CallID: p.callID, Args: p.call.given}
-	res.Result, res.Err = r.decide(ctx, p.callID, p.tool, p.call, hold)
+	res.Result, res.Err = r.decide(ctx, p, hold)
 	return res, res.Result.Decision.Parked
 }

@@ -252,3 +252,131 @@ func TestAResumedCallSaysNoMoreThanTheModelKnew(t *testing.T) {
 		t.Errorf("made with %s", r.Args)
 	}
 }
+
+// TestClosingARunClosesItsForks: what a fork has parked is not made after its parent
+// was closed, and it makes no call.
+func TestClosingARunClosesItsForks(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("acme", "room", "Blue"))
+	run := w.agent(t, w.booking()).Start("ana")
+	typed(t, run, "book the room")
+	fork, err := run.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := fork.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*agent.Run{"a fork": fork, "a fork of a fork": deeper} {
+		read(t, r, "acme", "room")
+		if denied := mustBlock(t, r, "book", searchIn{name}, gate.ErrUnverified); !denied.Decision.Parked {
+			t.Fatalf("%s parks nothing", name)
+		}
+	}
+	run.Close()
+	w.promote(t, row)
+	for name, r := range map[string]*agent.Run{"a fork": fork, "a fork of a fork": deeper} {
+		if got, err := r.Resume(t.Context()); !errors.Is(err, agent.ErrClosed) {
+			t.Errorf("%s goes on: %+v, %v", name, got, err)
+		}
+		if _, err := r.Call(t.Context(), "book", args(searchIn{"Red"})); !errors.Is(err, agent.ErrClosed) {
+			t.Errorf("%s makes a call: %v", name, err)
+		}
+		if len(r.Parked()) != 0 {
+			t.Errorf("%s has parked %v", name, r.Parked())
+		}
+	}
+	if w.ran("book") != 0 {
+		t.Error("it was made")
+	}
+}
+
+func TestClosingAForkLeavesItsParentOpen(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t, w.booking()).Start("ana")
+	fork, err := run.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fork.Close()
+	mustFire(t, run, "book", searchIn{"Blue"})
+}
+
+// TestOneParkedCallIsResumedOrTakenBackByItsHold, the others stay.
+func TestOneParkedCallIsResumedOrTakenBackByItsHold(t *testing.T) {
+	w := newWorld(t)
+	row := w.pending(t, fact("acme", "room", "Blue"))
+	run := w.agent(t, w.booking()).Start("ana")
+	typed(t, run, "book the rooms")
+	read(t, run, "acme", "room")
+	hold := map[string]string{}
+	for _, room := range []string{"Blue", "Red", "Green"} {
+		hold[room] = mustBlock(t, run, "book", searchIn{room}, gate.ErrUnverified).Decision.HoldID
+	}
+	if !run.Unpark(hold["Green"]) || run.Unpark(hold["Green"]) || run.Unpark("blk_none") {
+		t.Error("taken back otherwise than once")
+	}
+	w.promote(t, row)
+	if _, err := run.ResumeCall(t.Context(), hold["Green"]); !errors.Is(err, agent.ErrNothingParked) {
+		t.Errorf("what was taken back: %v", err)
+	}
+	if r, err := run.ResumeCall(t.Context(), hold["Red"]); err != nil || r.Err != nil || r.Text() != "booked Red" || w.ran("book") != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := run.Parked(); !slices.Equal(left, []string{hold["Blue"]}) {
+		t.Errorf("left %v of %v", left, hold)
+	}
+}
+
+// TestACallThatWaitsForAnotherRowIsFoundByItsFirstHold: it is one call to who waits for it.
+func TestACallThatWaitsForAnotherRowIsFoundByItsFirstHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run, row, denied := waiting(t)
+		more := w.pending(t, fact("acme", "day", "Monday"))
+		read(t, run, "acme", "day")
+		w.promote(t, row)
+		done := make(chan agent.Resumed)
+		go func() {
+			r, err := run.ResumeCall(t.Context(), denied.Decision.HoldID)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		time.Sleep(time.Minute)
+		w.promote(t, more)
+		if r := <-done; r.Err != nil || w.ran("book") != 1 || r.Hold == denied.Decision.HoldID {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// cancelling is a gate during whose decision the caller goes away.
+type cancelling struct {
+	agent.Decider
+	cancel context.CancelFunc
+}
+
+func (c cancelling) Decide(ctx context.Context, r gate.Request) gate.Decision {
+	defer c.cancel()
+	return c.Decider.Decide(ctx, r)
+}
+
+// TestACallerWhoHasGoneGetsNoFire: the permit was consumed before the tool could be
+// called, and its record says that it was not.
+func TestACallerWhoHasGoneGetsNoFire(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	run := w.agentWith(t, "a", cancelling{w.gate, cancel}, []agent.Tool{w.booking()}, nil).Start("ana")
+	res, err := run.Call(ctx, "book", args(searchIn{"Blue"}))
+	if !errors.Is(err, context.Canceled) || errors.Is(err, agent.ErrTool) || w.ran("book") != 0 || !strings.HasPrefix(agent.ToolText(res, err), "NOT EXECUTED: ") {
+		t.Errorf("called %d times: %v", w.ran("book"), err)
+	}
+	if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || !d.Fired {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if open, err := w.store.OpenCalls(t.Context(), res.Decision.ID); err != nil || len(open) != 0 {
+		t.Errorf("open: %v, %v", open, err)
+	}
+}

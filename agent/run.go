@@ -25,6 +25,7 @@ type Run struct {
 	mu      sync.Mutex
 	closed  bool
 	waiting map[string]parked // by hold
+	sender  [2]string         // agent and run that a token named
 }
 
 // ID names the run in rows, decisions and logs.
@@ -242,24 +243,31 @@ func (r *Run) CallWithID(ctx context.Context, callID, tool string, args json.Raw
 	if err != nil {
 		return Result{}, err
 	}
-	return r.decide(ctx, callID, t, call, "")
+	return r.decide(ctx, parked{tool: t, call: call, callID: callID}, "")
 }
 
 // decide asks the gate about a call with canonical arguments, and makes it if it may.
 // resumes is the hold that the call was parked in, if it was.
-func (r *Run) decide(ctx context.Context, callID string, t *Tool, call bound, resumes string) (Result, error) {
+func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, error) {
+	t, call := p.tool, p.call
 	canonical := call.args
 	now, sinks, unseen := r.inputs(ctx, t, &call)
 	d := r.agent.gate.Decide(ctx, gate.Request{
-		Contract: t.contract, Args: slices.Clone(canonical), CallID: callID,
+		Contract: t.contract, Args: slices.Clone(canonical), CallID: p.callID,
 		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: sinks, Choice: r.choice(t), Unseen: unseen,
 		Park: t.parks, Resumes: resumes,
 	})
 	if err := d.Err(); err != nil {
 		if d.Parked {
-			r.park(d.HoldID, parked{t, call, callID})
+			r.park(d.HoldID, p)
 		}
 		return Result{Decision: d}, err
+	}
+	if err := ctx.Err(); err != nil { // who asked has gone since the gate was asked
+		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.OutcomeNotFired); outcomeErr != nil {
+			err = errors.Join(err, outcomeErr)
+		}
+		return Result{Decision: d}, fmt.Errorf("agent: %s was not called: %w", t.name, err)
 	}
 	if t.call == nil { // a gate that permits what does not exist changes nothing
 		return Result{Decision: d}, fmt.Errorf("%w: no tool %q", ErrTool, t.name)

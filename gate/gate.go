@@ -23,6 +23,9 @@ type Store interface {
 	Now() time.Time
 	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
 	Record(ctx context.Context, r memory.DecisionRecord) error
+	// RecordOutcome must note how a call ended that a record let through, or give
+	// [memory.ErrNotFound] if there is no such record.
+	RecordOutcome(ctx context.Context, decision, outcome string) error
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	NewDecisionID() string
 	Calls
@@ -347,6 +350,15 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 		return err
 	}
 	r.Data = data
+	err = g.consume(ctx, d, r, f)
+	if r.Fired && err != nil && !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) && !errors.Is(err, memory.ErrErased) {
+		g.unfired(ctx, r.ID)
+	}
+	return err
+}
+
+// consume writes the record, within the time that a permit has.
+func (g *Gate) consume(ctx context.Context, d *Decision, r memory.DecisionRecord, f memory.Fitness) error {
 	if !r.Fired || d.Observed || d.until.IsZero() { // what is observed may have ended already
 		return g.store.Record(ctx, r)
 	}
@@ -365,6 +377,32 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 		return errExpired
 	}
 	return nil
+}
+
+// unfiredWithin is how long a record that was too late, or failed, is waited for, so
+// that it can be said to have fired nothing.
+const unfiredWithin = 500 * time.Millisecond
+
+// unfired notes that a call is not made whose record may have been written, or may be
+// yet: who waits for the outcomes of what was let through would wait for it. A record
+// that comes later still is one of a call without an outcome, as if its process had died.
+func (g *Gate) unfired(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfiredWithin)
+	defer cancel()
+	for pause := firstPause; ; pause *= 2 {
+		err := g.store.RecordOutcome(ctx, id, memory.OutcomeNotFired)
+		if err == nil {
+			return
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a call was not made; whether it is recorded as let through is not known", slog.String("block", id), slog.Any("error", err))
+			return
+		case <-t.C:
+		}
+	}
 }
 
 // clip keeps a name storable.

@@ -69,7 +69,7 @@ var oneRow = porcupine.Model{
 	},
 }
 
-// history is what several clients did to one row, and when.
+// history is what several clients did to one row or one held call, and when.
 type history struct {
 	mu    sync.Mutex
 	start time.Time
@@ -91,14 +91,14 @@ func (c *client) now() int64 {
 	return time.Since(c.start).Nanoseconds()
 }
 
-func (c *client) add(call int64, d deed, revision uint64, o reply) {
+func (c *client) add(call int64, in, out any) {
 	if c == nil {
 		return
 	}
 	end := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.done = append(c.done, porcupine.Operation{ClientId: c.id, Input: asked{d, revision}, Call: call, Output: o, Return: end})
+	c.done = append(c.done, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: out, Return: end})
 }
 
 // late counts the permits that were consumed on a version that a demotion had ended,
@@ -229,6 +229,6 @@ func (r *racing) move(t *testing.T, row memory.ID) error {
 	if err != nil && !refused {
 		return err
 	}
-	r.seen.add(call, what, head.Revision, reply{refused: refused})
+	r.seen.add(call, asked{what, head.Revision}, reply{refused: refused})
 	return nil
 }

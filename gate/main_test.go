@@ -53,6 +53,7 @@ type fake struct {
 	heads    map[memory.ID]memory.Head
 	rows     map[memory.ID]memory.Row
 	records  []memory.DecisionRecord
+	outcomes []string
 	tries    int
 	fitness  func(context.Context, []memory.ID, memory.Fitness) (memory.Fitness, error)
 	record   func(context.Context, memory.DecisionRecord) error
@@ -101,6 +102,13 @@ func (f *fake) Record(ctx context.Context, r memory.DecisionRecord) error {
 		}
 	}
 	f.records = append(f.records, r)
+	return nil
+}
+
+func (f *fake) RecordOutcome(_ context.Context, decision, outcome string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.outcomes = append(f.outcomes, decision+" "+outcome)
 	return nil
 }
 

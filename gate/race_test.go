@@ -33,7 +33,7 @@ func (r *racing) Fitness(ctx context.Context, ids []memory.ID) (f memory.Fitness
 	call := r.seen.now()
 	f, err = r.Store.Fitness(ctx, ids)
 	if err == nil && len(f.Heads) == 1 {
-		r.seen.add(call, looked, f.Heads[0].Revision, reply{fit: f.Heads[0].Retrieval == memory.RetrievalNormal})
+		r.seen.add(call, asked{looked, f.Heads[0].Revision}, reply{fit: f.Heads[0].Retrieval == memory.RetrievalNormal})
 	}
 	return f, err
 }
@@ -56,7 +56,7 @@ func (r *racing) Record(ctx context.Context, d memory.DecisionRecord) error {
 		r.fenced.Add(1)
 	}
 	if fires && len(rows) == 1 && (err == nil || conflict) {
-		r.seen.add(call, consumed, rows[0].Revision, reply{refused: conflict})
+		r.seen.add(call, asked{consumed, rows[0].Revision}, reply{refused: conflict})
 	}
 	return err
 }

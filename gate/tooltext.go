@@ -9,7 +9,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/2"
+const ToolTextVersion = "tooltext/3"
 
 // Limits of the text for a model, in characters.
 const (
@@ -120,7 +120,7 @@ func (d *Decision) again() string {
 	case d.Retry == RetryLater:
 		return "This is a fault of the system and no verdict on the call. Calling it again at once will not help."
 	case d.Parked:
-		return "Do not call it again: it is made by itself once the statement is verified, and you are given the result."
+		return "It is waiting as " + neutral(d.block(), 40) + ", and is made by itself once the statement is verified. You are given the result, or get it by exactly the same call; other words, or another tool with the same effect, will be blocked."
 	case d.primary().Code == HoldEnded:
 		return "It is not made by itself any more. If it is still wanted, call it anew."
 	case d.primary().Code == OutcomeUnknown:

@@ -44,6 +44,10 @@ type HoldState uint8
 // it may have been done. It is not made again until a person says so.
 const OutcomeUnknown = "unknown"
 
+// OutcomeNotFired is the outcome of a call that was let through and then not made: who
+// asked had gone, or the permit had run out while it was recorded.
+const OutcomeNotFired = "not fired"
+
 // The states of a held call. Time alone makes a hold expired, and one that fired
 // unknown; see [Hold.StateAt].
 const (
@@ -52,7 +56,7 @@ const (
 	HoldGranted            // a person approved this one call, which has not been made since
 	HoldFired              // it was let through, and how it ended is not recorded yet
 	HoldDone               // it was let through and ended well
-	HoldFailed             // it was let through, and the tool gave an error
+	HoldFailed             // it was let through, and the tool gave an error or was not called after all
 	HoldRejected           // a person refused it
 	HoldStale              // something it was bound to moved, and another hold took its place
 	HoldExpired            // nobody decided in time, or what was approved was not called in time
@@ -514,7 +518,7 @@ func (t *atom) ended(r *DecisionRecord, outcome string) error {
 			switch {
 			case unknown:
 				next.State = HoldUnknown
-			case strings.HasPrefix(outcome, "failed"):
+			case strings.HasPrefix(outcome, "failed"), outcome == OutcomeNotFired:
 				next.State, next.Args = HoldFailed, nil
 			default:
 				next.State, next.Args = HoldDone, nil

@@ -21,6 +21,12 @@
 // read as that. A result with images, sounds or resources is recorded as a whole,
 // and no pointer reaches into it. _meta reaches nobody.
 //
+// # Calls that wait
+//
+// A held call is answered at once. If its tool has agent.FiresWhenFree, the server makes
+// it once its rows are verified, and its result is the answer to the same call made
+// again; see [Serve] and docs/holds.md.
+//
 // # What is not covered
 //
 // The names, descriptions and schemas of a server's tools are shown to the model

@@ -55,7 +55,7 @@ func FuzzFrames(f *testing.F) {
 			t.Fatal(err)
 		}
 		server := api.NewServer(&api.Implementation{Name: "s", Version: "1"}, nil)
-		if err := mcp.ServeEach(server, a, func(api.Request) (string, error) { return "ana", nil }); err != nil {
+		if err := mcp.ServeEach(t.Context(), server, a, func(api.Request) (string, error) { return "ana", nil }); err != nil {
 			t.Fatal(err)
 		}
 		end := wire{strings.NewReader(frames)}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -416,6 +418,51 @@ func TestAServerThatReachesOutsideIsBelieved(t *testing.T) {
 			if _, err := built.Start("ana").Call(t.Context(), "x", json.RawMessage("{}")); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
+		})
+	}
+}
+
+// TestATimeoutSaysWhatTimedOut: a server that is silent is named as one, with the
+// request that it did not answer and why nobody waited longer.
+func TestATimeoutSaysWhatTimedOut(t *testing.T) {
+	why := errors.New("it has 5 s to start")
+	for name, c := range map[string]struct {
+		silent string
+		says   string
+	}{
+		"a server that does not greet":          {"initialize", "no answer to initialize"},
+		"a server that does not list its tools": {"tools/list", "no answer to tools/list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := api.NewServer(&api.Implementation{Name: "s", Version: "1"}, &api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
+				server.AddReceivingMiddleware(func(next api.MethodHandler) api.MethodHandler {
+					return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
+						if method == c.silent || c.silent == "initialize" && method == "server/discover" {
+							<-ctx.Done()
+						}
+						return next(ctx, method, req)
+					}
+				})
+				near, far := api.NewInMemoryTransports()
+				life, end := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					server.Run(life, near) //nolint:errcheck // it ends with the test
+				}()
+				defer func() { end(); <-ended }()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, why)
+				defer cancel()
+				session, err := mcp.Dial(ctx, far, nil)
+				if err == nil {
+					defer session.Close()
+					_, err = mcp.Tools(ctx, session, nil)
+				}
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, why) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), why.Error()) {
+					t.Errorf("%v", err)
+				}
+			})
 		})
 	}
 }

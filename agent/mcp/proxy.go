@@ -42,6 +42,8 @@ type ProxyOptions struct {
 type Proxy struct {
 	run      *agent.Run
 	of       runs
+	desk     *desk
+	end      context.CancelFunc
 	offered  []*api.Tool
 	unnamed  []string
 	upstream string
@@ -77,12 +79,14 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
 		p.upstream = init.ServerInfo.Name
 	}
-	p.of = func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error) { return p.run, nil }
+	life, end := context.WithCancel(context.Background())
+	p.of, p.desk, p.end = one(p.run), newDesk(life), end
 	if o.Tokens != nil {
 		p.of = each(a, func(api.Request) (string, error) { return principal, nil })
 	}
 	if !o.OnlySource {
 		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
+			end()
 			return nil, err
 		}
 	}
@@ -95,6 +99,18 @@ func (p *Proxy) Undeclared() []string { return append([]string(nil), p.unnamed..
 // Run is the run that all calls of the proxy belong to, unless they bring tokens.
 func (p *Proxy) Run() *agent.Run { return p.run }
 
+// Close ends the proxy's run and takes back the calls that wait to be made by
+// themselves (agent.FiresWhenFree; see [Serve]). It returns when none is being made: one
+// that is, is cut off. It may be called more than once.
+func (p *Proxy) Close() {
+	if p == nil || p.run == nil {
+		return
+	}
+	p.run.Close()
+	p.end()
+	p.desk.group.Wait()
+}
+
 // Server makes an MCP server that passes the list of tools as it was when the
 // proxy was made, and gates every call. It may be called more than once, for a
 // transport that wants a server each session. Resources, prompts and the server's
@@ -105,7 +121,7 @@ func (p *Proxy) Server() (*api.Server, error) {
 	}
 	server := api.NewServer(&api.Implementation{Name: p.upstream, Title: "gated by hearsay", Version: "0"},
 		&api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
-	if err := serve(server, p.offered, p.of); err != nil {
+	if err := serve(server, p.offered, p.of, p.desk); err != nil {
 		return nil, err
 	}
 	return server, nil

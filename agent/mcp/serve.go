@@ -21,11 +21,18 @@ import (
 // without sessions. What a client read before, or elsewhere, does not cross the
 // transport: unless you know that nothing else feeds it, tell the run so with
 // agent.UnknownText before you serve it, and only what reads will be permitted.
+//
+// A held call of a tool with agent.FiresWhenFree is answered at once; the answer names
+// its hold, in the text and as [MetaHold]. Until the run is closed or the hold ends the
+// server makes the call once its rows are verified. The same call made again waits for
+// that, and the result is its answer; a client that cancels while it waits takes the
+// parked call back. A result that nobody asks for is kept for a quarter of an hour. Leave
+// agent.Run.Resume to the server then.
 func Serve(server *api.Server, run *agent.Run) error {
 	if server == nil || run == nil || run.Agent() == nil {
 		return agent.ErrNotBuilt
 	}
-	return serve(server, offers(run.Agent()), func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error) { return run, nil })
+	return serve(server, offers(run.Agent()), one(run), newDesk(context.Background()))
 }
 
 // ServeEach is [Serve] for clients that say what their calls rest on: each call has a
@@ -35,32 +42,54 @@ func Serve(server *api.Server, run *agent.Run) error {
 // agent.Options.Tokens. principal says whom a request is for, from what the transport
 // has authenticated; its error refuses the call.
 //
-// Nobody holds the run of a call once it is answered, so that a call which is parked
-// (agent.FiresWhenFree) is not made by itself: the client calls again. Do not declare
-// it for tools that are served so.
-func ServeEach(server *api.Server, a *agent.Agent, principal func(api.Request) (string, error)) error {
+// A call is parked as with [Serve], in the run of its own, which rests on what its
+// client had read when it made it. The same call made again, with a token of the same
+// run of the client, waits for it or gets its result, whatever the client has read in
+// between: that the call is made depends on none of it. The server does not hear that
+// the client's run was closed: the parked call stands until its time is over, somebody
+// who waits for it cancels, or ctx ends. Nothing is made by itself after that.
+func ServeEach(ctx context.Context, server *api.Server, a *agent.Agent, principal func(api.Request) (string, error)) error {
 	if server == nil || a == nil || a.Name() == "" || principal == nil {
 		return agent.ErrNotBuilt
 	}
-	return serve(server, offers(a), each(a, principal))
+	return serve(server, offers(a), each(a, principal), newDesk(ctx))
+}
+
+// one is a run that all calls belong to.
+func one(run *agent.Run) runs {
+	return func(context.Context, api.Request, *api.CallToolParamsRaw) (asker, error) {
+		return asker{run, "one run"}, nil
+	}
 }
 
 // each starts a run for a call.
 func each(a *agent.Agent, principal func(api.Request) (string, error)) runs {
-	return func(ctx context.Context, req api.Request, params *api.CallToolParamsRaw) (*agent.Run, error) {
+	return func(ctx context.Context, req api.Request, params *api.CallToolParamsRaw) (asker, error) {
 		who, err := principal(req)
 		if err != nil {
-			return nil, err
+			return asker{}, err
 		}
-		run := a.Start(who)
+		c := asker{run: a.Start(who)}
 		token, _ := params.GetMeta()[MetaToken].(string)
-		_, err = run.Accept(ctx, token, callBytes(params.Name, params.Arguments))
-		return run, err
+		// Whose call it is must be known of one that was cancelled, too.
+		known, err := c.run.Accept(context.WithoutCancel(ctx), token, callBytes(params.Name, params.Arguments))
+		if known {
+			from, run := c.run.Sender()
+			c.name = fmt.Sprintf("%q %q %q", who, from, run)
+		}
+		return c, err
 	}
 }
 
-// runs gives the run that a call belongs to.
-type runs func(context.Context, api.Request, *api.CallToolParamsRaw) (*agent.Run, error)
+// asker is the run that a call belongs to, and what tells who asks from others who
+// might make the same call; "" if that is not known.
+type asker struct {
+	run  *agent.Run
+	name string
+}
+
+// runs says whose a call is.
+type runs func(context.Context, api.Request, *api.CallToolParamsRaw) (asker, error)
 
 // offers are the tools of an agent, for a server to list.
 func offers(a *agent.Agent) (offered []*api.Tool) {
@@ -72,7 +101,7 @@ func offers(a *agent.Agent) (offered []*api.Tool) {
 	return offered
 }
 
-func serve(server *api.Server, offered []*api.Tool, of runs) error {
+func serve(server *api.Server, offered []*api.Tool, of runs, d *desk) error {
 	structured := map[string]bool{}
 	for _, t := range offered {
 		structured[t.Name] = t.OutputSchema != nil
@@ -89,11 +118,11 @@ func serve(server *api.Server, offered []*api.Tool, of runs) error {
 			if !ok || params == nil {
 				return nil, ErrUngated
 			}
-			run, err := of(ctx, req, params)
+			from, err := of(ctx, req, params)
 			if err != nil {
 				return refusal("NOT EXECUTED: the call was not accepted."), nil
 			}
-			return answer(ctx, run, params, structured[params.Name]), nil
+			return d.answer(ctx, req, from, params, structured[params.Name]), nil
 		}
 	})
 	return nil
@@ -110,12 +139,35 @@ func add(server *api.Server, t *api.Tool) (err error) {
 	return nil
 }
 
-// answer calls a tool through the run.
-func answer(ctx context.Context, run *agent.Run, params *api.CallToolParamsRaw, structured bool) *api.CallToolResult {
+// answer attaches a call to the parked one that it is the same as, or calls the tool
+// through the run.
+func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *api.CallToolParamsRaw, structured bool) *api.CallToolResult {
 	if len(params.InputResponses) > 0 || params.RequestState != "" {
 		return refusal("NOT EXECUTED: this server asks for no further input.")
 	}
-	res, err := run.CallWithID(ctx, callID(params), params.Name, json.RawMessage(params.Arguments))
+	key := ""
+	if from.name != "" {
+		key = from.name + "\n" + string(callBytes(params.Name, params.Arguments))
+		if k := d.attach(key); k != nil {
+			if res := d.wait(ctx, req, key, k, structured); res != nil {
+				return res
+			}
+		}
+	}
+	res, err := from.run.CallWithID(ctx, callID(params), params.Name, json.RawMessage(params.Arguments))
+	if !res.Decision.Parked {
+		return shown(res, err, structured)
+	}
+	if key == "" || !d.keep(ctx, key, from.run, res.Decision.HoldID) {
+		return refusal("NOT EXECUTED: it rests on a statement that nobody has verified, and too many calls are waiting here already. Call it again later.")
+	}
+	held := shown(res, err, structured)
+	held.Meta = api.Meta{MetaHold: res.Decision.HoldID}
+	return held
+}
+
+// shown is what a call came to, for a client.
+func shown(res agent.Result, err error, structured bool) *api.CallToolResult {
 	text := agent.ToolText(res, err)
 	if err != nil {
 		return refusal(text)

@@ -45,7 +45,7 @@ func TestLineageCrossesMCP(t *testing.T) {
 				t.Fatal(err)
 			}
 			server := api.NewServer(&api.Implementation{Name: "desk", Version: "1"}, nil)
-			if err := mcp.ServeEach(server, a, func(api.Request) (string, error) { return "ana", nil }); err != nil {
+			if err := mcp.ServeEach(t.Context(), server, a, func(api.Request) (string, error) { return "ana", nil }); err != nil {
 				t.Fatal(err)
 			}
 			return server

@@ -72,7 +72,7 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 	for t, err := range session.Tools(ctx, nil) {
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%w: %w", ErrTools, err)
+			return nil, fmt.Errorf("%w: %w", ErrTools, unanswered(ctx, "tools/list", err))
 		case t == nil || strings.TrimSpace(t.Name) == "":
 			return nil, fmt.Errorf("%w: one without a name", ErrTools)
 		case len(listed) == maxTools:
@@ -205,7 +205,20 @@ func Dial(ctx context.Context, transport api.Transport, changed func()) (*api.Cl
 	client.AddSendingMiddleware(OnlyGated())
 	session, err := client.Connect(ctx, transport, nil)
 	if err != nil {
-		return nil, fmt.Errorf("mcp: connecting to the server: %w", err)
+		return nil, fmt.Errorf("mcp: connecting to the server: %w", unanswered(ctx, "initialize", err))
 	}
 	return session, nil
+}
+
+// unanswered says which request the server gave no answer to, if that is why: the
+// library's error of a context that ended does not.
+func unanswered(ctx context.Context, request string, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(err, cause):
+		return fmt.Errorf("the server gave no answer to %s: %w", request, err)
+	}
+	return fmt.Errorf("the server gave no answer to %s: %w: %w", request, cause, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	api "github.com/sashabaranov/go-openai"
@@ -94,11 +95,16 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 }
 
 // call adds a piece of a call. The first has its id and name; some servers say them
-// again with each, and some give no index to a call that is in one piece.
+// again with each, and some give no index: then it is the id that says which call the
+// piece is of. Two calls that cannot be told apart come out as one, whose arguments are
+// not valid.
 func (c *collecting) call(piece *api.ToolCall) error {
 	n, known := 0, false
 	if piece.Index != nil {
 		n, known = c.at[*piece.Index]
+	} else if piece.ID != "" {
+		n = slices.IndexFunc(c.calls, func(have api.ToolCall) bool { return have.ID == piece.ID })
+		known = n >= 0
 	}
 	if !known {
 		if piece.ID == "" || len(c.calls) == maxCalls {

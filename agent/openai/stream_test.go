@@ -23,6 +23,11 @@ func delta(fields, finish string) string {
 	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{%s},"finish_reason":%s}]}`, fields, finish)
 }
 
+// bare is a piece of a call without an index.
+func bare(id, name, arguments string) string {
+	return delta(fmt.Sprintf(`"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,"arguments":%q}}]`, id, name, arguments), "null")
+}
+
 func piece(index int, id, name, arguments string) string {
 	head := ""
 	if id != "" {
@@ -75,6 +80,10 @@ func TestACallThatComesInPieces(t *testing.T) {
 		"an unknown tool":                   {[]string{piece(0, "1", "rm_rf", `{}`), delta("", calls)}, nil, []string{"1 NOT EXECUTED: rm_rf"}},
 		"a server that repeats id and name": {[]string{piece(0, "1", "search", `{"words":`), piece(0, "1", "search", `"a"}`), delta("", calls)}, []string{"search"}, []string{"1 a"}},
 		"a whole call without an index":     {[]string{delta(`"tool_calls":[{"id":"1","type":"function","function":{"name":"search","arguments":"{\"words\":\"a\"}"}}]`, calls)}, []string{"search"}, []string{"1 a"}},
+		"pieces without an index, told apart by their ids": {[]string{bare("1", "search", ""), bare("2", "search", `{"words":`), bare("1", "search", `{"words":"a"}`), bare("2", "", `"b"}`), delta("", calls)},
+			[]string{"search", "search"}, []string{"1 a", "2 b"}},
+		"two whole calls with one id and no index": {[]string{bare("1", "search", `{"words":"a"}`), bare("1", "search", `{"words":"b"}`), delta("", calls)},
+			nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
 		"arguments that were cut short":     {[]string{piece(0, "1", "search", `{"words":"a`), delta("", `"length"`)}, nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
 		"a name twice, in different pieces": {[]string{piece(0, "1", "search", `{"words":"a",`), piece(0, "", "", `"words":"b"}`), delta("", calls)}, nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
 	} {
@@ -119,15 +128,16 @@ func TestACallThatComesInPieces(t *testing.T) {
 func TestAStreamThatIsNoAnswerIsAnError(t *testing.T) {
 	search := piece(0, "1", "search", `{"words":"a"}`)
 	for name, pieces := range map[string][]string{
-		"it ends before it is finished":        {search},
-		"nothing":                              {},
-		"a function call":                      {delta(`"function_call":{"name":"search","arguments":"{}"}`, `"function_call"`)},
-		"a second choice":                      {search, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`},
-		"a piece of a call that was not begun": {piece(3, "", "", `{}`), delta("", calls)},
-		"an index that gets another id":        {search, piece(0, "2", "", `{}`), delta("", calls)},
-		"an index that gets another name":      {search, piece(0, "1", "send_email", ``), delta("", calls)},
-		"calls after its end":                  {delta(`"content":"x"`, stop), search},
-		"no JSON":                              {`{"choices":`},
+		"it ends before it is finished":                 {search},
+		"nothing":                                       {},
+		"a function call":                               {delta(`"function_call":{"name":"search","arguments":"{}"}`, `"function_call"`)},
+		"a second choice":                               {search, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`},
+		"a piece of a call that was not begun":          {piece(3, "", "", `{}`), delta("", calls)},
+		"an index that gets another id":                 {search, piece(0, "2", "", `{}`), delta("", calls)},
+		"an index that gets another name":               {search, piece(0, "1", "send_email", ``), delta("", calls)},
+		"an id without an index that gets another name": {bare("1", "search", `{"words":"a"}`), bare("1", "send_email", `{}`), delta("", calls)},
+		"calls after its end":                           {delta(`"content":"x"`, stop), search},
+		"no JSON":                                       {`{"choices":`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -221,7 +231,8 @@ func recv(pieces []api.ChatCompletionStreamResponse) func() (api.ChatCompletionS
 // an id each, and no byte of arguments that no piece had.
 func FuzzCollect(f *testing.F) {
 	for _, s := range []string{piece(0, "1", "search", `{"a":1}`) + "\n" + delta("", calls), delta(`"content":"x"`, stop), "{}", `{"choices":[{"index":-1}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"index":-5,"id":"x"}]},"finish_reason":"stop"}]}`} {
+		`{"choices":[{"delta":{"tool_calls":[{"index":-5,"id":"x"}]},"finish_reason":"stop"}]}`,
+		bare("1", "search", "{") + "\n" + bare("1", "", "}") + "\n" + delta("", calls)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, lines string) {

@@ -49,6 +49,7 @@ type proxyFlags struct {
 	authoritative []string
 	blast         []string
 	never         []string
+	parks         []string
 	policy        string
 	principal     string
 	listen        string
@@ -87,6 +88,11 @@ With --policy FILE the gate runs the policy in the file; see hearsay gate vet. A
 says what a tool is, or refuses it: it never lifts what the file asks. Decisions name
 the policy, and after a "+" the tools that --never refuses.
 
+A held call is answered at once, and the answer names it (hearsay call show). With
+--fires-when-free TOOL the proxy makes it once its rows are verified, within a quarter
+of an hour; the agent gets the result when it makes the same call again, which waits
+for it. To cancel that call is to take it back.
+
 Resources and prompts of the server are not passed. CMD does not get the environment
 variables that begin with HEARSAY_.`,
 		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server --stdio\n" +
@@ -95,10 +101,11 @@ variables that begin with HEARSAY_.`,
 	}
 	store := addStoreFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like those of the next six that name tools)")
+	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like those of the next seven that name tools)")
 	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
+	flags.StringArrayVar(&f.parks, "fires-when-free", nil, "a --state-changing or --read-only tool whose held call is made by itself once its rows are verified")
 	flags.StringArrayVar(&f.blast, "blast-radius", nil, "TOOL=RADIUS, how far a call may reach: tenant, principal or one_object; without one, the outside world")
 	flags.StringVar(&f.policy, "policy", "", "policy file that the gate runs (docs/policy.md); without one, every tool runs as the flags declare it")
 	flags.StringVar(&f.approvers, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
@@ -145,6 +152,12 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 	}
 	for _, name := range f.never {
 		out[name] = append(out[name], nil...) // a tool that the server does not have is a typing error
+	}
+	for _, name := range f.parks {
+		if !slices.Contains(*f.effects[gate.StateChanging], name) && !slices.Contains(*f.effects[gate.ReadOnly], name) {
+			return nil, usage("hearsay mcp proxy: --fires-when-free %q: no flag says that it can be put back, and what cannot be undone never fires by itself", name)
+		}
+		out[name] = append(out[name], agent.FiresWhenFree())
 	}
 	for _, s := range f.blast {
 		tool, radius, _ := strings.Cut(s, "=")
@@ -275,10 +288,11 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	late := time.AfterFunc(startWithin, cancel)
+	starting, give := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the server did not start within %s", startWithin))
+	defer give()
 	child := exec.Command(command[0], command[1:]...)
 	child.Stderr, child.Env = a.talk, childEnvironment()
-	session, err := mcp.Dial(ctx, &api.CommandTransport{Command: child}, func() {
+	session, err := mcp.Dial(starting, &api.CommandTransport{Command: child}, func() {
 		logger.Warn("the server says that its tools have changed; start the proxy again to see them")
 	})
 	if err != nil {
@@ -291,16 +305,14 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 			return usage("hearsay mcp proxy: %w", err)
 		}
 	}
-	proxy, err := mcp.NewProxy(ctx, session, store, g, options)
+	proxy, err := mcp.NewProxy(starting, session, store, g, options)
 	switch {
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
 	case err != nil:
 		return err
 	}
-	if !late.Stop() {
-		return fail(exitFailed, "the server did not start within %s", startWithin)
-	}
+	defer proxy.Close()
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
 	}

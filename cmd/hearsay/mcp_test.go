@@ -417,6 +417,8 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 		"two effects for one tool":      {[]string{"--read-only", "x", "--irreversible", "x", "--", "true"}, exitUsage, "two effects"},
 		"a sink without a pointer":      {[]string{"--sink", "mail", "--", "true"}, exitUsage, "TOOL:/POINTER"},
 		"a field without a predicate":   {[]string{"--authoritative", "crm:/email@/name", "--", "true"}, exitUsage, "TOOL:/FIELD"},
+		"waiting for what is undone":    {[]string{"--irreversible", "mail", "--fires-when-free", "mail", "--", "true"}, exitUsage, "never fires by itself"},
+		"waiting for nobody knows what": {[]string{"--fires-when-free", "mail", "--", "true"}, exitUsage, "never fires by itself"},
 		"an address of all the network": {[]string{"--listen", "0.0.0.0:0", "--", "true"}, exitUsage, "local address"},
 		"an address without a host":     {[]string{"--listen", ":8765", "--", "true"}, exitUsage, "local address"},
 		"lineage keys without a name":   {[]string{"--lineage-keys", "x", "--", "true"}, exitUsage, "go together"},
@@ -432,6 +434,64 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 				t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 			}
 		})
+	}
+}
+
+// TestMCPProxyMakesAParkedCallByItself: the agent is told that its call waits, asks
+// again, and has the result when a person lets it through; with real processes.
+func TestMCPProxyMakesAParkedCallByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.Close()
+	key := w.key("ana", "call:mail")
+	book := filepath.Join(t.TempDir(), "book")
+	cmd := w.proxied(book, "--only-source", "-trusted-keys", w.env["HEARSAY_TRUSTED_KEYS"], "--read-only", "crm", "--state-changing", "mail", "--fires-when-free", "mail")
+	session := connect(t, &api.CommandTransport{Command: cmd})
+	callTool(t, session, "crm", mcpArguments{Name: "acme"}) // a text that nobody has verified
+	args := mcpArguments{To: "pay@acme.example"}
+	held, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "mail", Arguments: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := held.Meta[mcp.MetaHold].(string)
+	if text := held.Content[0].(*api.TextContent).Text; !held.IsError || !strings.Contains(text, "waiting as "+id+", and is made by itself") {
+		t.Fatalf("%q", text)
+	}
+	type said struct {
+		text   string
+		failed bool
+	}
+	answer := make(chan said, 1)
+	go func() {
+		text, failed := callTool(t, session, "mail", args)
+		answer <- said{text, failed}
+	}()
+	operator := func(args ...string) string {
+		t.Helper()
+		var out, talk bytes.Buffer
+		a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: time.Now}
+		if code := a.run(t.Context(), args); code != exitDone {
+			t.Fatalf("%q: exit %d\n%s", args, code, &talk)
+		}
+		return out.String()
+	}
+	var shown struct {
+		Call struct {
+			ArgsSHA256 string `json:"args_sha256"`
+		}
+	}
+	if err := json.Unmarshal([]byte(operator("call", "show", id, "-o", "json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	operator("call", "approve", id, "--args-sha256", shown.Call.ArgsSHA256, "--key", key, "--as", "ana", "--reason", "it is right")
+	if got := <-answer; got.failed {
+		t.Errorf("%q", got.text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(book); err != nil || string(got) != "crm acme\nmail pay@acme.example\n" {
+		t.Errorf("the server did %q (%v)", got, err)
 	}
 }
 

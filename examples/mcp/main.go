@@ -1,11 +1,13 @@
 // The tools of an MCP server, gated twice: for an agent built with this module,
-// and by a proxy for an agent that is not. Server, clients and pipes are real; the
-// model is a script.
+// and by a proxy for an agent that is not, by the rules of policy.json or of another
+// file (-policy). Server, clients and pipes are real; the model is a script.
 package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -60,13 +62,26 @@ var contracts = mcp.Contracts{
 	"send_bill":   {agent.Irreversible(), agent.Sinks("/to")},
 }
 
+//go:embed policy.json
+var policyFile []byte
+
 func main() {
-	if err := run(context.Background()); err != nil {
+	flags := flag.NewFlagSet("mcp", flag.ExitOnError)
+	policy := flags.String("policy", "", "policy file (docs/policy.md); empty = examples/mcp/policy.json")
+	flags.Parse(os.Args[1:])
+	if err := run(context.Background(), *policy); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, policy string) error {
+	rules, err := gate.ParsePolicy(policyFile)
+	if policy != "" {
+		rules, err = gate.LoadPolicy(policy)
+	}
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "hearsay-")
 	if err != nil {
 		return err
@@ -77,7 +92,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer store.Close()
-	g, err := gate.New(store, gate.Policy{Name: "billing", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm_contact"}}, nil)
+	g, err := gate.New(store, rules, nil)
 	if err != nil {
 		return err
 	}
@@ -133,6 +148,7 @@ func foreign(ctx context.Context, session *api.ClientSession, store *memory.Stor
 	if err != nil {
 		return err
 	}
+	defer proxy.Close()
 	server, err := proxy.Server()
 	if err != nil {
 		return err

@@ -1,13 +1,35 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/examples/internal/golden"
+	"github.com/hearsay-go/hearsay/gate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheExampleTellsItsStory(t *testing.T) { golden.Check(t, main) }
+
+func TestThePolicyFileDoesWhatItSays(t *testing.T) {
+	if found, err := gate.VetPolicy(policyFile); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestAnotherPolicyFileIsObeyed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.json")
+	never := strings.Replace(string(policyFile), `{"max_age": "24h"}`, `{"never": "no bills today"}`, 1)
+	if err := os.WriteFile(path, []byte(never), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := golden.Output(t, main, "-policy", path)
+	if !strings.HasSuffix(got, "Bills went out to: \n") || !strings.Contains(got, "this tool is not allowed here") {
+		t.Error(got)
+	}
+}

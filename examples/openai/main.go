@@ -1,9 +1,11 @@
-// A tool-call loop over go-openai in which every call is gated. The model is a
-// script; -base-url, -model and OPENAI_API_KEY put a real one in its place.
+// A tool-call loop over go-openai in which every call is gated, by the rules of
+// policy.json or of another file (-policy). The model is a script; -base-url, -model
+// and OPENAI_API_KEY put a real one in its place.
 package main
 
 import (
 	"context"
+	_ "embed"
 	"flag"
 	"fmt"
 	"log"
@@ -60,17 +62,28 @@ var script = scripted.Turns(
 	scripted.Say("Sent to pay@acme.example, as the CRM has it."),
 )
 
+//go:embed policy.json
+var policyFile []byte
+
 func main() {
 	flags := flag.NewFlagSet("openai", flag.ExitOnError)
 	baseURL := flags.String("base-url", "", "an OpenAI-compatible API, such as https://api.openai.com/v1; empty = the script")
 	model := flags.String("model", "scripted", "the model to ask")
+	policy := flags.String("policy", "", "policy file (docs/policy.md); empty = examples/openai/policy.json")
 	flags.Parse(os.Args[1:])
-	if err := run(context.Background(), *baseURL, *model); err != nil {
+	if err := run(context.Background(), *baseURL, *model, *policy); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, baseURL, model string) error {
+func run(ctx context.Context, baseURL, model, policy string) error {
+	rules, err := gate.ParsePolicy(policyFile)
+	if policy != "" {
+		rules, err = gate.LoadPolicy(policy)
+	}
+	if err != nil {
+		return err
+	}
 	if baseURL == "" {
 		server, err := scripted.Serve(script)
 		if err != nil {
@@ -93,7 +106,7 @@ func run(ctx context.Context, baseURL, model string) error {
 		return err
 	}
 	defer store.Close()
-	g, err := gate.New(store, gate.Policy{Name: "billing", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm_contact"}}, nil)
+	g, err := gate.New(store, rules, nil)
 	if err != nil {
 		return err
 	}

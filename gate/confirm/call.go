@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -325,6 +326,7 @@ func holdRefused(e *memory.HoldError) error {
 type BarrierStore interface {
 	DecisionsCiting(ctx context.Context, row memory.ID) ([]memory.CitedDecision, error)
 	OpenCalls(ctx context.Context, decisions ...string) ([]string, error)
+	Now() time.Time
 }
 
 // Pauses between two looks of a [Barrier].
@@ -338,9 +340,10 @@ const (
 // calls, newest first: the dependent decisions. No call can come to them, since
 // none is let through on a demoted row.
 //
-// If ctx ends first, or for a call whose process died, it returns them all the same,
-// with a [*BarrierError] that names those that are open. An error of another kind is
-// the store's.
+// If ctx ends first it returns them all the same, with a [*BarrierError] that names
+// those that are open. A call that has had no outcome for [memory.UnknownAfter] is not
+// waited for, since its process may have died: if no others are open, it is named so
+// at once. An error of another kind is the store's.
 func Barrier(ctx context.Context, store BarrierStore, row memory.ID) ([]memory.CitedDecision, error) {
 	cited, err := store.DecisionsCiting(ctx, row)
 	if err != nil {
@@ -348,12 +351,15 @@ func Barrier(ctx context.Context, store BarrierStore, row memory.ID) ([]memory.C
 	}
 	var fired []memory.CitedDecision
 	var open []string
+	at := map[string]time.Time{}
 	for i := range cited {
 		if cited[i].Dependent {
 			fired = append(fired, cited[i])
 			open = append(open, cited[i].ID)
+			at[cited[i].ID] = cited[i].At
 		}
 	}
+	long := func(id string) bool { return store.Now().Sub(at[id]) >= memory.UnknownAfter }
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if open, err = store.OpenCalls(ctx, open...); err != nil {
 			if ctx.Err() != nil {
@@ -361,8 +367,11 @@ func Barrier(ctx context.Context, store BarrierStore, row memory.ID) ([]memory.C
 			}
 			return fired, fmt.Errorf("confirm: barrier: %w", err)
 		}
-		if len(open) == 0 {
+		switch {
+		case len(open) == 0:
 			return fired, nil
+		case !slices.ContainsFunc(open, func(id string) bool { return !long(id) }):
+			return fired, &BarrierError{Open: open}
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -375,7 +384,8 @@ func Barrier(ctx context.Context, store BarrierStore, row memory.ID) ([]memory.C
 }
 
 // BarrierError names the calls that had fired on a row and whose outcome was not
-// recorded when the wait ended. It unwraps to the error of the context.
+// recorded when the wait ended. It unwraps to the error of the context, or to nothing if
+// they have been open for too long.
 type BarrierError struct {
 	Open  []string // ids of decisions
 	cause error

@@ -517,6 +517,45 @@ func TestABarrierWaitsForTheCallsThatFired(t *testing.T) {
 	})
 }
 
+// TestABarrierDoesNotWaitForACallThatNobodyEnds: it is named after the time that a call
+// may be without an outcome, whoever sets no limit; and one that is at work is waited
+// for until then.
+func TestABarrierDoesNotWaitForACallThatNobodyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDesk(t, storetest.NewMap(), "")
+		defer w.Close()
+		w.rows = []memory.ID{w.say("a", "x")}
+		w.move(0, memory.TruthSupported)
+		dead := w.decide(w.ask("send", "r1", "a@b.example", w.rows...))
+		w.pass(memory.UnknownAfter - time.Minute)
+		works := w.decide(w.ask("send", "r2", "a@b.example", w.rows...))
+		if dead.Blocked() || works.Blocked() {
+			t.Fatal(dead.Err(), works.Err())
+		}
+		w.move(0, memory.TruthContradicted)
+		w.pass(time.Minute)
+		done := make(chan error)
+		go func() {
+			calls, err := confirm.Barrier(context.Background(), w.Store, w.rows[0])
+			if len(calls) != 2 {
+				t.Errorf("%+v", calls)
+			}
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait for what is at work: %v", err)
+		default:
+		}
+		must(t, w.RecordOutcome(t.Context(), works.ID, "fired"))
+		var barrier *confirm.BarrierError
+		if err := <-done; !errors.As(err, &barrier) || !slices.Equal(barrier.Open, []string{dead.ID}) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // TestHeldCallsAreInTheAudit: each move is an entry, the chain holds, the index can
 // be made again, and an erasure takes a hold with its row.
 func TestHeldCallsAreInTheAudit(t *testing.T) {

@@ -24,7 +24,7 @@ const maxLines = 60
 func Check(t *testing.T, main func(), args ...string) {
 	t.Helper()
 	path := filepath.Join("testdata", "output.golden")
-	got := Mask(capture(t, main, args))
+	got := Output(t, main, args...)
 	if n := strings.Count(got, "\n"); n > maxLines {
 		t.Errorf("%d lines, at most %d", n, maxLines)
 	}
@@ -46,7 +46,9 @@ func Check(t *testing.T, main func(), args ...string) {
 	}
 }
 
-func capture(t *testing.T, main func(), args []string) string {
+// Output runs a program's main function, with the arguments given, and returns what
+// it prints, masked.
+func Output(t *testing.T, main func(), args ...string) string {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -65,7 +67,7 @@ func capture(t *testing.T, main func(), args []string) string {
 	}()
 	main()
 	w.Close()
-	return <-printed
+	return Mask(<-printed)
 }
 
 var masks = []struct {
