@@ -114,6 +114,10 @@ type Recovered struct {
 // they were demoted to, and are hidden until a user looks at them; what had been
 // erased is erased again. Open permits are voided. Interrupted, it is run again.
 // Without a witness there is nothing to recover from.
+//
+// A lost revocation is [ErrBehind] until one is made again. The witness knows no names,
+// so that it cannot say whether it is the same: whoever recovers revokes what had been
+// revoked since the copy was made, all of it, before.
 func (s *Store) Recover(ctx context.Context, actor string) (Recovered, error) {
 	var r Recovered
 	if s.witness == nil {
@@ -207,7 +211,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		tx.head(old, next, e, c)
 		r.Demoted++
 	case lost.Key == revokedKey && objs[0].Revision < lost.Revision:
-		return Leaf{}, fmt.Errorf("%w: a revocation; revoke again what was revoked, and then recover", ErrBehind)
+		return Leaf{}, fmt.Errorf("%w: a revocation; revoke again all that was revoked since the copy was made, and then recover", ErrBehind)
 	case lost.Key == revokedKey: // it was revoked again
 		have, err := s.revocationsOf(ctx, objs[0])
 		if err != nil {
