@@ -86,7 +86,10 @@ func WriteKey(path, name string) (*Key, error) {
 		return nil, badKey("%w", err)
 	}
 	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = syncFolderOf(path)
+	}
+	if err != nil {
 		return nil, badKey("%w", errors.Join(err, os.Remove(path)))
 	}
 	return k, nil

@@ -149,7 +149,10 @@ func (w *Witness) begin() error {
 	if err := w.append(&line{Version: witnessVersion}); err != nil {
 		return err
 	}
-	return syncFolder(w.path)
+	if err := syncFolderOf(w.path); err != nil {
+		return witnessFault("%w", err)
+	}
+	return nil
 }
 
 // OpenWitness opens the witness in a file. One that is not there, or empty, gives
@@ -180,18 +183,16 @@ func witnessFault(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrWitness, fmt.Errorf(format, args...))
 }
 
-func syncFolder(path string) error {
+// syncFolderOf has the name of a file on disk.
+func syncFolderOf(path string) error {
 	if runtime.GOOS == "windows" { // a folder cannot be synced there
 		return nil
 	}
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return witnessFault("%w", err)
+		return err
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return witnessFault("%w", err)
-	}
-	return nil
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Close closes the file. What waits to be acknowledged is written first.
@@ -489,8 +490,8 @@ func (w *Witness) compact() (err error) {
 	old := w.file
 	w.file, w.end, w.floor, w.lines = f, size, size, lines
 	_ = old.Close() // nothing in it is needed any more
-	if err := syncFolder(w.path); err != nil {
-		w.broken = err // after a crash the name may have the old file again
+	if err := syncFolderOf(w.path); err != nil {
+		w.broken = witnessFault("%w", err) // after a crash the name may have the old file again
 	}
 	return nil
 }
