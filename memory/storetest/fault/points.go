@@ -334,9 +334,12 @@ func (s *stage) close() error {
 
 func (s *stage) driver(ctx context.Context) (d memory.Driver, err error) {
 	if s.open == nil {
-		s.open, err = s.Open(ctx, s.name)
+		if d, err = s.Open(ctx, s.name); err != nil { // d may be a nil of the driver's own type
+			return nil, err
+		}
+		s.open = d
 	}
-	return s.open, err
+	return s.open, nil
 }
 
 func (s *stage) tenant() string { return fmt.Sprintf("tenant %d", s.tenants.Add(1)) }
@@ -452,6 +455,12 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 		actErr := r.act(&y)
 		p.armed = false
 		if !p.fired {
+			// What is kept for a second is read again after it: a run that is faster than the
+			// rehearsal was makes fewer reads, and the fault meets the last of them.
+			if reads := p.made(false); !at.Write && 0 < reads && reads <= at.At {
+				at.At = reads - 1
+				return s.run(ctx, r, at)
+			}
 			return errors.New("the call was not made")
 		}
 		if made := names(p.calls); at.Write && !slices.Equal(made[:at.At+1], r.writes()[:at.At+1]) {
