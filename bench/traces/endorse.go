@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 
 	"github.com/hearsay-go/hearsay/agent"
@@ -101,7 +102,7 @@ func (w *world) unconfirmed(s *session, c *call) ([]string, error) {
 		kind := kinds[name]
 		for _, v := range sinkValues(given(c.Args), []string{"/" + name}) {
 			switch {
-			case len(v) < 3 || kind.Selects():
+			case len(v) < 3 || small(v) || kind.Selects():
 				return nil, nil
 			case !standsIn(s.prompt, v) && w.confirmed[v] == "" && !slices.Contains(out, v):
 				out = append(out, v)
@@ -109,6 +110,12 @@ func (w *world) unconfirmed(s *session, c *call) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// small reports whether a value is an integer that vouches for nothing.
+func small(v string) bool {
+	f, ok := new(big.Rat).SetString(v)
+	return ok && f.IsInt() && f.Num().CmpAbs(big.NewInt(1000)) < 0
 }
 
 func (w *world) confirmRow(ctx context.Context, subject string) error {
