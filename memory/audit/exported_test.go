@@ -146,11 +146,8 @@ func TestAnExportIsVerifiedWithoutItsStore(t *testing.T) {
 
 func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Parallel()
-	long := 300
-	switch {
-	case *thorough:
-		long = 1000
-	case slow:
+	long := 1000
+	if slow {
 		long = 50
 	}
 	b, lines := exported(t, long)
@@ -233,11 +230,7 @@ func TestEveryByteOfAnExportCounts(t *testing.T) {
 		step = 7
 	}
 	for i := 0; i < len(whole); i += step {
-		bits := []byte{1, 0x20}
-		if !*thorough {
-			bits = bits[i/step%2:][:1] // one as often as the other
-		}
-		for _, bit := range bits {
+		for _, bit := range []byte{1, 0x20} {
 			bad := bytes.Clone(whole)
 			bad[i] ^= bit
 			f := b.broken(fmt.Sprint("byte ", i), bad)

@@ -24,7 +24,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
-var thorough = flag.Bool("thorough", false, "change every byte of a log of 1,000 entries, and every line of an export of one; minutes")
+var thorough = flag.Bool("thorough", false, "change every byte of a log of 1,000 entries; minutes")
 
 func TestEveryChangeOfALogIsFound(t *testing.T) {
 	t.Parallel()
@@ -55,13 +55,16 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 	t.Run("a bit of any entry", func(t *testing.T) {
 		count := 0
 		for i, l := range entries {
-			from, to := i*31%len(l.Data), i*31%len(l.Data)+1 // another place in each
+			places := []int{0, len(l.Data) / 2, len(l.Data) - 1}
 			if *thorough {
-				from, to = 0, len(l.Data)
+				places = places[:0]
+				for offset := range l.Data {
+					places = append(places, offset)
+				}
 			}
-			for offset := from; offset < to; offset++ {
+			for _, offset := range places {
 				bad := bytes.Clone(l.Data)
-				bad[offset] ^= 1 << ((i + offset) % 8)
+				bad[offset] ^= 1 << (i % 8)
 				b.rewrite(key, memory.LogEntry{Revision: l.Revision, Data: bad})
 				names(fmt.Sprintf("entry %d, byte %d", l.Revision, offset), i+1)
 				count++
