@@ -312,7 +312,6 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	case err != nil:
 		return err
 	}
-	defer proxy.Close()
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
 	}
@@ -330,6 +329,9 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		cancel()
 	}()
 	defer func() { session.Close(); <-ended }()
+	defer proxy.Close() // first: the session stays open for a call that is being made by itself
+	// And a client's session for its call that waits for one.
+	defer context.AfterFunc(ctx, proxy.Close)()
 	if f.listen != "" {
 		err = a.listen(ctx, f.listen, proxy, logger)
 	} else {
