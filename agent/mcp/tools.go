@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hearsay-go/hearsay/agent"
@@ -154,10 +155,28 @@ func caller(session *api.ClientSession, name string) func(context.Context, json.
 		}
 		res, err := session.CallTool(context.WithValue(ctx, gated{}, name), params)
 		if err != nil {
-			return nil, err
+			return nil, unknown(err)
 		}
 		return output(res)
 	}
+}
+
+// Codes that the library gives to errors of its own, of a connection that is closing or
+// a transport that failed.
+const (
+	clientClosing = -32003
+	serverClosing = -32004
+	rejected      = -32005
+)
+
+// unknown marks the error of a call that the server may have carried out all the same:
+// every one that is not the server's own answer.
+func unknown(err error) error {
+	var answer *jsonrpc.Error
+	if errors.Is(err, ErrUngated) || errors.As(err, &answer) && !slices.Contains([]int64{clientClosing, serverClosing, rejected}, answer.Code) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", agent.ErrNoAnswer, err)
 }
 
 // MetaToken is the member of a call's _meta that carries a lineage token.
