@@ -43,7 +43,6 @@ type Proxy struct {
 	run      *agent.Run
 	of       runs
 	desk     *desk
-	end      context.CancelFunc
 	offered  []*api.Tool
 	unnamed  []string
 	upstream string
@@ -79,14 +78,13 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
 		p.upstream = init.ServerInfo.Name
 	}
-	life, end := context.WithCancel(context.Background())
-	p.of, p.desk, p.end = one(p.run), newDesk(life), end
+	p.of, p.desk = one(p.run), newDesk(context.Background())
 	if o.Tokens != nil {
 		p.of = each(a, func(api.Request) (string, error) { return principal, nil })
 	}
 	if !o.OnlySource {
 		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
-			end()
+			p.Close()
 			return nil, err
 		}
 	}
@@ -107,8 +105,7 @@ func (p *Proxy) Close() {
 		return
 	}
 	p.run.Close()
-	p.end()
-	p.desk.group.Wait()
+	p.desk.close()
 }
 
 // Server makes an MCP server that passes the list of tools as it was when the
