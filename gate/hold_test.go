@@ -93,6 +93,9 @@ func TestACallIsParkedOnlyIfItAsksForThat(t *testing.T) {
 		again := req
 		change(&again)
 		d := g.Decide(t.Context(), again)
+		if strings.Contains(d.ToolText(), "same call") { // made by itself meanwhile, that would be another one
+			t.Errorf("%s: the model is told to repeat it\n%s", name, d.ToolText())
+		}
 		if d.HoldID != first.HoldID || d.Parked != (name == "it asks") || strings.Contains(d.ToolText(), "made by itself") != d.Parked {
 			t.Errorf("%s: parked %t in %s, not %s\n%s", name, d.Parked, d.HoldID, first.HoldID, d.ToolText())
 		}
