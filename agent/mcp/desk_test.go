@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -153,5 +155,34 @@ func TestADeskKeepsTheSameCallOnce(t *testing.T) {
 				t.Errorf("kept %+v, parked %v", k, run.Parked())
 			}
 		})
+	}
+}
+
+// TestWhoWaitsHearsThatItsHTTPRequestHasEnded, whenever it begins to wait, and whatever
+// the client writes into the header.
+func TestWhoWaitsHearsThatItsHTTPRequestHasEnded(t *testing.T) {
+	d := newDesk(context.Background())
+	request, end := context.WithCancel(t.Context())
+	r := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(request)
+	r.Header.Set(requestHeader, "forged")
+	call := &api.CallToolRequest{Extra: &api.RequestExtra{Header: r.Header}}
+	d.tracked(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		hears, stop := d.hearing(t.Context(), call)
+		defer stop()
+		if hears.Err() != nil {
+			t.Error("it has ended before the request")
+		}
+		end()
+		<-hears.Done()
+	})).ServeHTTP(httptest.NewRecorder(), r)
+	if late, stop := d.hearing(t.Context(), call); late.Err() == nil {
+		t.Error("who comes late does not hear it")
+	} else {
+		stop()
+	}
+	other, stop := d.hearing(t.Context(), &api.CallToolRequest{})
+	defer stop()
+	if other.Err() != nil {
+		t.Error("it is heard elsewhere")
 	}
 }

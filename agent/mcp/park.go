@@ -3,9 +3,11 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -42,6 +44,7 @@ type desk struct {
 	life  context.Context // when it ends, nothing is made by itself any more
 	end   context.CancelFunc
 	group sync.WaitGroup
+	over  sync.Map // the HTTP requests under way, by the id in their header: their contexts
 
 	mu    sync.Mutex
 	calls map[callKey]*kept
@@ -238,6 +241,41 @@ func held(hold, text string) *api.CallToolResult {
 	res := refusal(text)
 	res.Meta = api.Meta{MetaHold: hold}
 	return res
+}
+
+// requestHeader holds the id of an HTTP request, which [Proxy.Handler] sets: the
+// transport gives the header to a call, and not the context of the request.
+const requestHeader = "Hearsay-Request"
+
+// tracked lets calls hear when the HTTP request that brought them has ended.
+func (d *desk) tracked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := rand.Text()
+		r.Header.Set(requestHeader, id)
+		d.over.Store(id, r.Context())
+		defer d.over.Delete(id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hearing is the context of who waits for the answer to a call: it ends with the call,
+// and with the HTTP request that brought it.
+func (d *desk) hearing(ctx context.Context, req api.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	id := ""
+	if req != nil && req.GetExtra() != nil {
+		id = req.GetExtra().Header.Get(requestHeader)
+	}
+	if id == "" {
+		return ctx, cancel
+	}
+	over, underWay := d.over.Load(id)
+	if !underWay {
+		cancel()
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(over.(context.Context), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // progress tells a client that asked for it that its call waits.

@@ -1,9 +1,11 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,6 +40,7 @@ type desk struct {
 	end     func()                     // ends what parks
 	other   func() *desk               // another client of the same server, with another run
 	run     *agent.Run                 // that all calls belong to, if they do
+	proxy   *mcp.Proxy                 // if it is one
 
 	decides func(agent.Decider) agent.Decider // wraps the gate, if set
 	keeps   agent.Store                       // in place of the store, if set
@@ -254,7 +257,7 @@ var parking = map[string]func(t testing.TB, d *desk, connect func(*api.Server) a
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.session, d.end, d.run = plain(t, connect(d.watched(server))), p.Close, p.Run()
+		d.session, d.end, d.run, d.proxy = plain(t, connect(d.watched(server))), p.Close, p.Run(), p
 	},
 }
 
@@ -624,6 +627,49 @@ func TestTheAnswerNamesTheHoldThatACallWaitsIn(t *testing.T) {
 			t.Errorf("%+v, %v", h, err)
 		}
 	})
+}
+
+// TestAConnectionThatBreaksTakesItsWaitingCallBack: nobody would hear the result, and
+// who asks again would have it made twice.
+func TestAConnectionThatBreaksTakesItsWaitingCallBack(t *testing.T) {
+	d := newDesk(t)
+	parking["a proxy"](t, d, func(s *api.Server) api.Transport { return serve(t, s) })
+	handler, came := d.proxy.Handler(nil), make(chan struct{}, 100)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("tools/call")) {
+			came <- struct{}{}
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	d.session = plain(t, &api.StreamableClientTransport{Endpoint: web.URL, DisableStandaloneSSE: true, MaxRetries: -1})
+	if res, _, err := d.ask(t.Context(), "Blue"); err != nil || res.Meta[mcp.MetaHold] == nil || len(d.run.Parked()) != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	<-came
+	gone := make(chan error, 1)
+	go func() {
+		_, _, err := d.ask(t.Context(), "Blue")
+		gone <- err
+	}()
+	<-came
+	web.CloseClientConnections()
+	if err := <-gone; err == nil {
+		t.Error("it was answered")
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for range 500 {
+		if <-look.C; len(d.run.Parked()) == 0 {
+			return
+		}
+	}
+	t.Errorf("parked %v", d.run.Parked())
 }
 
 // TestACallThatWaitsIsAnsweredInTime: a client hears that its call waits, is answered

@@ -126,7 +126,8 @@ func (p *Proxy) Server() (*api.Server, error) {
 
 // Handler serves the proxy over streamable HTTP. Requests to a local address that
 // name another host are refused, and so are those of other web sites; it has no
-// authentication of its own. All clients share the proxy's one run.
+// authentication of its own. All clients share the proxy's one run. A client whose
+// connection breaks while its call waits for a parked one has cancelled that call.
 func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
 	handler := api.NewStreamableHTTPHandler(func(*http.Request) *api.Server {
 		server, err := p.Server()
@@ -135,7 +136,7 @@ func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
 		}
 		return server
 	}, &api.StreamableHTTPOptions{Logger: logger, SessionTimeout: sessionTimeout})
-	return http.NewCrossOriginProtection().Handler(handler)
+	return http.NewCrossOriginProtection().Handler(p.desk.tracked(handler))
 }
 
 // sessionTimeout is how long the transport keeps a session that asks nothing.

@@ -146,8 +146,10 @@ func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *
 		return refusal("NOT EXECUTED: this server asks for no further input.")
 	}
 	key := keyOf(from, params)
+	hears, stop := d.hearing(ctx, req)
+	defer stop()
 	if k := d.attach(key); k != nil {
-		if res := d.wait(ctx, req, key, k, structured); res != nil {
+		if res := d.wait(hears, req, key, k, structured); res != nil {
 			return res
 		}
 	}
@@ -156,7 +158,7 @@ func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *
 	if !decision.Parked {
 		return shown(res, err, structured)
 	}
-	switch k := d.keep(ctx, key, from.run, &decision, len(params.Arguments)); {
+	switch k := d.keep(hears, key, from.run, &decision, len(params.Arguments)); {
 	case k == nil: // it is held, and no more
 		decision.Parked = false
 		return held(decision.HoldID, decision.ToolText())
