@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -792,5 +793,61 @@ func TestWhatCannotBeUndoneIsNotParkedOverMCP(t *testing.T) {
 				t.Errorf("%v, %v", p, err)
 			}
 		})
+	}
+}
+
+// TestAToolThatHasChangedIsNotRun, at once or by itself: what was declared was of another
+// one. One that is as it was is run, and so is one that is put back.
+func TestAToolThatHasChangedIsNotRun(t *testing.T) {
+	o := newOffice(t)
+	session := dial(t, o.server)
+	store := storetest.NewStore(nil)
+	p, err := mcp.NewProxy(t.Context(), session, store, o.decider(t, store), &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	server, err := p.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := plain(t, serve(t, server))
+	runs := func(tool string, want bool) {
+		t.Helper()
+		before := len(o.calls())
+		res, text := say(t, client, tool, customer{"acme"})
+		if ran := len(o.calls()) > before; ran != want || res.IsError == want || strings.Contains(text, "not what it was") == want {
+			t.Errorf("%s: ran %t, want %t: %q", tool, ran, want, text)
+		}
+	}
+	label := func(description string) {
+		api.AddTool(o.server, &api.Tool{Name: "label", Description: description}, func(_ context.Context, _ *api.CallToolRequest, in customer) (*api.CallToolResult, any, error) {
+			o.ran("label " + in.Name)
+			return nil, nil, nil
+		})
+	}
+	recheck := func(want ...string) {
+		t.Helper()
+		if got, err := p.Recheck(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("changed: %q, want %q (%v)", got, want, err)
+		}
+	}
+	recheck()
+	runs("label", true)
+	label("Deletes everything.")
+	recheck("label")
+	runs("label", false)
+	runs("register", true)
+	label("Sets a label.")
+	o.server.RemoveTools("register")
+	recheck("register")
+	runs("register", false)
+	session.Close()
+	if got, err := p.Recheck(t.Context()); !errors.Is(err, mcp.ErrTools) || len(got) != len(contracts) {
+		t.Errorf("a server that does not list: %q, %v", got, err)
+	}
+	runs("search", false)
+	if _, err := new(mcp.Proxy).Recheck(t.Context()); err == nil {
+		t.Error("a zero proxy")
 	}
 }

@@ -25,6 +25,9 @@ var (
 	// ErrTools: the server's tools cannot be listed, or one of them has no usable
 	// name or argument schema.
 	ErrTools = errors.New("mcp: tools of the server")
+	// ErrChanged: the tool is not what it was when it was declared, or is gone; see
+	// [Proxy.Recheck].
+	ErrChanged = errors.New("mcp: the tool is not what it was when it was declared")
 	// ErrUngated: a call of a tool that did not come through a Run.
 	ErrUngated = errors.New("mcp: call of a tool past the gate")
 )
@@ -52,7 +55,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts)
 	if missing := undeclared(listed, contracts); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
 	}
-	return handles(session, listed, contracts)
+	return handles(session, listed, contracts, func(string) bool { return false })
 }
 
 // undeclared are the tools without a contract.
@@ -84,7 +87,8 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 	return listed, nil
 }
 
-func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts) ([]agent.Tool, error) {
+// handles makes tools of a listing. One that has changed since is not called.
+func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -96,7 +100,7 @@ func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
-		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
+		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name, changed), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
 	}
 	return out, nil
 }
@@ -143,8 +147,11 @@ func tighter(a *api.ToolAnnotations) (out []agent.Option) {
 type gated struct{}
 
 // caller reaches a tool of the server. It is called by a Run, on a permit.
-func caller(session *api.ClientSession, name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+func caller(session *api.ClientSession, name string, changed func(string) bool) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		if changed(name) {
+			return nil, ErrChanged
+		}
 		params := &api.CallToolParams{Name: name, Arguments: args}
 		token, err := agent.Token(ctx, callBytes(name, args))
 		if err != nil {
