@@ -433,8 +433,8 @@ func TestTheLogRepeatsNoWordsOfASource(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), secret) {
 				t.Errorf("whoever asks is not told: %v", err)
 			}
-			for i, v := range []verifier.Verifier{guard, verifier.NewQuorum("both", 2, verifier.Member{Name: "crm", Rank: memory.RankTool, Verifier: guard},
-				verifier.Member{Name: "erp", Rank: memory.RankTool, Verifier: verifiertest.New("erp", verifiertest.Supports())})} {
+			for i, v := range []verifier.Verifier{guard, verifier.NewQuorum("both", 2, verifier.Member{Name: "erp", Rank: memory.RankTool,
+				Verifier: verifiertest.New("erp", verifiertest.Supports())}, verifier.Member{Name: "crm", Rank: memory.RankTool, Verifier: guard})} {
 				var log bytes.Buffer
 				worker := w.worker(&promotion.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, promotion.Source{Name: "crm", Verifier: v})
 				w.check(worker, w.claim(secret, fmt.Sprint("Rome ", i), nil))
