@@ -342,12 +342,14 @@ func unverified(h *memory.Head) Code {
 // lasts notes the first moment to come at which the clock alone would make a row
 // unfit. What is over already speaks for itself, and a person may have approved it.
 func (d *Decision) lasts(t *terms, h *memory.Head) {
-	limits := [...]time.Time{h.ExpiresAt, h.ValidUntil, {}}
-	if t.maxAge > 0 {
-		limits[2] = h.VerifiedAt.Add(t.maxAge)
+	if h.ExpiresAt.After(t.now) {
+		d.before(h.ExpiresAt)
 	}
-	for _, end := range limits {
-		if end.After(t.now) {
+	if h.ValidUntil.After(t.now) {
+		d.before(h.ValidUntil)
+	}
+	if t.maxAge > 0 {
+		if end := h.VerifiedAt.Add(t.maxAge); end.After(t.now) {
 			d.before(end)
 		}
 	}

@@ -368,8 +368,9 @@ func observed(evidence []Evidence) []Evidence {
 	return out
 }
 
-// What the object of a line says. Without it nothing is known of the line.
+// What the object of a line says. A line that has none has no verified row.
 var (
+	lineLost       = []byte{1} // made again by Rebuild: a row was verified
 	linePlain      = []byte{2} // no row that was verified calls the predicate functional
 	lineFunctional = []byte{3} // one did
 )
@@ -383,15 +384,15 @@ func (s *Store) line(c Content) string { return lineKey.at(s.scope.blind("line",
 // newer word, demotes; an equal rank stands beside, both contested; a lower one
 // is not verified (h.Truth says so) and demotes nobody. The line is put in the
 // same atom, so that of two rivals verified at once one sees the other; it says
-// whether a verified row calls the predicate functional, so that where none does
-// nobody looks for rivals.
+// whether a verified row calls the predicate functional, so that where none does,
+// and where no row was ever verified, nobody looks for rivals.
 func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string) error {
 	if !c.Typed() {
 		return nil
 	}
 	functional := c.Cardinality == CardinalityFunctional || bytes.HasPrefix(line.Data, lineFunctional)
 	var rivals []bystander
-	if functional || !bytes.HasPrefix(line.Data, linePlain) {
+	if line.Revision > 0 && (functional || !bytes.HasPrefix(line.Data, linePlain)) {
 		var err error
 		if rivals, err = t.store.beside(t.ctx, c); err != nil {
 			return err

@@ -274,7 +274,7 @@ func TestARebuildMakesTheProjectionsByteForByte(t *testing.T) {
 		_, key, _ = strings.Cut(key, "\x00")
 		kind, _, _ := strings.Cut(memory.KeyText(key), "/")
 		switch kind {
-		case "head", "evidence", "note", "identity", "claim", "due", "heat", "echo":
+		case "head", "evidence", "note", "identity", "claim", "line", "due", "heat", "echo":
 			drop = append(drop, memory.Restored{Object: memory.Object{Key: key}})
 		case "body", "decision": // their indexes only
 			objs, err := b.driver.Get(t.Context(), b.Tenant(), []string{key})
@@ -310,6 +310,50 @@ func TestARebuildMakesTheProjectionsByteForByte(t *testing.T) {
 	}
 	if r := b.row(ids[6]); r.Rejection == nil || r.Rejection.By != "ana" {
 		t.Fatal(r.Rejection)
+	}
+}
+
+// Where a line has no object nobody looks for rivals: who verifies a row makes one, and a
+// rebuild makes it again.
+func TestARebuildFindsTheRivalsOfAVerifiedRowAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		drop, rebuild bool
+		want          memory.State
+	}{
+		"the line is there":           {false, false, memory.StateUnverified},
+		"it was dropped and rebuilt":  {true, true, memory.StateUnverified},
+		"rebuilt where it was not":    {false, true, memory.StateUnverified},
+		"dropped, and not made again": {true, false, memory.StateVerified},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			lives := says("ana", "lives in", "Berlin")
+			lives.Cardinality = memory.CardinalityFunctional
+			first := toolDraft(lives, "registry")
+			incumbent := b.put(first).ID
+			b.mustMove(incumbent, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1"))
+			var drop []memory.Restored
+			for key := range b.driver.revisions() {
+				if _, key, _ = strings.Cut(key, "\x00"); c.drop && strings.HasPrefix(memory.KeyText(key), "line/") {
+					drop = append(drop, memory.Restored{Object: memory.Object{Key: key}})
+				}
+			}
+			if c.drop != (len(drop) == 1) {
+				t.Fatalf("%d lines dropped", len(drop))
+			}
+			if err := b.driver.Restore(t.Context(), b.Tenant(), drop); err != nil {
+				t.Fatal(err)
+			}
+			if c.rebuild {
+				if _, err := b.Rebuild(t.Context(), "operator", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lives.Object = "Oslo"
+			if r, err := b.another().Put(t.Context(), toolDraft(lives, "crm")); err != nil || r.State != c.want {
+				t.Errorf("the rival is %s, %v", r.State, err)
+			}
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ type Rebuilt struct {
 
 // Rebuild makes everything that is a projection again from the logs and the
 // contents: heads byte by byte as they were, evidence, corroboration records,
-// identities, claims, due marks, and every index. A log that does not hold against
+// identities, claims, lines, due marks, and every index. A log that does not hold against
 // its chain stops it with a [*TamperError].
 //
 // Due marks come back on the safe side: a verified row is checked when its
@@ -28,7 +28,7 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 	if _, err := s.admit(ctx); err != nil {
 		return Rebuilt{}, err
 	}
-	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, classes: map[Class]bool{}, calls: map[Digest]standing{}}
+	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]bool{}, classes: map[Class]bool{}, calls: map[Digest]standing{}}
 	for key, err := range s.Logs(ctx) {
 		if err != nil {
 			return b.Rebuilt, err
@@ -72,6 +72,7 @@ type rebuilding struct {
 	s       *Store
 	auditor *Auditor
 	claims  map[Token]*claimed
+	lines   map[string]bool // that have a verified row
 	classes map[Class]bool
 	calls   map[Digest]standing
 	batch   []Restored
@@ -198,7 +199,28 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 		return err
 	}
 	b.claim(&h, moves)
+	if err := b.line(ctx, &h, about.Content); err != nil {
+		return err
+	}
 	return b.due(ctx, &h, objs[1])
+}
+
+// line makes the object of a line with a verified row again, if it is lost: where it
+// is missing nobody looks for rivals.
+func (b *rebuilding) line(ctx context.Context, h *Head, c Content) error {
+	if h.Truth != TruthSupported || !c.Typed() {
+		return nil
+	}
+	key := b.s.line(c)
+	if b.lines[key] {
+		return nil
+	}
+	b.lines[key] = true
+	objs, err := b.s.get(ctx, key)
+	if err != nil || objs[0].Revision > 0 {
+		return err
+	}
+	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: 1, Data: lineLost}})
 }
 
 // class restores what the class of a row is found by.

@@ -255,7 +255,7 @@ func (b *bench) closure(ctx context.Context, dir string) (figures []report.Figur
 	req := request("run_bench", direct, up)
 	ids := append(append([]memory.ID{}, direct...), up...)
 	keys := headKeys(ids)
-	n := max(b.rounds/20, 20)
+	n := max(b.rounds/20, 200_000/b.rows)
 	t := report.Interleave(n, nil, func() {
 		f := report.Must(s.Fitness(ctx, ids))
 		if v := policy.Evaluate(&req, f); v.Outcome != gate.Permit {

@@ -12,6 +12,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -124,6 +125,7 @@ func (l *line) join(c *call) error {
 // lead makes calls until none waits.
 func (l *line) lead() {
 	for {
+		runtime.Gosched() // who is running and about to call joins; where nobody is, nothing waits
 		l.mu.Lock()
 		if len(l.waiting) == 0 {
 			l.busy = false

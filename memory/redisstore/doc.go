@@ -8,8 +8,9 @@
 //	defer d.Close()
 //
 // Redis 6.2 or later with Lua scripts is needed, and a user who may run them, read
-// and write hashes and sorted sets, and use MULTI and EXEC, INFO and SCAN. All keys of
-// a tenant carry one hash tag, so a tenant lives on one master of a Cluster and many tenants spread.
+// and write hashes and sorted sets, and use MULTI and EXEC, INFO and SCAN; one who may
+// also WATCH reads large lineages faster. All keys of a tenant carry one hash tag, so a
+// tenant lives on one master of a Cluster and many tenants spread.
 // The store is known by its prefix: several may share a server, also with other
 // programs, as long as the prefixes differ.
 //

@@ -79,6 +79,7 @@ type Driver struct {
 	mode   mode
 
 	incarnation atomic.Uint64
+	vain        atomic.Int32 // large reads to come that are sent in a transaction
 	mu          sync.Mutex
 	seen        map[string]string // the server that answered last at each place
 	open        bool              // Open is over: a server that is new is another one
@@ -252,7 +253,7 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) (found 
 		r.object(k)
 	}
 	names := r.sort()
-	var cmds []*redis.SliceCmd
+	cmds := make([]*redis.SliceCmd, 0, len(r.count))
 	for at, n := range r.count {
 		if n == 0 {
 			continue
@@ -263,17 +264,12 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) (found 
 		cmd.SetFirstKeyPos(1)
 		cmds, names = append(cmds, cmd), names[n:]
 	}
-	if len(cmds) == 1 {
+	switch {
+	case len(cmds) == 1:
 		err = d.client.Process(ctx, cmds[0])
-	} else {
-		_, err = d.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			for _, cmd := range cmds {
-				if err := p.Process(ctx, cmd); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	case len(keys) >= many && d.untouched(ctx, cmds):
+	default:
+		_, err = d.client.TxPipelined(ctx, func(p redis.Pipeliner) error { return queue(ctx, p, cmds) })
 	}
 	if err != nil {
 		return nil, nil, err
@@ -286,6 +282,65 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) (found 
 		return nil, nil, errDamaged
 	}
 	return found, r.place, nil
+}
+
+func queue[C redis.Cmder](ctx context.Context, p redis.Pipeliner, cmds []C) error {
+	for _, cmd := range cmds {
+		if err := p.Process(ctx, cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// many fields are first read without a transaction, but so many times not after one
+// of these reads was in vain.
+const many, patience = 256, 16
+
+// untouched is watched where that is worth trying.
+func (d *Driver) untouched(ctx context.Context, cmds []*redis.SliceCmd) bool {
+	if d.vain.Load() > 0 {
+		d.vain.Add(-1)
+		return false
+	}
+	if d.watched(ctx, cmds) != nil {
+		d.vain.Store(patience)
+		return false
+	}
+	return true
+}
+
+// watched sends reads of hashes one after the other, and asks behind them, in the same
+// round trip, whether anything was written to one of the hashes meanwhile. If so, or if
+// anything else fails, it returns an error, and they are to be read again in a
+// transaction. There the server answers nothing before it has read everything, and the
+// client waits; here the one reads the answers while the other looks for the next.
+func (d *Driver) watched(ctx context.Context, cmds []*redis.SliceCmd) error {
+	keys := make([]any, 1, 1+len(cmds))
+	keys[0] = "watch"
+	for _, cmd := range cmds {
+		keys = append(keys, cmd.Args()[1])
+	}
+	var master *redis.Client
+	switch c := d.client.(type) {
+	case *redis.Client:
+		master = c
+	case *redis.ClusterClient: // the hashes of a tenant are on one
+		var err error
+		if master, err = c.MasterForKey(ctx, keys[1].(string)); err != nil {
+			return err
+		}
+	}
+	_, err := master.Pipelined(ctx, func(p redis.Pipeliner) error {
+		all := make([]redis.Cmder, 0, len(cmds)+3)
+		all = append(all, redis.NewStatusCmd(ctx, keys...))
+		for _, cmd := range cmds {
+			all = append(all, cmd)
+		}
+		all = append(all, redis.NewStatusCmd(ctx, "multi"), redis.NewSliceCmd(ctx, "exec"))
+		return queue(ctx, p, all)
+	})
+	return err
 }
 
 // strings runs a command that returns strings.

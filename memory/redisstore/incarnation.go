@@ -135,6 +135,9 @@ func (w watch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 }
 
 func (w watch) heard(err error) {
+	if errors.Is(err, redis.Nil) { // what was asked for is not there
+		return
+	}
 	switch code(err) {
 	case "READONLY", "MOVED", "MASTERDOWN":
 		w.d.incarnation.Add(1)
