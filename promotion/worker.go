@@ -556,10 +556,11 @@ func (w *Worker) resolveOutage(ctx context.Context, row memory.Row) error {
 // comeBack says when the row wants its next check, unless somebody re-marked it
 // while it was being checked.
 func (w *Worker) comeBack(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error {
-	if err := w.store.Postpone(ctx, mark, at, tries, reason); !errors.Is(err, memory.ErrConflict) {
-		return err
+	err := w.store.Postpone(ctx, mark, at, tries, reason)
+	if errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrErased) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // backoff is how long to wait after so many checks that moved nothing.

@@ -412,6 +412,23 @@ func TestARowThatWasErasedWantsNoCheck(t *testing.T) {
 	if r := w.check(w.worker(nil, source(crm)), id); r.Status != promotion.Moved || crm.Calls() > 0 {
 		t.Errorf("%s after %d questions", r.Status, crm.Calls())
 	}
+	t.Run("nor one that is erased while it is checked", func(t *testing.T) {
+		id := w.claim("umbrella", "Oslo", nil)
+		worker, err := promotion.NewWorker(&interrupted{w.store, func() {
+			if _, err := w.store.Erase(w.ctx, memory.Erasure{Subject: "umbrella", Actor: "dpo"}); err != nil {
+				t.Fatal(err)
+			}
+		}}, []promotion.Source{source(verifiertest.New("crm", verifiertest.Unclear()))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.check(worker, id); r.Status != promotion.Unclear {
+			t.Error(r.Status)
+		}
+		if _, due, err := w.store.DueMark(w.ctx, id); due || err != nil {
+			t.Errorf("it is due: %t, %v", due, err)
+		}
+	})
 }
 
 // What a server or a panic says may repeat the claim: the log has none of it.
