@@ -40,6 +40,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -66,7 +67,7 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
-	beyondParking      = 10 * time.Minute       // until a row that is too damaged to be parked is tried again
+	beyondParking      = 10 * time.Minute       // until a row that cannot be parked either is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -116,6 +117,7 @@ type Queue struct {
 	trace     string
 	spent     string
 	paused    atomic.Bool // as of the last pump
+	waits     atomic.Bool // the same: rows do; or until none was found since
 }
 
 // New returns a queue over a Redis client.
@@ -213,7 +215,14 @@ while #got < 4 * want and #skipped < 200 do
     if lost > 0 then break end
   end
 end
-if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
+if #skipped < 200 then
+  if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
+else -- so many hide what is behind them: they step aside until the next pump
+  for i = 1, #skipped, 2 do
+    redis.call('ZADD', KEYS[4], string.format('%.0f', now), skipped[i+1])
+    redis.call('HSET', KEYS[3], skipped[i+1], skipped[i])
+  end
+end
 return got`)
 
 	// renewScript takes ids and their leases, and returns the new end of each lease, or
@@ -462,6 +471,7 @@ func (q *Queue) pump(ctx context.Context) error {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	q.paused.Store(info.Paused)
+	q.waits.Store(waiting > 0)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
 		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
@@ -486,27 +496,29 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 // work spends one token: it checks the hottest rows until nothing waits, the token
 // has done its share, the queue is paused, or the worker is told to stop. A verifier
 // that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
-func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) error {
+// It says how many rows it took.
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) (taken int, err error) {
 	began, batch := time.Now(), 1
-	for taken := 0; taken < rowsPerToken; {
+	for taken < rowsPerToken {
 		select {
 		case <-stop:
-			return nil
+			return taken, nil
 		default:
 		}
 		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
-			return ctx.Err()
+			return taken, ctx.Err()
 		}
 		claims, err := q.claim(ctx, batch)
 		if err != nil || len(claims) == 0 {
-			return err
+			q.waits.Store(false)
+			return taken, err
 		}
 		taken += len(claims)
 		start := time.Now()
 		ends, fault := q.settle(ctx, claims, checker)
 		// If this fails, the leases end by themselves.
 		if err := errors.Join(fault, q.release(context.WithoutCancel(ctx), ends)); err != nil {
-			return err
+			return taken, err
 		}
 		switch took := time.Since(start); {
 		case took < quickBatch:
@@ -515,7 +527,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 			batch = max(batch/2, 1)
 		}
 	}
-	return nil
+	return taken, nil
 }
 
 // settle checks rows, and says what becomes of each. A row whose claim was lost too
@@ -526,10 +538,10 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(c.id)), slog.String("why", reason))
 		switch err := checker.Park(ctx, c.id, reason); {
 		case err == nil, errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
-		case errors.Is(err, memory.ErrDamaged): // its mark cannot be written either
-			return []released{{c, failed, time.Now().Add(beyondParking)}}, nil
-		default:
+		case beside(err):
 			return []released{{c, failed, time.Now().Add(q.opts.Lease)}}, err
+		default: // its mark cannot be written either; it is checked anew then, and not parked for what was
+			return []released{{c, later, time.Now().Add(beyondParking)}}, nil
 		}
 		return []released{{c, done, time.Time{}}}, nil
 	}
@@ -542,7 +554,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			r.ending = back
 		case o.err != nil: // a row that cannot be checked holds up no other either
 			r.ending, r.at = failed, time.Now().Add(q.opts.Lease)
-			if errors.Is(o.err, memory.ErrStore) && !errors.Is(o.err, memory.ErrDamaged) { // the store's fault, not the row's: the token waits for it
+			if beside(o.err) { // the token waits for it
 				r.ending, fault = later, o.err
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
@@ -552,6 +564,20 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		ends = append(ends, r)
 	}
 	return ends, fault
+}
+
+// beside reports whether an error is of what all checks need, the store, its keys or its
+// witness, and says nothing of the row: it is waited for, and counts against no row.
+func beside(err error) bool {
+	var system syscall.Errno // of a folder of keys that cannot be read, say
+	switch {
+	case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
+		return false
+	case errors.Is(err, memory.ErrStore), errors.Is(err, memory.ErrBehind), errors.Is(err, memory.ErrUnwitnessed),
+		errors.Is(err, context.DeadlineExceeded):
+		return true
+	}
+	return errors.As(err, &system)
 }
 
 // Stats are the facts of the queue, from Redis and asynq's own inspector.
