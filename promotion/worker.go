@@ -142,6 +142,7 @@ type Worker struct {
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
 	said     map[string]time.Time // when a line was last logged
+	shut     map[string]time.Time // until when the budget of a source is spent
 }
 
 // answer names what one source said of one row.
@@ -156,7 +157,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, said: map[string]time.Time{}, shut: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -581,9 +582,15 @@ func (w *Worker) spend(ctx context.Context, s *Source) (again time.Time, ok bool
 	wait, err := w.opts.Spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
 	if err != nil {
 		w.uncounted(ctx, s.Name, err)
-		return time.Now().Add(time.Second), false
+		wait = time.Second
 	}
-	return time.Now().Add(wait), wait <= 0
+	if ok = wait <= 0; !ok {
+		again = time.Now().Add(wait)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut[s.Name] = again
+	return again, ok
 }
 
 // refund gives a question back. If that fails, the verifier is asked less in this tick.
@@ -593,7 +600,30 @@ func (w *Worker) refund(ctx context.Context, source string) {
 	}
 	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
 		w.uncounted(ctx, source, err)
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.shut, source)
+}
+
+// Shut says until when no row can be asked about, since the budget of every source is
+// spent; the zero time if one can be asked now. Whoever has many rows waiting need not
+// hand them over before, only to get each back as [Deferred].
+func (w *Worker) Shut() (until time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.sources {
+		at := w.shut[w.sources[i].Name]
+		if !at.After(now) {
+			return time.Time{}
+		}
+		if until.IsZero() || at.Before(until) {
+			until = at
+		}
+	}
+	return until
 }
 
 func (w *Worker) uncounted(ctx context.Context, source string, err error) {

@@ -98,6 +98,9 @@ type Options struct {
 type Checker interface {
 	Check(ctx context.Context, id memory.ID) (promotion.Result, error)
 	Park(ctx context.Context, id memory.ID, reason string) error
+	// Shut says until when no check can ask anybody; the zero time if one can now. Until
+	// then no row is taken: the hottest of those that wait is the first one after it.
+	Shut() time.Time
 }
 
 // Queue is a promotion.Queue. It is safe for concurrent use. It does not own the
@@ -309,7 +312,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 		}
 		rows = rows[n:]
 	}
-	return q.pump(ctx)
+	return q.pump(ctx, false)
 }
 
 // claim is one row that this process works on.
@@ -446,8 +449,8 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 
 // pump returns the claims of workers that died and the rows whose time has come,
 // and tops tokens up to what is waiting, or to twice what this process can work on
-// at a time.
-func (q *Queue) pump(ctx context.Context) error {
+// at a time; to none while nobody can be asked.
+func (q *Queue) pump(ctx context.Context, shut bool) error {
 	for {
 		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int()
 		if err != nil {
@@ -471,6 +474,9 @@ func (q *Queue) pump(ctx context.Context) error {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	q.paused.Store(info.Paused)
+	if shut {
+		waiting = 0
+	}
 	q.waits.Store(waiting > 0)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
@@ -493,8 +499,8 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// work spends one token: it checks the hottest rows until nothing waits, the token
-// has done its share, the queue is paused, or the worker is told to stop. A verifier
+// work spends one token: it checks the hottest rows until nothing waits, nobody can be
+// asked, the token has done its share, the queue is paused, or the worker is told to stop. A verifier
 // that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
 // It says how many rows it took.
 func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) (taken int, err error) {
@@ -507,6 +513,10 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 		}
 		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
 			return taken, ctx.Err()
+		}
+		if shut(checker) {
+			q.waits.Store(false)
+			return taken, nil
 		}
 		claims, err := q.claim(ctx, batch)
 		if err != nil || len(claims) == 0 {
@@ -529,6 +539,8 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 	}
 	return taken, nil
 }
+
+func shut(c Checker) bool { return time.Now().Before(c.Shut()) }
 
 // settle checks rows, and says what becomes of each. A row whose claim was lost too
 // often is parked instead: it takes its worker along, or cannot be checked.
@@ -653,11 +665,11 @@ func (q *Queue) Retry(ctx context.Context) (rows int, err error) {
 		return 0, wrapped("retry", err)
 	}
 	if info, err := q.info(); err != nil || info.Queue == "" {
-		return rows, errors.Join(wrapped("retry", err), q.pump(ctx))
+		return rows, errors.Join(wrapped("retry", err), q.pump(ctx, false))
 	}
 	_, err = q.inspector.RunAllRetryTasks(q.name)
 	_, err2 := q.inspector.DeleteAllArchivedTasks(q.name)
-	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx))
+	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx, false))
 }
 
 func wrapped(what string, err error) error {
