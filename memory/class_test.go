@@ -3,8 +3,10 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -173,6 +175,68 @@ func TestADamagedRowIsToldFromAStoreThatFails(t *testing.T) {
 	d.cut = ""
 	if _, err := s.Get(t.Context(), "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz"); errors.Is(err, memory.ErrDamaged) {
 		t.Error(err)
+	}
+}
+
+// A due mark that cannot be read hides no other, and is written anew.
+func TestADamagedDueMarkIsListed(t *testing.T) {
+	for _, parked := range []bool{false, true} {
+		d := &cutting{Driver: storetest.NewMap(), kept: map[string]bool{}}
+		s, err := memory.New(d, keyring.Ephemeral(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []memory.ID
+		at := s.Now().Add(-time.Minute)
+		for i := range 3 {
+			r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", fmt.Sprint("thing", i))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Reschedule(t.Context(), r.ID, map[bool]time.Time{false: at}[parked], 4, "why"); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.ID)
+		}
+		list := func() (rows []memory.Due) {
+			t.Helper()
+			var err error
+			if parked {
+				rows, _, err = s.ParkedRows(t.Context(), "", 10)
+			} else {
+				rows, _, err = s.DueRows(t.Context(), s.Now(), "", 10)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rows
+		}
+		d.id = ids[1]
+		list()
+		for key := range d.kept {
+			if memory.KeyText(key) == "due/"+string(ids[1]) {
+				d.cut = key
+			}
+		}
+		rows := list()
+		if len(rows) != 3 || d.cut == "" {
+			t.Fatalf("parked %t: %+v", parked, rows)
+		}
+		for _, r := range rows {
+			if r.At.IsZero() != parked || !parked && !r.At.Equal(rows[0].At) || (r.Reason == "why" && r.Tries == 4) == (r.ID == ids[1]) {
+				t.Errorf("parked %t: %+v", parked, r)
+			}
+		}
+		if _, _, err := s.DueMark(t.Context(), ids[1]); !errors.Is(err, memory.ErrDamaged) {
+			t.Errorf("the mark itself: %v", err)
+		}
+		if err := s.Reschedule(t.Context(), ids[1], at, 1, "anew"); err != nil {
+			t.Fatal(err)
+		}
+		d.cut = ""
+		if m, ok, err := s.DueMark(t.Context(), ids[1]); err != nil || !ok || m.Reason != "anew" || m.Tries != 1 {
+			t.Errorf("parked %t: %+v, %v", parked, m, err)
+		}
 	}
 }
 

@@ -475,10 +475,13 @@ type Due struct {
 	Reason string
 	Tries  int     // checks since the row last moved
 	Heat   float64 // decayed reads, see [Store.AddHeat]
+
+	revision uint64 // of the mark; see [Store.Postpone]
 }
 
 // DueRows lists the rows due at a moment, in the order they fell due, starting
-// after a cursor ("" = from the start). Parked rows are listed by [Store.ParkedRows].
+// after a cursor ("" = from the start). Parked rows are listed by [Store.ParkedRows]. A
+// mark that cannot be read is listed without its reason and its tries.
 func (s *Store) DueRows(ctx context.Context, at time.Time, after string, limit int) (rows []Due, next string, err error) {
 	return s.marks(ctx, Query{Term: termDue, After: after, To: uint64(at.UnixMicro()), Limit: limit})
 }
@@ -509,10 +512,16 @@ func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, er
 			continue // it moved between the listing and the read
 		}
 		d, err := s.dueOf(ctx, objs[2*i])
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrDamaged), errors.Is(err, ErrKey):
+			// One that cannot be read hides no other. The index knows when it is due.
+			if d = (due{}); q.Term == termDue {
+				d.At = time.UnixMicro(int64(hits[i].Sort)).UTC()
+			}
+		case err != nil:
 			return nil, "", err
 		}
-		rows = append(rows, Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[2*i+1]).at(s.Now())})
+		rows = append(rows, Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[2*i+1]).at(s.Now()), revision: objs[2*i].Revision})
 	}
 	return rows, next, nil
 }
@@ -521,35 +530,49 @@ func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, er
 // it: it stays what it is, visible with its reason, until something re-marks it.
 // tries is kept for the operator. It moves no state and no fitness version.
 func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int, reason string) error {
+	_, err := retry(ctx, func() (struct{}, error) {
+		return struct{}{}, s.reschedule(ctx, row, at, tries, reason, nil)
+	})
+	return err
+}
+
+// Postpone is [Store.Reschedule] for whoever looked at the mark before, as [Store.DueMark]
+// gave it. If the row was marked anew since, by a demotion say, nothing is written and the
+// error is a [*ConflictError].
+func (s *Store) Postpone(ctx context.Context, mark Due, at time.Time, tries int, reason string) error {
+	return s.reschedule(ctx, mark.ID, at, tries, reason, &mark.revision)
+}
+
+func (s *Store) reschedule(ctx context.Context, row ID, at time.Time, tries int, reason string, seen *uint64) error {
 	if err := row.check("row"); err != nil {
 		return err
 	}
 	if err := checkTime("at", at); err != nil {
 		return err
 	}
-	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, headKey.of(row), dueKey.of(row))
-		if err != nil {
-			return struct{}{}, err
-		}
-		if objs[0].Revision == 0 {
-			return struct{}{}, fmt.Errorf("%w: %s", ErrNotFound, row)
-		}
-		heads, err := decodeHeads(objs[:1], []ID{row})
-		if err != nil {
-			return struct{}{}, err
-		}
-		if heads[0].Has(FlagErased) {
-			return struct{}{}, fmt.Errorf("%w: %s", ErrErased, row)
-		}
-		tx := s.begin(ctx, s.Now())
-		tx.due(&heads[0], objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
-		if tx.err != nil {
-			return struct{}{}, tx.err
-		}
-		return struct{}{}, s.write(ctx, tx.Batch)
-	})
-	return err
+	objs, err := s.get(ctx, headKey.of(row), dueKey.of(row))
+	if err != nil {
+		return err
+	}
+	if objs[0].Revision == 0 {
+		return fmt.Errorf("%w: %s", ErrNotFound, row)
+	}
+	if seen != nil && objs[1].Revision != *seen {
+		return &ConflictError{Key: dueKey.of(row)}
+	}
+	heads, err := decodeHeads(objs[:1], []ID{row})
+	if err != nil {
+		return err
+	}
+	if heads[0].Has(FlagErased) {
+		return fmt.Errorf("%w: %s", ErrErased, row)
+	}
+	tx := s.begin(ctx, s.Now())
+	tx.due(&heads[0], objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
+	if tx.err != nil {
+		return tx.err
+	}
+	return s.write(ctx, tx.Batch)
 }
 
 // DueMark returns the due mark of a row: when it wants its next check, and why.
@@ -566,7 +589,7 @@ func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err err
 	if err != nil {
 		return Due{}, false, err
 	}
-	return Due{ID: row, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[1]).at(s.Now())}, true, nil
+	return Due{ID: row, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: decodeHeat(objs[1]).at(s.Now()), revision: objs[0].Revision}, true, nil
 }
 
 // HeatHalfLife is how long it takes a read to count half (D-21).

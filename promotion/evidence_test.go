@@ -241,6 +241,30 @@ func TestAReinstatedVerifierVerifiesAgain(t *testing.T) {
 	w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)
 }
 
+// nobody is a budget that nothing may be taken from.
+type nobody struct{ asked []string }
+
+func (n *nobody) Spend(_ context.Context, source string, _ int, tick time.Duration) (time.Duration, error) {
+	n.asked = append(n.asked, source)
+	return tick, nil
+}
+
+func (*nobody) Refund(context.Context, string) error { return nil }
+
+// To look at rows side by side asks nobody, and needs no budget of questions.
+func TestObservingSpendsNoBudget(t *testing.T) {
+	w, spent := newWorld(t), &nobody{}
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	id := w.claim("acme", "Oslo", nil)
+	r := w.check(w.worker(&promotion.Options{Spending: spent}, promotion.Observed(w.store, "city"), source(crm)), id)
+	if r.Status != promotion.Deferred || r.Calls != 0 || !slices.Equal(spent.asked, []string{"crm"}) || crm.Calls() > 0 {
+		t.Errorf("%+v, and the budgets of %q were asked", r, spent.asked)
+	}
+	if r := w.check(w.worker(&promotion.Options{Spending: spent}, promotion.Observed(w.store, "city")), id); r.Status == promotion.Deferred || r.Calls != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What whoever revoked did not finish, a worker does.
 func TestAWorkerMovesTheRowsOfARevocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -270,6 +294,31 @@ func TestAWorkerMovesTheRowsOfARevocation(t *testing.T) {
 		<-done
 		if strings.Count(log.String(), "withdrawn=1") != 1 || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("it is said once:\n%s", &log)
+		}
+	})
+}
+
+// endless is a store with a row that keeps a walk of ten minutes from its end.
+type endless struct{ walks int }
+
+func (e *endless) WalkRevocations(ctx context.Context, _ func(memory.RevocationWalk)) (memory.RevocationWalk, error) {
+	e.walks++
+	select {
+	case <-time.After(10 * time.Minute):
+	case <-ctx.Done():
+	}
+	return memory.RevocationWalk{}, memory.ErrDamaged
+}
+
+// A walk that does not end leaves the store to others for most of the time.
+func TestAWalkThatDoesNotEndIsNotAllThatAWorkerDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer cancel()
+		var e endless
+		promotion.Withdraw(ctx, &e, time.Minute, nil)
+		if e.walks < 10 || e.walks > 13 {
+			t.Errorf("%d walks of ten minutes in ten hours", e.walks)
 		}
 	})
 }

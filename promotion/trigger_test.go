@@ -162,6 +162,53 @@ func TestAMarkThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// cut is a driver that gives the due mark of one row cut short.
+type cut struct {
+	memory.Driver
+	row memory.ID
+}
+
+func (c *cut) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	objs, err := c.Driver.Get(ctx, tenant, keys)
+	for i := range objs {
+		if c.row != "" && memory.KeyText(objs[i].Key) == "due/"+string(c.row) && objs[i].Data != nil {
+			objs[i].Data = objs[i].Data[:3]
+		}
+	}
+	return objs, err
+}
+
+// A damaged due mark stops no sweep, and the row is not lost: it is parked, where a
+// person finds it and brings it back.
+func TestADamagedMarkStopsNoSweep(t *testing.T) {
+	w, q := newWorld(t), &offers{}
+	d := &cut{Driver: storetest.NewMap()}
+	w.store = storetest.On(d, &memory.Options{Clock: w.clock})
+	var ids []memory.ID
+	for i := range 5 {
+		ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
+	}
+	d.row = ids[2]
+	if n, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.ctx); n != 5 || err != nil || len(q.rows) != 5 {
+		t.Errorf("%d offered, %d of them distinct, %v", n, len(q.rows), err)
+	}
+	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
+	if _, err := worker.Check(w.ctx, ids[2]); !errors.Is(err, memory.ErrDamaged) {
+		t.Errorf("its check says %v", err)
+	}
+	if err := worker.Park(w.ctx, ids[2], "it cannot be checked"); err != nil {
+		t.Fatal(err)
+	}
+	d.row = ""
+	if m := w.mark(ids[2]); !m.At.IsZero() || m.Reason != "stuck: it cannot be checked" {
+		t.Errorf("%+v", m)
+	}
+	if n, err := promotion.Unpark(w.ctx, w.store, "mended", func(memory.Due) bool { return true }); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	w.want(ids[2], memory.StateVerified, w.check(worker, ids[2]), promotion.Promoted)
+}
+
 // failing is a queue that is not there.
 type failing struct{ err error }
 

@@ -25,6 +25,7 @@ type Store interface {
 	Apply(ctx context.Context, t memory.Transition) (memory.Head, error)
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
+	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
 	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
 	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
@@ -141,6 +142,7 @@ type Worker struct {
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
 	said     map[string]time.Time // when a line was last logged
+	shut     map[string]time.Time // until when the budget of a source is spent
 }
 
 // answer names what one source said of one row.
@@ -155,7 +157,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, said: map[string]time.Time{}, shut: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -214,10 +216,13 @@ func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
 }
 
 // Park sets a row aside with a reason, until somebody calls [Unpark]: the queue gave up
-// on it. A read does not bring it back, and nothing of its state moves.
+// on it. A read does not bring it back, and nothing of its state moves. A due mark that
+// cannot be read is written anew.
 func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
 	mark, due, err := w.store.DueMark(ctx, id)
-	if err != nil || !due || mark.At.IsZero() {
+	switch {
+	case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
+	case err != nil || !due || mark.At.IsZero():
 		return err
 	}
 	if err := w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, stuck+reason); err != nil {
@@ -234,7 +239,7 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	// revision. The other way round a check that overlaps asks about a row that was
 	// just verified, and verifies it again.
 	rows, err := w.store.Get(ctx, id)
-	if errors.Is(err, memory.ErrNotFound) {
+	if errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
 		return Result{Status: Moved}, nil
 	}
 	if err != nil {
@@ -309,14 +314,16 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		if at, ok := w.spend(ctx, s.Name); !ok {
+		if at, ok := w.spend(ctx, &s); !ok {
 			res.wait(Deferred, at)
 			continue
 		}
 		v, err := w.verify(ctx, &s, row)
-		if errors.Is(err, verifier.ErrOpen) || errors.Is(err, verifier.ErrBusy) {
-			w.refund(ctx, s.Name) // nobody was asked
-		} else {
+		switch {
+		case s.observes: // nobody was asked
+		case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
+			w.refund(ctx, s.Name)
+		default:
 			res.Calls++
 		}
 		if err != nil {
@@ -550,11 +557,11 @@ func (w *Worker) resolveOutage(ctx context.Context, row memory.Row) error {
 // comeBack says when the row wants its next check, unless somebody re-marked it
 // while it was being checked.
 func (w *Worker) comeBack(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error {
-	now, ok, err := w.store.DueMark(ctx, mark.ID)
-	if err != nil || !ok || !now.At.Equal(mark.At) || now.Reason != mark.Reason {
-		return err
+	err := w.store.Postpone(ctx, mark, at, tries, reason)
+	if errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrErased) {
+		return nil
 	}
-	return w.store.Reschedule(ctx, mark.ID, at, tries, reason)
+	return err
 }
 
 // backoff is how long to wait after so many checks that moved nothing.
@@ -568,16 +575,22 @@ func (w *Worker) backoff(tries int) time.Duration {
 
 // spend takes one question from a verifier's budget of this tick, or says when to come
 // back. A budget that cannot be counted is spent: the row stays due.
-func (w *Worker) spend(ctx context.Context, source string) (again time.Time, ok bool) {
-	if w.opts.Budget < 0 {
+func (w *Worker) spend(ctx context.Context, s *Source) (again time.Time, ok bool) {
+	if w.opts.Budget < 0 || s.observes {
 		return time.Time{}, true
 	}
-	wait, err := w.opts.Spending.Spend(ctx, source, w.opts.Budget, w.opts.Tick)
+	wait, err := w.opts.Spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
 	if err != nil {
-		w.uncounted(ctx, source, err)
-		return time.Now().Add(time.Second), false
+		w.uncounted(ctx, s.Name, err)
+		wait = time.Second
 	}
-	return time.Now().Add(wait), wait <= 0
+	if ok = wait <= 0; !ok {
+		again = time.Now().Add(wait)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut[s.Name] = again
+	return again, ok
 }
 
 // refund gives a question back. If that fails, the verifier is asked less in this tick.
@@ -587,7 +600,30 @@ func (w *Worker) refund(ctx context.Context, source string) {
 	}
 	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
 		w.uncounted(ctx, source, err)
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.shut, source)
+}
+
+// Shut says until when no row can be asked about, since the budget of every source is
+// spent; the zero time if one can be asked now. Whoever has many rows waiting need not
+// hand them over before, only to get each back as [Deferred].
+func (w *Worker) Shut() (until time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.sources {
+		at := w.shut[w.sources[i].Name]
+		if !at.After(now) {
+			return time.Time{}
+		}
+		if until.IsZero() || at.Before(until) {
+			until = at
+		}
+	}
+	return until
 }
 
 func (w *Worker) uncounted(ctx context.Context, source string, err error) {

@@ -1,8 +1,12 @@
 package promotion_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -361,5 +365,100 @@ func TestI6ACheckThatBeganBeforeAnotherOneVerifiedTheRowAsksNobody(t *testing.T)
 	}
 	if r := w.check(late, id); r.Status != promotion.NotDue || crm.Calls() != 1 || len(w.moves(id)) != 1 {
 		t.Errorf("%s after %d calls: %+v", r.Status, crm.Calls(), w.moves(id))
+	}
+}
+
+// interrupted is a store in which something happens just before a mark is put off.
+type interrupted struct {
+	promotion.Store
+	by func()
+}
+
+func (s *interrupted) Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error {
+	s.by()
+	return s.Store.Postpone(ctx, mark, at, tries, reason)
+}
+
+// A row that loses its state at the very end of a check stays due at once.
+func TestADemotionAtTheEndOfACheckIsNotPutOff(t *testing.T) {
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	crm, erp := verifiertest.New("crm", verifiertest.Supports()), verifiertest.New("erp", verifiertest.Unclear())
+	w.check(w.worker(nil, source(crm)), id)
+	w.pass(40 * 24 * time.Hour)
+	late, err := promotion.NewWorker(&interrupted{w.store, func() {
+		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "it lied"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.store.WalkRevocations(w.ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+	}}, []promotion.Source{source(erp)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want(id, memory.StateUnverified, w.check(late, id), promotion.Unclear)
+	if m := w.mark(id); !strings.HasPrefix(m.Reason, "demoted: ") || m.At.After(w.clock()) || m.Tries != 0 {
+		t.Errorf("it waits for %s: %s, after %d tries", m.At.Sub(w.clock()), m.Reason, m.Tries)
+	}
+}
+
+func TestARowThatWasErasedWantsNoCheck(t *testing.T) {
+	w := newWorld(t)
+	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Supports())
+	if _, err := w.store.Erase(w.ctx, memory.Erasure{Subject: "acme", Actor: "dpo"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.check(w.worker(nil, source(crm)), id); r.Status != promotion.Moved || crm.Calls() > 0 {
+		t.Errorf("%s after %d questions", r.Status, crm.Calls())
+	}
+	t.Run("nor one that is erased while it is checked", func(t *testing.T) {
+		id := w.claim("umbrella", "Oslo", nil)
+		worker, err := promotion.NewWorker(&interrupted{w.store, func() {
+			if _, err := w.store.Erase(w.ctx, memory.Erasure{Subject: "umbrella", Actor: "dpo"}); err != nil {
+				t.Fatal(err)
+			}
+		}}, []promotion.Source{source(verifiertest.New("crm", verifiertest.Unclear()))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.check(worker, id); r.Status != promotion.Unclear {
+			t.Error(r.Status)
+		}
+		if _, due, err := w.store.DueMark(w.ctx, id); due || err != nil {
+			t.Errorf("it is due: %t, %v", due, err)
+		}
+	})
+}
+
+// What a server or a panic says may repeat the claim: the log has none of it.
+func TestTheLogRepeatsNoWordsOfASource(t *testing.T) {
+	const secret = "umbrella-7731"
+	for name, c := range map[string]struct {
+		step verifiertest.Step
+		line string
+	}{
+		"an outage":          {verifiertest.Fails(&verifier.UnavailableError{Err: &verifier.Quote{Err: errors.New("HTTP 500"), Text: "no row " + secret}}), "verifier is down"},
+		"a misconfiguration": {verifiertest.Fails(&verifier.MisconfiguredError{Err: &verifier.Quote{Err: errors.New("HTTP 422"), Text: secret}}), "verifier cannot be used"},
+		"a panic":            {verifiertest.Panics("no row " + secret), "it panicked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			crm := verifiertest.New("crm", c.step)
+			guard := verifier.WithBreaker("crm", crm, nil)
+			_, err := guard.Verify(t.Context(), w.row(w.claim(secret, "Oslo", nil)))
+			if err == nil || !strings.Contains(err.Error(), secret) {
+				t.Errorf("whoever asks is not told: %v", err)
+			}
+			for i, v := range []verifier.Verifier{guard, verifier.NewQuorum("both", 2, verifier.Member{Name: "erp", Rank: memory.RankTool,
+				Verifier: verifiertest.New("erp", verifiertest.Supports())}, verifier.Member{Name: "crm", Rank: memory.RankTool, Verifier: guard})} {
+				var log bytes.Buffer
+				worker := w.worker(&promotion.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, promotion.Source{Name: "crm", Verifier: v})
+				w.check(worker, w.claim(secret, fmt.Sprint("Rome ", i), nil))
+				if !strings.Contains(log.String(), c.line) || strings.Contains(log.String(), secret) {
+					t.Errorf("%s", &log)
+				}
+			}
+		})
 	}
 }

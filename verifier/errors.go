@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,6 +57,13 @@ func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailab
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
+// LogValue implements [slog.LogValuer]: the text of Error, without what is in a [*Quote].
+func (e *UnavailableError) LogValue() slog.Value {
+	short := *e
+	short.Err = unquoted(e.Err)
+	return slog.StringValue(short.Error())
+}
+
 // MisconfiguredError says which verifier cannot work as configured.
 // errors.Is(err, ErrMisconfigured) holds.
 type MisconfiguredError struct {
@@ -71,6 +79,34 @@ func (e *MisconfiguredError) Is(target error) bool { return target == ErrMisconf
 
 // Unwrap returns the cause.
 func (e *MisconfiguredError) Unwrap() error { return e.Err }
+
+// LogValue implements [slog.LogValuer]: the text of Error, without what is in a [*Quote].
+func (e *MisconfiguredError) LogValue() slog.Value {
+	return slog.StringValue(describe(ErrMisconfigured, e.Verifier, unquoted(e.Err)))
+}
+
+// Quote is an error with what somebody else said of it, a server in its answer or a
+// panic: that may repeat the claim that was asked about. Error has it, for who asked; a
+// log does not.
+type Quote struct {
+	Err  error  // in words of the program's own
+	Text string // what was said
+}
+
+// Error is both.
+func (q *Quote) Error() string { return q.Err.Error() + ": " + q.Text }
+
+// Unwrap returns Err.
+func (q *Quote) Unwrap() error { return q.Err }
+
+// unquoted is an error without what is in a Quote.
+func unquoted(err error) error {
+	var q *Quote
+	if errors.As(err, &q) {
+		return q.Err
+	}
+	return err
+}
 
 func describe(class error, name string, cause error) string {
 	text := class.Error()
@@ -122,7 +158,7 @@ func classify(ctx context.Context, name string, err error) error {
 
 // errPanic is the cause when a verifier did not return.
 func errPanic(v any) error {
-	return fmt.Errorf("it panicked: %s", clip(fmt.Sprint(v)))
+	return &Quote{errors.New("it panicked"), clip(fmt.Sprint(v))}
 }
 
 // clip bounds what came from outside to one field of valid UTF-8.

@@ -121,7 +121,7 @@ func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 	case down != nil:
 		cause := error(down)
 		if asked > 0 { // not ErrOpen, by which nobody was asked: somebody was, and it counts
-			cause = errors.New(down.Error())
+			cause = errors.New(down.LogValue().String())
 		}
 		return Verdict{}, &UnavailableError{Verifier: q.name, RetryAfter: down.RetryAfter, Err: cause}
 	default:

@@ -18,7 +18,8 @@ import (
 // Ask puts a question to a tool or a system of record. It obeys ctx, is safe for
 // concurrent use, and should be idempotent: a question may be asked again. An
 // error is an outage unless it is [ErrMisconfigured], [ErrGone] or [ErrAnswer]; a
-// [*UnavailableError] with RetryAfter says when to come back. That the source knows nothing is no error:
+// [*UnavailableError] with RetryAfter says when to come back. Its text is logged: what may
+// repeat the question goes into a [*Quote]. That the source knows nothing is no error:
 // leave Found false.
 type Ask func(ctx context.Context, q Question) (Answer, error)
 

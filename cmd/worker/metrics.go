@@ -28,7 +28,7 @@ func newMeters() *meters {
 	m := &meters{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_verifier_calls_total",
-			Help: "Questions to a verifier by how they ended: supported, refuted, unclear, unknown, unavailable, misconfigured, canceled."}, []string{"verifier", "outcome"}),
+			Help: "Questions to a verifier by how they ended: supported, refuted, unclear, gone, unknown, unavailable, misconfigured, canceled."}, []string{"verifier", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hearsay_verifier_seconds",
 			Help: "How long a question to a verifier took, the wait for a place included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -82,7 +84,7 @@ func newTracer(ctx context.Context, to string, out io.Writer, log *slog.Logger) 
 	var exporter sdktrace.SpanExporter
 	var err error
 	if to == traceOTLP {
-		var options []otlptracehttp.Option
+		options := []otlptracehttp.Option{otlptracehttp.WithProxy(stayHere)}
 		if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 			options = append(options, otlptracehttp.WithEndpointURL(defaultTraceEndpoint))
 		}
@@ -116,6 +118,16 @@ func newTracer(ctx context.Context, to string, out io.Writer, log *slog.Logger) 
 			log.Warn("the last spans may be lost")
 		}
 	}, nil
+}
+
+// stayHere is the proxy of the environment, and none for a request that a redirect led
+// to: spans, and the secrets in the headers, go to the collector that was named and
+// nowhere else.
+func stayHere(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the collector redirects")
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // telling says once that spans are lost, and once that they are sent again.

@@ -267,3 +267,30 @@ func TestAVariableOfTheExporterThatMakesNoSenseEndsTheWorkerAndIsNotRepeated(t *
 		})
 	}
 }
+
+// TestACollectorThatRedirectsGetsNoSecretSentElsewhere: only what the operator named sees
+// the headers, whatever it answers.
+func TestACollectorThatRedirectsGetsNoSecretSentElsewhere(t *testing.T) {
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		elsewhere := newCollector(t)
+		asked := 0
+		named := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			http.Redirect(w, r, elsewhere.URL, status)
+		}))
+		t.Cleanup(named.Close)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", named.URL)
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key="+secret)
+		var log strings.Builder
+		tracer, last, err := newTracer(t.Context(), traceOTLP, io.Discard, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, span := tracer.Start(t.Context(), "promotion.check")
+		span.End()
+		last(t.Context())
+		if asked != 1 || len(elsewhere.headers) > 0 || !strings.Contains(log.String(), "spans are lost") || strings.Contains(log.String(), secret) {
+			t.Errorf("%d: asked %d times, and the other %d times with %v\n%s", status, asked, len(elsewhere.headers), elsewhere.headers, &log)
+		}
+	}
+}

@@ -15,7 +15,7 @@ var (
 	ErrForged = errors.New("confirm: forged")
 	// ErrExpired: it has ended, or ends too far ahead.
 	ErrExpired = errors.New("confirm: expired")
-	// ErrTenant: it was signed for another tenant.
+	// ErrTenant: it was signed for another tenant, or for another of its namespaces.
 	ErrTenant = errors.New("confirm: of another tenant")
 	// ErrContent: the row holds other content than the principal saw.
 	ErrContent = errors.New("confirm: of other content")

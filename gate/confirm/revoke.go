@@ -19,8 +19,14 @@ import (
 type RevocationStore interface {
 	Revoke(ctx context.Context, r memory.Revocation, revision uint64) error
 	Revocations(ctx context.Context) ([]memory.Revocation, uint64, error)
+	place
+}
+
+// place is whose store it is, and its clock.
+type place interface {
 	Now() time.Time
 	Tenant() string
+	Namespace() string
 }
 
 // RevokePredicate is the predicate over which a key needs a scope to revoke. The
@@ -32,6 +38,7 @@ const RevokePredicate = "revoke"
 // not to be believed from a moment on.
 type Revocation struct {
 	Tenant    string
+	Namespace string // of the tenant; "" is one like any other
 	Kind      memory.RevokedKind
 	Name      string
 	Version   string // of a document; "" = every one
@@ -51,8 +58,8 @@ type SignedRevocation struct {
 
 // NewRevocation returns a revocation with a nonce of its own. revision is what
 // memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
-func NewRevocation(kind memory.RevokedKind, name string, since time.Time, tenant string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Revocation {
-	return Revocation{Tenant: tenant, Kind: kind, Name: name, Since: since.UTC(), Revision: revision, Principal: principal,
+func NewRevocation(kind memory.RevokedKind, name string, since time.Time, tenant, namespace string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Revocation {
+	return Revocation{Tenant: tenant, Namespace: namespace, Kind: kind, Name: name, Since: since.UTC(), Revision: revision, Principal: principal,
 		Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
 }
 
@@ -60,7 +67,7 @@ func (r *Revocation) check() error {
 	if r.Since.IsZero() {
 		return refuse(ErrStatement, "since", "it is none")
 	}
-	return checkRevoking(&Reinstatement{Tenant: r.Tenant, Kind: r.Kind, Name: r.Name, Version: r.Version, Principal: r.Principal, Expires: r.Expires, Nonce: r.Nonce, Reason: r.Reason})
+	return checkRevoking(&Reinstatement{Tenant: r.Tenant, Namespace: r.Namespace, Kind: r.Kind, Name: r.Name, Version: r.Version, Principal: r.Principal, Expires: r.Expires, Nonce: r.Nonce, Reason: r.Reason})
 }
 
 // checkRevoking checks what a revocation and a reinstatement both say.
@@ -73,7 +80,7 @@ func checkRevoking(r *Reinstatement) error {
 		limit       int
 		optional    bool
 	}{
-		{"tenant", r.Tenant, memory.MaxField, false}, {"name", r.Name, memory.MaxField, false}, {"version", r.Version, memory.MaxField, true},
+		{"tenant", r.Tenant, memory.MaxField, false}, {"namespace", r.Namespace, memory.MaxField, true}, {"name", r.Name, memory.MaxField, false}, {"version", r.Version, memory.MaxField, true},
 		{"principal", r.Principal, maxName, false}, {"nonce", r.Nonce, maxName, false}, {"reason", r.Reason, memory.MaxField, false},
 	} {
 		switch {
@@ -100,12 +107,12 @@ func checkRevoking(r *Reinstatement) error {
 // The domains keep a signature on a row from counting for a revocation, and one on a
 // revocation from counting for its end.
 const (
-	revocationDomain    = "hearsay/revoke/1"
-	reinstatementDomain = "hearsay/reinstate/1"
+	revocationDomain    = "hearsay/revoke/2"
+	reinstatementDomain = "hearsay/reinstate/2"
 )
 
 func (r *Revocation) bytes() []byte {
-	return framed(revocationDomain, r.Tenant, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
+	return framed(revocationDomain, r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
 		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
 }
 
@@ -132,14 +139,14 @@ func SignRevocation(key ed25519.PrivateKey, r Revocation) (SignedRevocation, err
 }
 
 // Revoke verifies a signed revocation by the store's clock and records it. What is
-// forged, expired, of another tenant, stale or out of the key's scope is refused with
+// forged, expired, of another tenant or namespace, stale or out of the key's scope is refused with
 // a [*RefusedError], and nothing is written. Once it returns, nothing that rests on
 // what was revoked is fit; memory.Store.WalkRevocations moves the rows.
 func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevocation) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := mayRevoke(store, k, s.Tenant, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+	if err := mayRevoke(store, k, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
 		return err
 	}
 	err := store.Revoke(ctx, memory.Revocation{Kind: s.Kind, Name: s.Name, Version: s.Version, Since: s.Since, By: s.Principal, Reason: s.Reason}, s.Revision)
@@ -153,10 +160,7 @@ func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevo
 }
 
 // mayRevoke verifies a signature by the store's clock, and that its key has the scope.
-func mayRevoke(store interface {
-	Now() time.Time
-	Tenant() string
-}, k *Keyring, tenant string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
+func mayRevoke(store place, k *Keyring, tenant, namespace string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
 	signer, err := k.signer(principal, text, signature)
 	if err == nil {
 		err = ends(expires, store.Now())
@@ -167,6 +171,8 @@ func mayRevoke(store interface {
 		return err
 	case tenant != store.Tenant():
 		return refuse(ErrTenant, "tenant", "it was signed for another")
+	case namespace != store.Namespace(): // whose revocations are counted by themselves
+		return refuse(ErrTenant, "namespace", "it was signed for another")
 	case !signer.covers(of, RevokePredicate):
 		return refuse(ErrScope, "principal", "the key has no scope over "+of+"/"+RevokePredicate)
 	}
@@ -176,8 +182,7 @@ func mayRevoke(store interface {
 // ReinstatementStore is what a reinstatement needs of a store; [*memory.Store] is one.
 type ReinstatementStore interface {
 	Reinstate(ctx context.Context, kind memory.RevokedKind, name, version string, r memory.Reinstatement, revision uint64) error
-	Now() time.Time
-	Tenant() string
+	place
 }
 
 // Reinstatement is what a person signs to say that a verifier, a source or a document
@@ -185,6 +190,7 @@ type ReinstatementStore interface {
 // scope that revoking it needs.
 type Reinstatement struct {
 	Tenant    string
+	Namespace string // of the tenant; "" is one like any other
 	Kind      memory.RevokedKind
 	Name      string
 	Version   string // of a document, as it was revoked; "" = every one
@@ -203,13 +209,13 @@ type SignedReinstatement struct {
 
 // NewReinstatement returns a reinstatement with a nonce of its own. revision is what
 // memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
-func NewReinstatement(kind memory.RevokedKind, name, tenant string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Reinstatement {
-	return Reinstatement{Tenant: tenant, Kind: kind, Name: name, Revision: revision, Principal: principal,
+func NewReinstatement(kind memory.RevokedKind, name, tenant, namespace string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Reinstatement {
+	return Reinstatement{Tenant: tenant, Namespace: namespace, Kind: kind, Name: name, Revision: revision, Principal: principal,
 		Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
 }
 
 func (r *Reinstatement) bytes() []byte {
-	return framed(reinstatementDomain, r.Tenant, r.Kind.String(), r.Name, r.Version,
+	return framed(reinstatementDomain, r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version,
 		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
 }
 
@@ -226,13 +232,13 @@ func SignReinstatement(key ed25519.PrivateKey, r Reinstatement) (SignedReinstate
 }
 
 // Reinstate verifies a signed reinstatement by the store's clock and records it. What is
-// forged, expired, of another tenant, stale or out of the key's scope is refused with a
+// forged, expired, of another tenant or namespace, stale or out of the key's scope is refused with a
 // [*RefusedError], and nothing is written. No row moves by it.
 func Reinstate(ctx context.Context, store ReinstatementStore, k *Keyring, s SignedReinstatement) error {
 	if err := checkRevoking(&s.Reinstatement); err != nil {
 		return err
 	}
-	if err := mayRevoke(store, k, s.Tenant, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+	if err := mayRevoke(store, k, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
 		return err
 	}
 	err := store.Reinstate(ctx, s.Kind, s.Name, s.Version, memory.Reinstatement{By: s.Principal, Reason: s.Reason}, s.Revision)

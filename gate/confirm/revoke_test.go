@@ -7,6 +7,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 func TestARevocationIsSignedByWhoMay(t *testing.T) {
@@ -17,7 +18,7 @@ func TestARevocationIsSignedByWhoMay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), revision, by, "it lied", w.Now(), time.Minute)
+		return confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), "", revision, by, "it lied", w.Now(), time.Minute)
 	}
 	for _, c := range []struct {
 		name  string
@@ -36,6 +37,8 @@ func TestARevocationIsSignedByWhoMay(t *testing.T) {
 		{"with another reason under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Reason = "x" }, confirm.ErrForged},
 		{"without a signature", "cleo", nil, func(s *confirm.SignedRevocation) { s.Signature = nil }, confirm.ErrForged},
 		{"of another tenant", "cleo", func(r *confirm.Revocation) { r.Tenant = "other" }, nil, confirm.ErrTenant},
+		{"of another namespace", "cleo", func(r *confirm.Revocation) { r.Namespace = "team" }, nil, confirm.ErrTenant},
+		{"with another namespace under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Namespace = "team" }, confirm.ErrForged},
 		{"that has ended", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
 		{"that ends too late", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
 		{"that was seen before another one", "cleo", func(r *confirm.Revocation) { r.Revision = 7 }, nil, confirm.ErrStale},
@@ -100,7 +103,7 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		}
 		return revision
 	}
-	revocation, err := confirm.SignRevocation(keyOf("cleo"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), revision(), "cleo", "it lied", w.Now(), time.Minute))
+	revocation, err := confirm.SignRevocation(keyOf("cleo"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), "", revision(), "cleo", "it lied", w.Now(), time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,7 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func(by string) confirm.Reinstatement {
-		return confirm.NewReinstatement(memory.RevokedVerifier, "crm", w.Tenant(), revision(), by, "it was mended", w.Now(), time.Minute)
+		return confirm.NewReinstatement(memory.RevokedVerifier, "crm", w.Tenant(), "", revision(), by, "it was mended", w.Now(), time.Minute)
 	}
 	sign := func(by string, r confirm.Reinstatement) confirm.SignedReinstatement {
 		t.Helper()
@@ -142,6 +145,8 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		{"with the signature of the revocation", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Signature = revocation.Signature }, confirm.ErrForged},
 		{"without a signature", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Signature = nil }, confirm.ErrForged},
 		{"of another tenant", "cleo", func(r *confirm.Reinstatement) { r.Tenant = "other" }, nil, confirm.ErrTenant},
+		{"of another namespace", "cleo", func(r *confirm.Reinstatement) { r.Namespace = "team" }, nil, confirm.ErrTenant},
+		{"with another namespace under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Namespace = "team" }, confirm.ErrForged},
 		{"that has ended", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
 		{"that ends too late", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
 		{"that was seen before another one", "cleo", func(r *confirm.Reinstatement) { r.Revision = 7 }, nil, confirm.ErrStale},
@@ -189,4 +194,47 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
+}
+
+// TestARevocationAndItsEndAreOfOneNamespace: each namespace of a tenant counts its
+// revocations by itself, so that the same number is seen in several.
+func TestARevocationAndItsEndAreOfOneNamespace(t *testing.T) {
+	keys := ring(t, line(t, "ops", "verifier:*/revoke"))
+	now := func() time.Time { return day0 }
+	billing, support := storetest.NewStore(&memory.Options{Namespace: "billing", Clock: now}), storetest.NewStore(&memory.Options{Namespace: "support", Clock: now})
+	defer billing.Close()
+	defer support.Close()
+	revoke, err := confirm.SignRevocation(keyOf("ops"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, billing.Tenant(), billing.Namespace(), 0, "ops", "it lied", day0, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := confirm.Revoke(t.Context(), support, keys, revoke); !errors.Is(err, confirm.ErrTenant) {
+		t.Errorf("a revocation of another namespace: %v", err)
+	}
+	var revision uint64
+	for _, s := range []*memory.Store{billing, support} {
+		err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: day0, By: "ops", Reason: "it lied"}, 0)
+		if err == nil {
+			_, err = s.WalkRevocations(t.Context(), nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, revision, err = s.Revocations(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reinstate, err := confirm.SignReinstatement(keyOf("ops"), confirm.NewReinstatement(memory.RevokedVerifier, "crm", billing.Tenant(), billing.Namespace(), revision, "ops", "it was mended", day0, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := confirm.Reinstate(t.Context(), support, keys, reinstate); !errors.Is(err, confirm.ErrTenant) {
+		t.Errorf("a reinstatement of another namespace: %v", err)
+	}
+	if list, _, err := support.Revocations(t.Context()); err != nil || len(list) != 1 || !list[0].Reinstated.At.IsZero() {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := confirm.Reinstate(t.Context(), billing, keys, reinstate); err != nil {
+		t.Error(err)
+	}
 }

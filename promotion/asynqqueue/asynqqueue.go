@@ -40,6 +40,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -66,7 +67,7 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
-	beyondParking      = 10 * time.Minute       // until a row that is too damaged to be parked is tried again
+	beyondParking      = 10 * time.Minute       // until a row that cannot be parked either is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -97,6 +98,9 @@ type Options struct {
 type Checker interface {
 	Check(ctx context.Context, id memory.ID) (promotion.Result, error)
 	Park(ctx context.Context, id memory.ID, reason string) error
+	// Shut says until when no check can ask anybody; the zero time if one can now. Until
+	// then no row is taken: the hottest of those that wait is the first one after it.
+	Shut() time.Time
 }
 
 // Queue is a promotion.Queue. It is safe for concurrent use. It does not own the
@@ -116,6 +120,7 @@ type Queue struct {
 	trace     string
 	spent     string
 	paused    atomic.Bool // as of the last pump
+	waits     atomic.Bool // the same: rows do; or until none was found since
 }
 
 // New returns a queue over a Redis client.
@@ -213,7 +218,14 @@ while #got < 4 * want and #skipped < 200 do
     if lost > 0 then break end
   end
 end
-if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
+if #skipped < 200 then
+  if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
+else -- so many hide what is behind them: they step aside until the next pump
+  for i = 1, #skipped, 2 do
+    redis.call('ZADD', KEYS[4], string.format('%.0f', now), skipped[i+1])
+    redis.call('HSET', KEYS[3], skipped[i+1], skipped[i])
+  end
+end
 return got`)
 
 	// renewScript takes ids and their leases, and returns the new end of each lease, or
@@ -300,7 +312,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 		}
 		rows = rows[n:]
 	}
-	return q.pump(ctx)
+	return q.pump(ctx, false)
 }
 
 // claim is one row that this process works on.
@@ -437,8 +449,8 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 
 // pump returns the claims of workers that died and the rows whose time has come,
 // and tops tokens up to what is waiting, or to twice what this process can work on
-// at a time.
-func (q *Queue) pump(ctx context.Context) error {
+// at a time; to none while nobody can be asked.
+func (q *Queue) pump(ctx context.Context, shut bool) error {
 	for {
 		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int()
 		if err != nil {
@@ -462,6 +474,10 @@ func (q *Queue) pump(ctx context.Context) error {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	q.paused.Store(info.Paused)
+	if shut {
+		waiting = 0
+	}
+	q.waits.Store(waiting > 0)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
 		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
@@ -483,30 +499,36 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// work spends one token: it checks the hottest rows until nothing waits, the token
-// has done its share, the queue is paused, or the worker is told to stop. A verifier
+// work spends one token: it checks the hottest rows until nothing waits, nobody can be
+// asked, the token has done its share, the queue is paused, or the worker is told to stop. A verifier
 // that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
-func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) error {
+// It says how many rows it took.
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) (taken int, err error) {
 	began, batch := time.Now(), 1
-	for taken := 0; taken < rowsPerToken; {
+	for taken < rowsPerToken {
 		select {
 		case <-stop:
-			return nil
+			return taken, nil
 		default:
 		}
 		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
-			return ctx.Err()
+			return taken, ctx.Err()
+		}
+		if shut(checker) {
+			q.waits.Store(false)
+			return taken, nil
 		}
 		claims, err := q.claim(ctx, batch)
 		if err != nil || len(claims) == 0 {
-			return err
+			q.waits.Store(false)
+			return taken, err
 		}
 		taken += len(claims)
 		start := time.Now()
 		ends, fault := q.settle(ctx, claims, checker)
 		// If this fails, the leases end by themselves.
 		if err := errors.Join(fault, q.release(context.WithoutCancel(ctx), ends)); err != nil {
-			return err
+			return taken, err
 		}
 		switch took := time.Since(start); {
 		case took < quickBatch:
@@ -515,8 +537,10 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 			batch = max(batch/2, 1)
 		}
 	}
-	return nil
+	return taken, nil
 }
+
+func shut(c Checker) bool { return time.Now().Before(c.Shut()) }
 
 // settle checks rows, and says what becomes of each. A row whose claim was lost too
 // often is parked instead: it takes its worker along, or cannot be checked.
@@ -526,10 +550,10 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row is parked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(c.id)), slog.String("why", reason))
 		switch err := checker.Park(ctx, c.id, reason); {
 		case err == nil, errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
-		case errors.Is(err, memory.ErrDamaged): // its mark cannot be written either
-			return []released{{c, failed, time.Now().Add(beyondParking)}}, nil
-		default:
+		case beside(err):
 			return []released{{c, failed, time.Now().Add(q.opts.Lease)}}, err
+		default: // its mark cannot be written either; it is checked anew then, and not parked for what was
+			return []released{{c, later, time.Now().Add(beyondParking)}}, nil
 		}
 		return []released{{c, done, time.Time{}}}, nil
 	}
@@ -542,7 +566,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			r.ending = back
 		case o.err != nil: // a row that cannot be checked holds up no other either
 			r.ending, r.at = failed, time.Now().Add(q.opts.Lease)
-			if errors.Is(o.err, memory.ErrStore) && !errors.Is(o.err, memory.ErrDamaged) { // the store's fault, not the row's: the token waits for it
+			if beside(o.err) { // the token waits for it
 				r.ending, fault = later, o.err
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
@@ -552,6 +576,20 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		ends = append(ends, r)
 	}
 	return ends, fault
+}
+
+// beside reports whether an error is of what all checks need, the store, its keys or its
+// witness, and says nothing of the row: it is waited for, and counts against no row.
+func beside(err error) bool {
+	var system syscall.Errno // of a folder of keys that cannot be read, say
+	switch {
+	case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
+		return false
+	case errors.Is(err, memory.ErrStore), errors.Is(err, memory.ErrBehind), errors.Is(err, memory.ErrUnwitnessed),
+		errors.Is(err, context.DeadlineExceeded):
+		return true
+	}
+	return errors.As(err, &system)
 }
 
 // Stats are the facts of the queue, from Redis and asynq's own inspector.
@@ -627,11 +665,11 @@ func (q *Queue) Retry(ctx context.Context) (rows int, err error) {
 		return 0, wrapped("retry", err)
 	}
 	if info, err := q.info(); err != nil || info.Queue == "" {
-		return rows, errors.Join(wrapped("retry", err), q.pump(ctx))
+		return rows, errors.Join(wrapped("retry", err), q.pump(ctx, false))
 	}
 	_, err = q.inspector.RunAllRetryTasks(q.name)
 	_, err2 := q.inspector.DeleteAllArchivedTasks(q.name)
-	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx))
+	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx, false))
 }
 
 func wrapped(what string, err error) error {

@@ -16,7 +16,7 @@ func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
 }
 
 // Pump does once what Serve does every quarter of a second.
-func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx) }
+func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx, false) }
 
 // Kind is the task type.
 func (q *Queue) Kind() string { return q.kind }
@@ -32,3 +32,12 @@ func (q *Queue) ClaimMany(ctx context.Context, most int) (ids []memory.ID, err e
 
 // TraceKey is where the links of rows are kept.
 func (q *Queue) TraceKey() string { return q.trace }
+
+// Work spends one token.
+func (q *Queue) Work(ctx context.Context, c Checker) error {
+	_, err := q.work(ctx, nil, c, tokenShare)
+	return err
+}
+
+// LostKey is where lost claims are counted.
+func (q *Queue) LostKey() string { return q.lost }

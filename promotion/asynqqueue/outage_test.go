@@ -2,10 +2,13 @@ package asynqqueue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -306,5 +309,119 @@ func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.
 			t.Errorf("%+v, %d tokens wait, %v", s, len(tokens), err)
 		}
 		w.quiet()
+	})
+}
+
+// What all checks need fails them all, and says nothing of a row: none is parked for it,
+// however long it lasts.
+func TestWhatIsNoFaultOfARowCountsAgainstNone(t *testing.T) {
+	for name, err := range map[string]error{
+		"a folder of keys that cannot be read": fmt.Errorf("open body: the data key: %w", &fs.PathError{Op: "open", Path: "keys", Err: syscall.EIO}),
+		"a witness that does not confirm":      fmt.Errorf("%w: no space", memory.ErrUnwitnessed),
+		"a store that is behind its witness":   fmt.Errorf("%w: 1 entry", memory.ErrBehind),
+		"a deadline":                           fmt.Errorf("read: %w", context.DeadlineExceeded),
+		"a store that fails":                   fmt.Errorf("%w: the wire broke", memory.ErrStore),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := open(t, "in-process")
+			w := newWorld(t, verifiertest.Supports())
+			q := asynqqueue.New(client, &asynqqueue.Options{Lease: 10 * time.Millisecond})
+			id := w.write("acme", memory.StateUnverified)
+			w.sweep(q)
+			tried := 0
+			faulty := checker(func(context.Context, memory.ID) (promotion.Result, error) {
+				tried++
+				return promotion.Result{}, err
+			})
+			eventually(t, "it is tried more often than a row of its own fault", func() bool {
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				before := tried
+				if got := q.Work(t.Context(), faulty); tried > before && !errors.Is(got, err) {
+					t.Fatalf("the token does not wait: %v", got)
+				}
+				return tried > 6
+			})
+			eventually(t, "the row is verified", func() bool {
+				if err := errors.Join(q.Pump(t.Context()), q.Work(t.Context(), w.worker)); err != nil {
+					t.Fatal(err)
+				}
+				return w.all(memory.StateVerified, id)
+			})
+		})
+	}
+}
+
+// keyless is a worker whose keys are gone for a while: it can read no row, and park none.
+type keyless struct {
+	*promotion.Worker
+	parked int
+}
+
+func (*keyless) Check(context.Context, memory.ID) (promotion.Result, error) {
+	return promotion.Result{}, memory.ErrKey
+}
+
+func (k *keyless) Park(context.Context, memory.ID, string) error {
+	k.parked++
+	return memory.ErrKey
+}
+
+// A row that could not be parked is checked once more, and not parked when it can be.
+func TestARowThatCouldNotBeParkedIsCheckedOnceMore(t *testing.T) {
+	w := newWorld(t, verifiertest.Supports())
+	q := asynqqueue.New(open(t, "in-process"), &asynqqueue.Options{Lease: 10 * time.Millisecond})
+	id := w.write("acme", memory.StateUnverified)
+	w.sweep(q)
+	gone := &keyless{Worker: w.worker}
+	eventually(t, "the queue tried to park it", func() bool {
+		if err := errors.Join(q.Pump(t.Context()), q.Work(t.Context(), gone)); err != nil {
+			t.Fatal(err)
+		}
+		return gone.parked > 0
+	})
+	if s := stats(t, q); s.Later != 1 || s.Waiting+s.Claimed > 0 {
+		t.Errorf("%+v", s)
+	}
+	if n, err := q.Retry(t.Context()); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := q.Work(t.Context(), w.worker); err != nil || !w.all(memory.StateVerified, id) {
+		t.Errorf("%s, %v", w.state(id), err)
+	}
+}
+
+// Of the rows that took a worker along, however many and hot, one is checked at a time;
+// the others are not.
+func TestManyRowsThatWereLostHideNoOther(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
+		offers := []promotion.Offer{{ID: "cold"}}
+		for i := range 250 {
+			id := memory.ID(fmt.Sprintf("lost%03d", i))
+			offers = append(offers, promotion.Offer{ID: id, Heat: 100})
+			if err := client.HSet(t.Context(), q.LostKey(), string(id), 2).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := q.Offer(t.Context(), offers); err != nil {
+			t.Fatal(err)
+		}
+		var got []memory.ID
+		for range 5 {
+			ids, err := q.ClaimMany(t.Context(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, ids...)
+		}
+		if want := []memory.ID{"lost000", "cold"}; !slices.Equal(got, want) {
+			t.Errorf("claimed %v, want %v", got, want)
+		}
+		if s := stats(t, q); s.Waiting+s.Later != 249 || s.Claimed != 2 {
+			t.Errorf("%+v", s)
+		}
 	})
 }

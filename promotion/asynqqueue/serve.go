@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -15,8 +18,9 @@ type Share struct {
 	Queue   *Queue
 	Checker Checker // of the rows of this queue
 	// Weight is the part of the process that the queue gets while all have rows
-	// waiting: of weights 3 and 1 three quarters of the time, on average, and one quarter.
-	// A queue that is empty leaves its part to the others. 1 or more.
+	// waiting: of weights 3 and 1 three quarters of the time of its places, on average, and
+	// one quarter, also where the checks of one take longer. A queue that is empty leaves
+	// its part to the others. 1 or more.
 	Weight int
 }
 
@@ -30,27 +34,43 @@ func (q *Queue) Serve(ctx context.Context, c Checker) error {
 // on one, so that none of them starves another. All must be over the same Redis client.
 // Concurrency, ShutdownTimeout and Logger are those of the first queue, for all together.
 func ServeShares(ctx context.Context, shares []Share) error {
-	byName, weights, err := weigh(shares)
+	byName, err := weigh(shares)
 	if err != nil {
 		return err
 	}
 	first := shares[0].Queue
-	turn := tokenShare
+	lasts := tokenShare
 	if len(shares) > 1 {
-		turn = tokenTurn
+		lasts = tokenTurn
 	}
+	names := map[string]int{}
+	for name := range byName {
+		names[name] = 1 // asynq draws a token; whose turn it is then is for turns to say
+	}
+	all := turns{shares: slices.Collect(maps.Values(byName)), counted: time.Now()}
 	server := asynq.NewServerFromRedisClient(first.redis, asynq.Config{
-		Concurrency: first.opts.Concurrency, Queues: weights, IsFailure: isFailure, RetryDelayFunc: retryDelay,
+		Concurrency: first.opts.Concurrency, Queues: names, IsFailure: isFailure, RetryDelayFunc: retryDelay,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
 		ShutdownTimeout: first.opts.ShutdownTimeout, Logger: quiet{first.opts.Logger}, LogLevel: asynq.WarnLevel,
 	})
 	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
 		name, _ := asynq.GetQueueName(token)
-		s, ok := byName[name]
-		if !ok || t.Type() != s.Queue.kind { // ServeMux would match by prefix
+		own, ok := byName[name]
+		if !ok || t.Type() != own.Queue.kind { // ServeMux would match by prefix
 			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
 		}
-		return s.Queue.work(token, ctx.Done(), s.Checker, turn)
+		for ctx.Err() == nil {
+			s := all.begin(own)
+			if s == nil {
+				break
+			}
+			took, err := all.give(s, func() (int, error) { return s.Queue.work(token, ctx.Done(), s.Checker, lasts) })
+			if took > 0 || err != nil {
+				return err
+			}
+			own = nil // that its rows wait is known no more
+		}
+		return nil
 	})); err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
@@ -60,7 +80,7 @@ func ServeShares(ctx context.Context, shares []Share) error {
 	for {
 		var errs []error
 		for _, s := range shares {
-			errs = append(errs, s.Queue.pump(ctx))
+			errs = append(errs, s.Queue.pump(ctx, shut(s.Checker)))
 		}
 		err := errors.Join(errs...)
 		switch {
@@ -80,24 +100,82 @@ func ServeShares(ctx context.Context, shares []Share) error {
 	}
 }
 
-// weigh checks shares, and gives them to asynq's names.
-func weigh(shares []Share) (byName map[string]Share, weights map[string]int, err error) {
-	if len(shares) == 0 {
-		return nil, nil, errors.New("asynqqueue: shares: no queue to serve")
+// turns gives the places of a process to queues: each time to the one that used them
+// least for its weight, of those that have rows waiting. Time counts, and not how often
+// it was a queue's turn: a turn lasts as long as its last check.
+type turns struct {
+	mu      sync.Mutex
+	shares  []*turn
+	counted time.Time     // until when the times are counted
+	now     time.Duration // what the one that was taken last had used
+}
+
+type turn struct {
+	Share
+	places int           // that it has now
+	used   time.Duration // the time of places that it had, for one unit of weight
+}
+
+// begin takes a place for a queue, nil if no rows wait. Those of token wait, if it is not
+// nil: it woke the worker.
+func (t *turns) begin(token *turn) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count()
+	var next *turn
+	for _, s := range t.shares {
+		waits := s == token || s.Queue.waits.Load()
+		switch {
+		case !waits && s.places == 0: // what it leaves to the others is not owed to it
+			s.used = max(s.used, t.now)
+		case waits && !s.Queue.paused.Load() && (next == nil || s.used < next.used):
+			next = s
+		}
 	}
-	byName, weights = map[string]Share{}, map[string]int{}
+	if next != nil {
+		t.now = max(t.now, next.used)
+		next.places++
+	}
+	return next
+}
+
+// give has a queue work in its place, and takes the place back.
+func (t *turns) give(s *turn, work func() (int, error)) (int, error) {
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.count()
+		s.places--
+	}()
+	return work()
+}
+
+func (t *turns) count() {
+	now := time.Now()
+	for _, s := range t.shares {
+		s.used += now.Sub(t.counted) * time.Duration(s.places) / time.Duration(s.Weight)
+	}
+	t.counted = now
+}
+
+// weigh checks shares, and gives them by asynq's names.
+func weigh(shares []Share) (byName map[string]*turn, err error) {
+	if len(shares) == 0 {
+		return nil, errors.New("asynqqueue: shares: no queue to serve")
+	}
+	byName = map[string]*turn{}
 	for i, s := range shares {
 		switch {
 		case s.Queue == nil || s.Checker == nil:
-			return nil, nil, fmt.Errorf("asynqqueue: share %d: no Queue or no Checker", i)
+			return nil, fmt.Errorf("asynqqueue: share %d: no Queue or no Checker", i)
 		case s.Weight < 1:
-			return nil, nil, fmt.Errorf("asynqqueue: share %d: Weight is %d, want 1 or more", i, s.Weight)
+			return nil, fmt.Errorf("asynqqueue: share %d: Weight is %d, want 1 or more", i, s.Weight)
 		case s.Queue.redis != shares[0].Queue.redis:
-			return nil, nil, fmt.Errorf("asynqqueue: share %d: Queue is over another Redis client", i)
-		case weights[s.Queue.name] > 0:
-			return nil, nil, fmt.Errorf("asynqqueue: share %d: Queue %s is served already", i, s.Queue.name)
+			return nil, fmt.Errorf("asynqqueue: share %d: Queue is over another Redis client", i)
+		case byName[s.Queue.name] != nil:
+			return nil, fmt.Errorf("asynqqueue: share %d: Queue %s is served already", i, s.Queue.name)
 		}
-		byName[s.Queue.name], weights[s.Queue.name] = s, s.Weight
+		byName[s.Queue.name] = &turn{Share: s}
 	}
-	return byName, weights, nil
+	return byName, nil
 }

@@ -69,10 +69,10 @@ func TestQueuesShareAProcessByWeight(t *testing.T) {
 				t.Errorf("%d claimed, %d waiting and %d checked of %d", st.Claimed, st.Waiting, counts[i].Load(), rows)
 			}
 		}
-		// Each of some 45 turns is drawn by weight: 0.86, four standard errors of 0.05.
+		// By weight 0.86 of the time; a turn is some 20 checks, and four are under way at once.
 		part := float64(seen[0]) / enough
 		t.Logf("of %d checks %d and %d, %.2f of them of the heavy queue", enough, seen[0], seen[1], part)
-		if part < 0.65 || seen[1] == 0 {
+		if part < 0.72 || seen[1] == 0 {
 			t.Errorf("the weights are 6 to 1, and the heavy queue got %.2f", part)
 		}
 	})

@@ -3,6 +3,7 @@ package asynqqueue_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,17 @@ func (w *world) sharing(client redis.UniversalClient, budget int, tick time.Dura
 	return q, worker
 }
 
+// counted counts checks.
+type counted struct {
+	*promotion.Worker
+	checks atomic.Int64
+}
+
+func (c *counted) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
+	c.checks.Add(1)
+	return c.Worker.Check(ctx, id)
+}
+
 func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 	t.Run("two workers ask as much in a tick as one may", func(t *testing.T) {
 		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
@@ -46,7 +58,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 			w.sweep(last)
 			eventually(t, "the budget is spent and the others wait", func() bool {
 				s := stats(t, last)
-				return s.Later == rows-budget && s.Waiting+s.Claimed == 0
+				return s.Waiting+s.Later == rows-budget && s.Claimed == 0
 			})
 			if n := w.verifier.Calls(); n != budget {
 				t.Errorf("%d questions in one tick, want %d", n, budget)
@@ -106,6 +118,35 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 		if err != nil || r.Status != promotion.Deferred || r.RetryAt.IsZero() || w.verifier.Calls() != 0 {
 			t.Errorf("%+v %v after %d questions", r, err, w.verifier.Calls())
 		}
+	})
+	t.Run("a backlog far beyond it is left waiting, and the hottest of it comes first when it is renewed", func(t *testing.T) {
+		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+			const budget, rows, tick = 5, 400, 3000 * time.Millisecond
+			w := newWorld(t, verifiertest.Supports())
+			for i := range rows {
+				w.write(fmt.Sprint("row", i), memory.StateUnverified)
+			}
+			q, worker := w.sharing(client, budget, tick)
+			c := &counted{Worker: worker}
+			serve(t, q, c)
+			w.sweep(q)
+			eventually(t, "the budget is spent and nothing is taken any more", func() bool {
+				s := stats(t, q)
+				return w.verifier.Calls() == budget && s.Claimed == 0 && worker.Shut().After(time.Now())
+			})
+			if n := c.checks.Load(); n > rows/2 {
+				t.Errorf("%d checks of %d rows for %d questions", n, rows, budget)
+			}
+			hot := w.write("hot", memory.StateUnverified)
+			if err := q.Offer(t.Context(), []promotion.Offer{{ID: hot, Heat: 50}}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the hot row is verified in the next tick", func() bool { return w.all(memory.StateVerified, hot) })
+			if n := w.verifier.Calls(); n > 2*budget {
+				t.Errorf("%d questions before it, want %d at most", n, 2*budget)
+			}
+			t.Logf("%d checks for %d questions", c.checks.Load(), w.verifier.Calls())
+		})
 	})
 	t.Run("what an open breaker refuses is no question", func(t *testing.T) {
 		client := open(t, "in-process")

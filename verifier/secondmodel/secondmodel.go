@@ -226,7 +226,7 @@ func (v *Verifier) refused(status int, text string, h http.Header) error {
 	if v.c.APIKey != "" {
 		text = strings.ReplaceAll(text, v.c.APIKey, "[key]")
 	}
-	err := fmt.Errorf("HTTP %d: %s", status, clean(text))
+	err := &verifier.Quote{Err: fmt.Errorf("HTTP %d", status), Text: clean(text)}
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 	default:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -577,4 +578,31 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("another decoder reads %+v: %v", lax, err)
 		}
 	})
+}
+
+// Servers repeat what they were sent in what they say of an error: whoever asks is told,
+// and a log is not.
+func TestAServerThatRepeatsTheClaimPutsItIntoNoLog(t *testing.T) {
+	for _, status := range []int{400, 422, 429, 500} {
+		for _, form := range []string{"%s", `{"error":{"message":%q}}`} {
+			v := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				in, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				w.WriteHeader(status)
+				said := string(in[strings.LastIndex(string(in), "BEGIN CLAIM "):])
+				fmt.Fprintf(w, form, strings.NewReplacer("\\", "", `"`, "").Replace(said))
+			}, nil)
+			_, err := v.Verify(t.Context(), memory.Row{Content: memory.Content{Subject: "umbrella", Predicate: "iban", Object: "DE89"}})
+			if err == nil || !strings.Contains(err.Error(), "umbrella") {
+				t.Errorf("%d: %v", status, err)
+			}
+			var log strings.Builder
+			slog.New(slog.NewTextHandler(&log, nil)).Error("x", slog.Any("error", err))
+			if strings.Contains(log.String(), "umbrella") || !strings.Contains(log.String(), fmt.Sprint("HTTP ", status)) {
+				t.Error(log.String())
+			}
+		}
+	}
 }
