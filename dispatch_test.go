@@ -54,7 +54,7 @@ func TestEveryWayToAToolIsListed(t *testing.T) {
 			"agent/openai.call": "TestEveryCallIsAnsweredOnceAndInOrder", "agent/mcp.(*desk).answer": "TestServeTakesToolsCallOver",
 		}},
 		"where this module makes parked calls": {callsOf(ours, "Resume", "ResumeCall"), under(module), map[string]string{
-			"agent.(*Run).Resume": "is ResumeCall", "agent/mcp.(*desk).keep": "TestAParkedCallComesBackOverMCP",
+			"agent.(*Run).Resume": "is ResumeCall", "agent/mcp.(*kept).make": "TestAParkedCallComesBackOverMCP",
 			"agent/openai.(*Chat).Resume": "TestTheResultOfAParkedCallReachesTheModel", "agent/langchain.Resume": "TestTheResultOfAParkedCallReachesTheExecutor",
 		}},
 		"where this module calls a tool of langchaingo":                {callsOf(lc+"/tools", "Call"), under(module), map[string]string{}},

@@ -26,6 +26,11 @@ var (
 	ErrNotTyped = errors.New("agent: not in the principal's typed words")
 	// ErrTool: the tool ran and failed, or its output could not be recorded.
 	ErrTool = errors.New("agent: tool failed")
+	// ErrNoAnswer: the tool was called and gave no answer, so that it may have done what
+	// it was asked to; [ErrTool] holds too, and the outcome is recorded as unknown. A tool
+	// function that does not know how it ended wraps it. The error of a context that ended
+	// counts as it.
+	ErrNoAnswer = errors.New("no answer, so it may have been done")
 )
 
 // Store is what an agent needs of a store; [*memory.Store] is one. It has no

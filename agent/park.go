@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,8 +78,8 @@ func (r *Run) park(hold string, p parked) {
 	if r.ended() {
 		return
 	}
-	if p.first == "" {
-		p.first = hold
+	if p.first == "" { // unless it is the same call as one that has moved on to this hold
+		p.first = cmp.Or(r.waiting[hold].first, hold)
 	}
 	if r.waiting == nil {
 		r.waiting = map[string]parked{}
@@ -112,6 +113,15 @@ func (r *Run) parkedIn(hold string) []string {
 		}
 	}
 	return out
+}
+
+// ParkedAs is the hold that a parked call waits in now, by the id of the one that it was
+// first parked in. "" means that it is not parked, or is being decided.
+func (r *Run) ParkedAs(hold string) string {
+	for _, now := range r.parkedIn(hold) {
+		return now
+	}
+	return ""
 }
 
 // Unpark takes a parked call out: it is not made by itself any more, and [Run.Resume]

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func TestACallThatWasCutOffIsNotMadeAgain(t *testing.T) {
 		<-called
 		cancel()
 	}()
-	if _, err := run.Call(ctx, "pay", a2); !errors.Is(err, agent.ErrTool) {
+	if _, err := run.Call(ctx, "pay", a2); !errors.Is(err, agent.ErrTool) || !errors.Is(err, agent.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	_, err := run.Call(t.Context(), "pay", a2)
@@ -378,5 +379,61 @@ func TestACallerWhoHasGoneGetsNoFire(t *testing.T) {
 	}
 	if open, err := w.store.OpenCalls(t.Context(), res.Decision.ID); err != nil || len(open) != 0 {
 		t.Errorf("open: %v, %v", open, err)
+	}
+}
+
+// TestAnIdenticalCallLosesNothingOfAParkedOne: it waits on in another hold, the same
+// call is made again, and whoever knows it by its first hold finds it.
+func TestAnIdenticalCallLosesNothingOfAParkedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run, row, denied := waiting(t)
+		first := denied.Decision.HoldID
+		more := w.pending(t, fact("acme", "day", "Monday"))
+		read(t, run, "acme", "day")
+		w.promote(t, row)
+		done := make(chan agent.Resumed)
+		go func() {
+			r, err := run.ResumeCall(t.Context(), first)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		time.Sleep(time.Minute)
+		now := run.ParkedAs(first)
+		if now == "" || now == first {
+			t.Fatalf("it waits in %q", now)
+		}
+		if again := mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrUnverified); again.Decision.HoldID != now {
+			t.Errorf("the same call waits in %s, not in %s", again.Decision.HoldID, now)
+		}
+		w.promote(t, more)
+		if r := <-done; r.Err != nil || w.ran("book") != 1 {
+			t.Errorf("%+v", r)
+		}
+		if left := run.ParkedAs(first); left != "" {
+			t.Errorf("parked in %s yet", left)
+		}
+	})
+}
+
+// TestAToolThatGotNoAnswerMayHaveDoneIt: nobody knows, so it is not made again, and the
+// model is told.
+func TestAToolThatGotNoAnswerMayHaveDoneIt(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t, agent.Func("pay", "pays", func(context.Context, searchIn) (string, error) {
+		w.fire("pay")
+		return "", fmt.Errorf("%w: connection reset", agent.ErrNoAnswer)
+	}, agent.Irreversible())).Start("ana")
+	typed(t, run, "pay Acme")
+	res, err := run.Call(t.Context(), "pay", args(searchIn{"Acme"}))
+	if !errors.Is(err, agent.ErrTool) || !errors.Is(err, agent.ErrNoAnswer) || !strings.Contains(agent.ToolText(res, err), "it may have been done") {
+		t.Fatal(err)
+	}
+	if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.OutcomeUnknown {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := run.Call(t.Context(), "pay", args(searchIn{"Acme"})); !errors.Is(err, gate.ErrOutcomeUnknown) || w.ran("pay") != 1 {
+		t.Errorf("made %d times, then %v", w.ran("pay"), err)
 	}
 }

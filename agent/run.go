@@ -318,8 +318,11 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	outcome := "fired"
 	if callErr != nil {
 		outcome = "failed"
-		if errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled) {
-			outcome = memory.OutcomeUnknown // it was cut off, and may have been done
+		if cut := errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled); cut && !errors.Is(callErr, ErrNoAnswer) {
+			callErr = fmt.Errorf("%w: %w", ErrNoAnswer, callErr)
+		}
+		if errors.Is(callErr, ErrNoAnswer) {
+			outcome = memory.OutcomeUnknown
 		}
 		res.Output = nil // only the message is recorded, so only the message gets out
 		output = mustString(clean(callErr.Error(), 2000))

@@ -178,6 +178,9 @@ func (s *standing) settle(ctx context.Context) error {
 	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if d.Outcome == Permit { // its rows are fit now, or never were in question
 		if open {
+			if s.req.Resumes != "" {
+				d.before(h.ExpiresAt) // nothing is made by itself after its time
+			}
 			s.through("its rows are fit", "gate")
 		}
 		return nil
@@ -286,7 +289,7 @@ func (s *standing) hold(to memory.HoldState, by, why string) *memory.Hold {
 func (s *standing) attach(to memory.HoldState, why string) *memory.Hold {
 	next := s.hold(to, "gate", why)
 	next.Tries++
-	s.d.ExpiresAt, s.d.Parked = next.ExpiresAt, next.Parked
+	s.d.ExpiresAt, s.d.Parked = next.ExpiresAt, next.Parked && s.req.Park && s.d.Effect != Irreversible
 	return next
 }
 

@@ -71,3 +71,33 @@ func TestRuleLineFindsTheRuleOfATool(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestACallIsParkedOnlyIfItAsksForThat: an identical call of a tool that is not made by
+// itself, or of one that cannot be undone any more, attaches to a parked hold and is
+// told that it waits like any other.
+func TestACallIsParkedOnlyIfItAsksForThat(t *testing.T) {
+	w := newWorld(t)
+	row := w.put(t, w.fromModel(triple("acme", "address", "1 Main St")))
+	g := newGate(t, w.Store, declared(), nil)
+	req := mail(row)
+	req.Contract.Effect, req.Park = gate.StateChanging, true
+	first := g.Decide(t.Context(), req)
+	if !first.Parked {
+		t.Fatal(first.Err())
+	}
+	for name, change := range map[string]func(*gate.Request){
+		"it does not ask":     func(r *gate.Request) { r.Park = false },
+		"it cannot be undone": func(r *gate.Request) { r.Contract.Effect = gate.Irreversible },
+		"it asks":             func(*gate.Request) {},
+	} {
+		again := req
+		change(&again)
+		d := g.Decide(t.Context(), again)
+		if strings.Contains(d.ToolText(), "same call") { // made by itself meanwhile, that would be another one
+			t.Errorf("%s: the model is told to repeat it\n%s", name, d.ToolText())
+		}
+		if d.HoldID != first.HoldID || d.Parked != (name == "it asks") || strings.Contains(d.ToolText(), "made by itself") != d.Parked {
+			t.Errorf("%s: parked %t in %s, not %s\n%s", name, d.Parked, d.HoldID, first.HoldID, d.ToolText())
+		}
+	}
+}

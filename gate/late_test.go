@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -99,5 +100,40 @@ func TestAPermitThatIsRefusedLeavesNothingToSettle(t *testing.T) {
 				t.Errorf("%v, outcomes %q", d.Err(), f.outcomes)
 			}
 		})
+	}
+}
+
+// noting is a store that keeps the last record it was given.
+type noting struct {
+	*memory.Store
+	last memory.DecisionRecord
+}
+
+func (n *noting) Record(ctx context.Context, r memory.DecisionRecord) error {
+	n.last = r
+	return n.Store.Record(ctx, r)
+}
+
+// TestI7AParkedCallIsNotConsumedAfterItsTime: its time is a limit of the permit, which
+// the store holds against its clock.
+func TestI7AParkedCallIsNotConsumedAfterItsTime(t *testing.T) {
+	w := newWorld(t)
+	row := w.put(t, w.fromModel(triple("acme", "address", "1 Main St")))
+	s := &noting{Store: w.Store}
+	g := newGate(t, s, declared(), nil)
+	req := mail(row)
+	req.Contract.Effect, req.Park = gate.StateChanging, true
+	parked := g.Decide(t.Context(), req)
+	if !parked.Parked {
+		t.Fatal(parked.Err())
+	}
+	if _, err := w.Apply(t.Context(), memory.Transition{Row: row, Revision: 1, To: memory.TruthSupported, Authority: memory.AuthorityProbe, Actor: "worker",
+		Source: "crm", Reason: "it agrees", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "crm",
+			Group: "tool:crm", Anchor: memory.Anchor{URI: "crm://1"}, At: clock0}}}); err != nil {
+		t.Fatal(err)
+	}
+	req.Resumes = parked.HoldID
+	if d := g.Decide(t.Context(), req); d.Blocked() || !s.last.NotAfter.Equal(parked.ExpiresAt) {
+		t.Errorf("%v, the record ends at %v, not at %v", d.Err(), s.last.NotAfter, parked.ExpiresAt)
 	}
 }

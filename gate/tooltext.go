@@ -120,7 +120,7 @@ func (d *Decision) again() string {
 	case d.Retry == RetryLater:
 		return "This is a fault of the system and no verdict on the call. Calling it again at once will not help."
 	case d.Parked:
-		return "It is waiting as " + neutral(d.block(), 40) + ", and is made by itself once the statement is verified. You are given the result, or get it by exactly the same call; other words, or another tool with the same effect, will be blocked."
+		return "It is waiting as " + neutral(d.block(), 40) + ", and is made by itself once the statement is verified; you are given the result. In other words, or by another tool with the same effect, it will be blocked."
 	case d.primary().Code == HoldEnded:
 		return "It is not made by itself any more. If it is still wanted, call it anew."
 	case d.primary().Code == OutcomeUnknown:

@@ -31,7 +31,8 @@
 //
 // The names, descriptions and schemas of a server's tools are shown to the model
 // as if the embedder had written them: read them before you declare a tool. They
-// are taken once; a server that changes them later changes nothing. Resources and
+// are taken once; a server that changes them later changes nothing, unless it says so to a
+// proxy ([Proxy.Recheck]). Resources and
 // prompts are no tools: a text that a program reads with its own session enters a
 // run by agent.Run.Input, and a proxy passes none.
 package mcp

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -726,5 +727,60 @@ func TestServeTakesToolsCallOver(t *testing.T) {
 		if !errors.Is(err, agent.ErrNotBuilt) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestACallThatItsServerDidNotAnswerMayHaveBeenDone: the connection broke after the
+// server had done it, so nobody makes it again by himself. What the server answers, an
+// error too, is an outcome.
+func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends    func(server *api.IOTransport) error
+		outcome string
+	}{
+		"the connection breaks": {func(server *api.IOTransport) error { return server.Writer.Close() }, memory.OutcomeUnknown},
+		"the server answers with an error": {func(*api.IOTransport) error {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such account"}
+		}, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := pipes(t)
+			paid := 0
+			server := api.NewServer(&api.Implementation{Name: "bank", Version: "1"}, nil)
+			server.AddTool(&api.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *api.CallToolRequest) (*api.CallToolResult, error) {
+				paid++
+				return &api.CallToolResult{}, c.ends(near.(*api.IOTransport))
+			})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				server.Run(t.Context(), near) //nolint:errcheck // it ends with the test
+			}()
+			session, err := mcp.Dial(t.Context(), far, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { session.Close(); <-ended })
+			tools, err := mcp.Tools(t.Context(), session, mcp.Contracts{"pay": nil})
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := storetest.NewStore(nil)
+			g, err := gate.New(store, gate.Policy{Declared: true}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := agent.New("a", agent.Model{ID: "m", Family: "m"}, store, g, tools, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := a.Start("ana").Call(t.Context(), "pay", json.RawMessage("{}"))
+			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != (c.outcome == memory.OutcomeUnknown) {
+				t.Fatal(err)
+			}
+			if d, err := store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != c.outcome || paid != 1 {
+				t.Errorf("%q, %v, paid %d times", d.Outcome, err, paid)
+			}
+		})
 	}
 }

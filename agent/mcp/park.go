@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
+	"net/http"
 	"sync"
 	"time"
 
@@ -26,8 +29,12 @@ const (
 	heartbeat = 10 * time.Second
 	// keepFor is how long a result waits for somebody to ask for it.
 	keepFor = gate.DefaultParkFor
-	// maxParked is how many parked calls and results one server keeps.
+	// maxParked is how many parked calls and results one server keeps, and maxKept how
+	// many bytes of arguments and outputs there are in them before no more are kept.
 	maxParked = 1024
+	maxKept   = 64 << 20
+	// again is the pause before another attempt if the store fails while a call is parked.
+	again = time.Second
 )
 
 // desk keeps the parked calls of a server (agent.FiresWhenFree), each under what makes
@@ -35,17 +42,34 @@ const (
 // made once, by the desk; the same call, made again, waits for its result or gets it.
 type desk struct {
 	life  context.Context // when it ends, nothing is made by itself any more
+	end   context.CancelFunc
 	group sync.WaitGroup
+	over  sync.Map // the HTTP requests under way, by the id in their header: their contexts
 
 	mu    sync.Mutex
-	calls map[string]*kept
+	calls map[callKey]*kept
+	size  int // of all that is kept
+}
+
+// callKey stands for who asks, the tool and the canonical arguments. The zero key is of
+// a call that is the same as no other.
+type callKey [sha256.Size]byte
+
+func keyOf(from asker, params *api.CallToolParamsRaw) callKey {
+	if from.name == "" {
+		return callKey{}
+	}
+	return sha256.Sum256(append([]byte(from.name+"\n"), callBytes(params.Name, params.Arguments)...))
 }
 
 // kept is a parked call, or what became of it.
 type kept struct {
-	hold     string
+	run      *agent.Run
+	hold     string    // that it was first parked in
+	until    time.Time // when it is given up if the store fails until then
 	withdraw context.CancelFunc
 	waits    int // calls that wait for it
+	size     int // of its arguments, and of its output
 
 	done  chan struct{} // closed when what follows is set
 	ended time.Time
@@ -53,51 +77,102 @@ type kept struct {
 	err   error // it was not made
 }
 
-func newDesk(life context.Context) *desk { return &desk{life: life, calls: map[string]*kept{}} }
+func newDesk(ctx context.Context) *desk {
+	life, end := context.WithCancel(ctx)
+	return &desk{life: life, end: end, calls: map[callKey]*kept{}}
+}
 
-// keep makes a call that was parked in a hold once it is free. Reports whether there
-// was room for it.
-func (d *desk) keep(ctx context.Context, key string, run *agent.Run, hold string) bool {
+// close takes back what is parked. It returns when none of it is being made.
+func (d *desk) close() {
+	d.mu.Lock() // what is not kept yet will not be
+	d.end()
+	d.mu.Unlock()
+	d.group.Wait()
+}
+
+// keep makes a call that was parked once it is free. It returns what is kept under the
+// key, which is another one's hold if that was parked at the same time; nil if there is
+// no room, or who asked has gone: then it is not parked any more.
+func (d *desk) keep(ctx context.Context, key callKey, run *agent.Run, decision *gate.Decision, size int) *kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.calls[key] != nil { // the same call, parked by two requests at once
-		return true
+	if k := d.calls[key]; k != nil {
+		if k.run != run || !k.ended.IsZero() {
+			run.Unpark(decision.HoldID)
+		}
+		return k
 	}
-	if len(d.calls) >= maxParked || d.life.Err() != nil {
-		run.Unpark(hold)
-		return false
+	gone := ctx.Err() != nil || d.life.Err() != nil || run.ParkedAs(decision.HoldID) == ""
+	if gone || key == (callKey{}) || len(d.calls) >= maxParked || d.size+size > maxKept {
+		run.Unpark(decision.HoldID)
+		return nil
 	}
 	// It outlives the request that parked it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k := &kept{hold: hold, withdraw: cancel, done: make(chan struct{})}
-	d.calls[key] = k
+	k := &kept{run: run, hold: decision.HoldID, until: time.Now().Add(decision.ExpiresAt.Sub(decision.At) + time.Minute),
+		withdraw: cancel, size: size, done: make(chan struct{})}
+	d.calls[key], d.size = k, d.size+size
 	stop := context.AfterFunc(d.life, cancel)
 	d.group.Go(func() {
 		defer stop()
 		defer cancel()
-		res, err := run.ResumeCall(ctx, hold)
-		if err == nil && ctx.Err() != nil && res.Err != nil && !errors.Is(res.Err, agent.ErrTool) {
-			err = ctx.Err() // withdrawn while it was decided
-		}
-		if err != nil {
-			run.Unpark(hold)
-		}
+		res, err := k.make(ctx)
+		run.Unpark(k.hold) // also what an identical call has parked since
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if k.res, k.err, k.ended = res, err, time.Now(); err != nil {
-			delete(d.calls, key)
+			d.drop(key)
+		} else {
+			k.size += len(res.Result.Output)
+			d.size += len(res.Result.Output)
 		}
 		close(k.done)
 	})
-	return true
+	return k
 }
+
+// drop forgets what is kept under a key.
+func (d *desk) drop(key callKey) {
+	d.size -= d.calls[key].size
+	delete(d.calls, key)
+}
+
+// make makes the call once it is free. A store that fails for a while does not take it
+// back. An error means that it was not made.
+func (k *kept) make(ctx context.Context) (agent.Resumed, error) {
+	for {
+		res, err := k.run.ResumeCall(ctx, k.hold)
+		if err == nil && ctx.Err() != nil && res.Err != nil && !errors.Is(res.Err, agent.ErrTool) {
+			err = ctx.Err() // withdrawn while it was decided
+		}
+		if err == nil {
+			return res, nil
+		}
+		if k.run.ParkedAs(k.hold) == "" || ctx.Err() != nil || time.Now().After(k.until) {
+			return res, err
+		}
+		t := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+		case <-t.C:
+		}
+	}
+}
+
+// id is the hold that the call waits in.
+func (k *kept) id() string { return cmp.Or(k.run.ParkedAs(k.hold), k.hold) }
 
 // attach finds the parked call that a call is the same as, and counts it as one that
 // waits; nil if there is none.
-func (d *desk) attach(key string) *kept {
+func (d *desk) attach(key callKey) *kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.calls, func(_ string, k *kept) bool { return !k.ended.IsZero() && time.Since(k.ended) > keepFor })
+	for old, k := range d.calls {
+		if !k.ended.IsZero() && time.Since(k.ended) > keepFor {
+			d.drop(old)
+		}
+	}
 	k := d.calls[key]
 	if k != nil {
 		k.waits++
@@ -107,20 +182,20 @@ func (d *desk) attach(key string) *kept {
 
 // leave takes back attach. The parked call of a client that cancels is withdrawn,
 // unless another one waits for it. A result that was given is not given again.
-func (d *desk) leave(key string, k *kept, cancelled, given bool) {
+func (d *desk) leave(key callKey, k *kept, cancelled, given bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k.waits--; cancelled && k.waits == 0 {
 		k.withdraw()
 	}
 	if given && d.calls[key] == k {
-		delete(d.calls, key)
+		d.drop(key)
 	}
 }
 
 // wait answers a call that attached to a parked one. nil means that the parked one was
 // withdrawn and not made, so that the call has to go its own way.
-func (d *desk) wait(ctx context.Context, req api.Request, key string, k *kept, structured bool) *api.CallToolResult {
+func (d *desk) wait(ctx context.Context, req api.Request, key callKey, k *kept, structured bool) *api.CallToolResult {
 	start := time.Now()
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
@@ -146,13 +221,61 @@ func (d *desk) wait(ctx context.Context, req api.Request, key string, k *kept, s
 			return refusal("NOT EXECUTED: cancelled.")
 		case <-enough.C:
 			d.leave(key, k, false, false)
-			res := refusal("NOT EXECUTED: the call is still waiting (" + k.hold + "), and nothing was changed. It is made by itself once the statement is verified. Make exactly the same call again to wait for it.")
-			res.Meta = api.Meta{MetaHold: k.hold}
-			return res
+			return k.waiting()
 		case <-beat.C:
-			progress(ctx, req, k.hold, time.Since(start))
+			progress(ctx, req, k.id(), time.Since(start))
 		}
 	}
+}
+
+// sameCall is what a client is told of a call that is parked.
+const sameCall = "Make exactly the same call again to wait for it and get its result."
+
+// waiting is the answer that the call waits.
+func (k *kept) waiting() *api.CallToolResult {
+	return held(k.id(), "NOT EXECUTED: the call is still waiting ("+k.id()+"), and nothing was changed. It is made by itself once the statement is verified. "+sameCall)
+}
+
+// held is an answer that names a hold.
+func held(hold, text string) *api.CallToolResult {
+	res := refusal(text)
+	res.Meta = api.Meta{MetaHold: hold}
+	return res
+}
+
+// requestHeader holds the id of an HTTP request, which [Proxy.Handler] sets: the
+// transport gives the header to a call, and not the context of the request.
+const requestHeader = "Hearsay-Request"
+
+// tracked lets calls hear when the HTTP request that brought them has ended.
+func (d *desk) tracked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := rand.Text()
+		r.Header.Set(requestHeader, id)
+		d.over.Store(id, r.Context())
+		defer d.over.Delete(id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hearing is the context of who waits for the answer to a call: it ends with the call,
+// and with the HTTP request that brought it.
+func (d *desk) hearing(ctx context.Context, req api.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	id := ""
+	if req != nil && req.GetExtra() != nil {
+		id = req.GetExtra().Header.Get(requestHeader)
+	}
+	if id == "" {
+		return ctx, cancel
+	}
+	over, underWay := d.over.Load(id)
+	if !underWay {
+		cancel()
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(over.(context.Context), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // progress tells a client that asked for it that its call waits.

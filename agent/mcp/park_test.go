@@ -1,12 +1,17 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +40,11 @@ type desk struct {
 	meta    func(room string) api.Meta // of a call
 	end     func()                     // ends what parks
 	other   func() *desk               // another client of the same server, with another run
+	run     *agent.Run                 // that all calls belong to, if they do
+	proxy   *mcp.Proxy                 // if it is one
+
+	decides func(agent.Decider) agent.Decider // wraps the gate, if set
+	keeps   agent.Store                       // in place of the store, if set
 }
 
 type booking struct {
@@ -154,7 +164,14 @@ func (d *desk) agent(t testing.TB, name string, tools []agent.Tool, tokens *agen
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agent.New(name, agent.Model{ID: "m", Family: "f"}, d.store, g, tools, &agent.Options{Tokens: tokens, Recall: recall.Policy{Channels: recall.All}})
+	var decider agent.Decider = g
+	if d.decides != nil {
+		decider = d.decides(g)
+	}
+	if d.keeps == nil {
+		d.keeps = d.store
+	}
+	a, err := agent.New(name, agent.Model{ID: "m", Family: "f"}, d.keeps, decider, tools, &agent.Options{Tokens: tokens, Recall: recall.Policy{Channels: recall.All}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,21 +189,19 @@ func (d *desk) tool() agent.Tool {
 	return agent.Func("book", "Books a room.", d.book, agent.StateChanging(), agent.FiresWhenFree())
 }
 
-var parking = map[string]func(t testing.TB, connect func(*api.Server) api.Transport) *desk{
-	"Serve": func(t testing.TB, connect func(*api.Server) api.Transport) *desk {
-		d := newDesk(t)
-		run := d.agent(t, "desk", []agent.Tool{d.tool()}, nil).Start("ana")
-		d.read(t, run)
+// parking are the ways to serve a desk; each connects its client.
+var parking = map[string]func(t testing.TB, d *desk, connect func(*api.Server) api.Transport){
+	"Serve": func(t testing.TB, d *desk, connect func(*api.Server) api.Transport) {
+		d.run = d.agent(t, "desk", []agent.Tool{d.tool()}, nil).Start("ana")
+		d.read(t, d.run)
 		server := api.NewServer(&api.Implementation{Name: "desk", Version: "1"}, nil)
-		if err := mcp.Serve(server, run); err != nil {
+		if err := mcp.Serve(server, d.run); err != nil {
 			t.Fatal(err)
 		}
-		d.session, d.end = plain(t, connect(d.watched(server))), run.Close
-		t.Cleanup(run.Close)
-		return d
+		d.session, d.end = plain(t, connect(d.watched(server))), d.run.Close
+		t.Cleanup(d.run.Close)
 	},
-	"ServeEach": func(t testing.TB, connect func(*api.Server) api.Transport) *desk {
-		d := newDesk(t)
+	"ServeEach": func(t testing.TB, d *desk, connect func(*api.Server) api.Transport) {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
 		server := api.NewServer(&api.Implementation{Name: "desk", Version: "1"}, nil)
@@ -211,10 +226,8 @@ var parking = map[string]func(t testing.TB, connect func(*api.Server) api.Transp
 			mine(&o)
 			return &o
 		}
-		return d
 	},
-	"a proxy": func(t testing.TB, connect func(*api.Server) api.Transport) *desk {
-		d := newDesk(t)
+	"a proxy": func(t testing.TB, d *desk, connect func(*api.Server) api.Transport) {
 		upstream := api.NewServer(&api.Implementation{Name: "rooms", Version: "1"}, nil)
 		api.AddTool(upstream, &api.Tool{Name: "book", Description: "Books a room."}, func(ctx context.Context, _ *api.CallToolRequest, in booking) (*api.CallToolResult, any, error) {
 			text, err := d.book(ctx, in)
@@ -245,8 +258,7 @@ var parking = map[string]func(t testing.TB, connect func(*api.Server) api.Transp
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.session, d.end = plain(t, connect(d.watched(server))), p.Close
-		return d
+		d.session, d.end, d.run, d.proxy = plain(t, connect(d.watched(server))), p.Close, p.Run(), p
 	},
 }
 
@@ -263,7 +275,9 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 	} {
 		for kind, open := range parking {
 			build := func(t *testing.T) *desk {
-				return open(t, func(s *api.Server) api.Transport { return connect(t, s) })
+				d := newDesk(t)
+				open(t, d, func(s *api.Server) api.Transport { return connect(t, s) })
+				return d
 			}
 			fired := func(t *testing.T, d *desk, got answer) {
 				t.Helper()
@@ -292,24 +306,6 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 					fired(t, d, <-again)
 					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || d.made() == 1 && !got.res.IsError {
 						t.Errorf("the same result twice: %+v", got)
-					}
-				},
-				"a client that cancels gets no fire": func(t *testing.T, d *desk) {
-					id := d.held(t, "Blue")
-					ctx, cancel := context.WithCancel(t.Context())
-					again := d.waits(ctx, "Blue")
-					cancel()
-					if got := <-again; !errors.Is(got.err, context.Canceled) {
-						t.Errorf("%+v", got)
-					}
-					<-d.left
-					d.verify(t)
-					d.end()
-					if d.made() != 0 {
-						t.Error("it was made")
-					}
-					if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldWaiting {
-						t.Errorf("%+v, %v", h, err)
 					}
 				},
 				"a client that cancelled may park it again": func(t *testing.T, d *desk) {
@@ -383,19 +379,6 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 						t.Errorf("%+v", got)
 					}
 				},
-				"nothing is made after the end of what parks": func(t *testing.T, d *desk) {
-					d.held(t, "Blue")
-					d.end()
-					d.verify(t)
-					if got := <-d.waits(t.Context(), "Red"); got.err != nil || d.made() > 1 {
-						t.Errorf("%+v", got)
-					}
-					for len(d.booked) > 0 {
-						if room := <-d.booked; room == "Blue" {
-							t.Error("it was made")
-						}
-					}
-				},
 			} {
 				t.Run(name+", "+kind+" "+how, func(t *testing.T) {
 					t.Parallel()
@@ -437,6 +420,257 @@ func timed(t *testing.T, play func(t *testing.T, d *desk, heard chan *api.Progre
 		d.meta = func(string) api.Meta { return api.Meta{"progressToken": "p1"} }
 		play(t, d, heard)
 	})
+}
+
+// bubble plays with a desk that is served in each of some ways, in the time of a bubble.
+// change wraps something first, if it is not nil.
+func bubble(t *testing.T, kinds []string, change func(d *desk), play func(t *testing.T, d *desk)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				if change != nil {
+					change(d)
+				}
+				parking[kind](t, d, func(server *api.Server) api.Transport {
+					near, far := api.NewInMemoryTransports()
+					ctx, cancel := context.WithCancel(context.Background())
+					ended := make(chan struct{})
+					go func() {
+						defer close(ended)
+						server.Run(ctx, near) //nolint:errcheck // it ends with the test
+					}()
+					t.Cleanup(func() { cancel(); <-ended; time.Sleep(2 * time.Second) })
+					return far
+				})
+				play(t, d)
+			})
+		})
+	}
+}
+
+var allKinds = []string{"Serve", "ServeEach", "a proxy"}
+
+// TestAClientThatCancelsGetsNoFire, whenever the row is verified after that; the hold
+// stands for who decides about it.
+func TestAClientThatCancelsGetsNoFire(t *testing.T) {
+	bubble(t, allKinds, nil, func(t *testing.T, d *desk) {
+		id := d.held(t, "Blue")
+		ctx, cancel := context.WithCancel(t.Context())
+		again := d.waits(ctx, "Blue")
+		synctest.Wait()
+		cancel()
+		if got := <-again; !errors.Is(got.err, context.Canceled) {
+			t.Errorf("%+v", got)
+		}
+		<-d.left
+		d.verify(t)
+		time.Sleep(gate.DefaultParkFor)
+		if d.made() != 0 {
+			t.Error("it was made")
+		}
+		if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldWaiting {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+// TestAClientThatCancelsWhileItIsDecidedParksNothing: it never heard that its call waits.
+func TestAClientThatCancelsWhileItIsDecidedParksNothing(t *testing.T) {
+	var cancel context.CancelFunc
+	bubble(t, []string{"Serve", "ServeEach"}, func(d *desk) {
+		d.decides = func(g agent.Decider) agent.Decider {
+			return deciding(func(ctx context.Context, r gate.Request) gate.Decision {
+				got := g.Decide(ctx, r)
+				cancel()
+				<-ctx.Done()
+				return got
+			})
+		}
+	}, func(t *testing.T, d *desk) {
+		var ctx context.Context
+		ctx, cancel = context.WithCancel(t.Context())
+		if got := <-d.waits(ctx, "Blue"); !errors.Is(got.err, context.Canceled) {
+			t.Errorf("%+v", got)
+		}
+		<-d.left
+		d.verify(t)
+		time.Sleep(time.Minute)
+		if d.made() != 0 || d.run != nil && len(d.run.Parked()) != 0 {
+			t.Errorf("made %d times, parked %v", d.made(), d.run.Parked())
+		}
+	})
+}
+
+type deciding func(context.Context, gate.Request) gate.Decision
+
+func (f deciding) Decide(ctx context.Context, r gate.Request) gate.Decision { return f(ctx, r) }
+
+// TestNothingIsMadeAfterTheEndOfWhatParks, whenever the row is verified after that.
+func TestNothingIsMadeAfterTheEndOfWhatParks(t *testing.T) {
+	bubble(t, allKinds, nil, func(t *testing.T, d *desk) {
+		d.held(t, "Blue")
+		d.end()
+		d.verify(t)
+		time.Sleep(gate.DefaultParkFor)
+		if d.made() != 0 {
+			t.Error("it was made")
+		}
+	})
+}
+
+// TestTheSameCallTwiceAtOnceIsOneParkedCall: both answers name the hold that it is made
+// in, and nothing else is parked.
+func TestTheSameCallTwiceAtOnceIsOneParkedCall(t *testing.T) {
+	bubble(t, []string{"Serve", "ServeEach"}, func(d *desk) {
+		var both sync.WaitGroup
+		both.Add(2)
+		var first atomic.Int32
+		d.decides = func(g agent.Decider) agent.Decider {
+			return deciding(func(ctx context.Context, r gate.Request) gate.Decision {
+				got := g.Decide(ctx, r)
+				if first.Add(1) <= 2 {
+					both.Done()
+					both.Wait()
+				}
+				return got
+			})
+		}
+	}, func(t *testing.T, d *desk) {
+		one, two := d.waits(t.Context(), "Blue"), d.waits(t.Context(), "Blue")
+		a, b := <-one, <-two
+		if a.err != nil || b.err != nil || a.res.Meta[mcp.MetaHold] != b.res.Meta[mcp.MetaHold] || !strings.Contains(a.text, "exactly the same call again") || !strings.Contains(b.text, "exactly the same call again") {
+			t.Fatalf("%+v %v\n%+v %v", a, a.res, b, b.res)
+		}
+		last := d.waits(t.Context(), "Blue")
+		d.verify(t)
+		if got := <-last; got.err != nil || got.text != "booked Blue" || d.made() != 1 {
+			t.Errorf("made %d times: %+v", d.made(), got)
+		}
+		id, _ := a.res.Meta[mcp.MetaHold].(string)
+		if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldDone {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if d.run != nil && len(d.run.Parked()) != 0 {
+			t.Errorf("parked %v", d.run.Parked())
+		}
+	})
+}
+
+// moody is a store whose holds cannot be read while it is down.
+type moody struct {
+	*memory.Store
+	down atomic.Bool
+}
+
+func (m *moody) Hold(ctx context.Context, id string) (memory.Hold, error) {
+	if m.down.Load() {
+		return memory.Hold{}, errors.New("connection refused")
+	}
+	return m.Store.Hold(ctx, id)
+}
+
+// TestAStoreThatFailsForAWhileTakesNoParkedCallBack.
+func TestAStoreThatFailsForAWhileTakesNoParkedCallBack(t *testing.T) {
+	var store *moody
+	bubble(t, []string{"Serve", "ServeEach"}, func(d *desk) {
+		store = &moody{Store: d.store}
+		d.keeps = store
+	}, func(t *testing.T, d *desk) {
+		d.held(t, "Blue")
+		store.down.Store(true)
+		time.Sleep(time.Minute)
+		d.verify(t)
+		time.Sleep(time.Minute)
+		if d.made() != 0 {
+			t.Error("it was made on a hold that nobody has read")
+		}
+		store.down.Store(false)
+		time.Sleep(5 * time.Second)
+		if d.made() != 1 {
+			t.Errorf("made %d times", d.made())
+		}
+	})
+	t.Run("and one that never comes back is given up", func(t *testing.T) {
+		bubble(t, []string{"Serve"}, func(d *desk) {
+			store = &moody{Store: d.store}
+			d.keeps = store
+		}, func(t *testing.T, d *desk) {
+			d.held(t, "Blue")
+			store.down.Store(true)
+			time.Sleep(2 * gate.DefaultParkFor)
+			if left := d.run.Parked(); len(left) != 0 {
+				t.Errorf("parked %v", left)
+			}
+		})
+	})
+}
+
+// TestTheAnswerNamesTheHoldThatACallWaitsIn, which another row may have changed: only
+// that one can be approved.
+func TestTheAnswerNamesTheHoldThatACallWaitsIn(t *testing.T) {
+	bubble(t, []string{"Serve", "a proxy"}, nil, func(t *testing.T, d *desk) {
+		first := d.held(t, "Blue")
+		if _, err := d.run.Input(t.Context(), agent.Quoted("mail", "We meet on Monday.")); err != nil {
+			t.Fatal(err)
+		}
+		d.verify(t)
+		time.Sleep(time.Minute)
+		res, text, err := d.ask(t.Context(), "Blue")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := res.Meta[mcp.MetaHold].(string)
+		if id == first || !strings.Contains(text, "still waiting ("+id+")") {
+			t.Errorf("%q: %s", id, text)
+		}
+		if h, err := d.store.Hold(t.Context(), id); err != nil || h.State != memory.HoldWaiting || d.made() != 0 {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+// TestAConnectionThatBreaksTakesItsWaitingCallBack: nobody would hear the result, and
+// who asks again would have it made twice.
+func TestAConnectionThatBreaksTakesItsWaitingCallBack(t *testing.T) {
+	d := newDesk(t)
+	parking["a proxy"](t, d, func(s *api.Server) api.Transport { return serve(t, s) })
+	handler, came := d.proxy.Handler(nil), make(chan struct{}, 100)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("tools/call")) {
+			came <- struct{}{}
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	d.session = plain(t, &api.StreamableClientTransport{Endpoint: web.URL, DisableStandaloneSSE: true, MaxRetries: -1})
+	if res, _, err := d.ask(t.Context(), "Blue"); err != nil || res.Meta[mcp.MetaHold] == nil || len(d.run.Parked()) != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	<-came
+	gone := make(chan error, 1)
+	go func() {
+		_, _, err := d.ask(t.Context(), "Blue")
+		gone <- err
+	}()
+	<-came
+	web.CloseClientConnections()
+	if err := <-gone; err == nil {
+		t.Error("it was answered")
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for range 500 {
+		if <-look.C; len(d.run.Parked()) == 0 {
+			return
+		}
+	}
+	t.Errorf("parked %v", d.run.Parked())
 }
 
 // TestACallThatWaitsIsAnsweredInTime: a client hears that its call waits, is answered
@@ -559,5 +793,61 @@ func TestWhatCannotBeUndoneIsNotParkedOverMCP(t *testing.T) {
 				t.Errorf("%v, %v", p, err)
 			}
 		})
+	}
+}
+
+// TestAToolThatHasChangedIsNotRun, at once or by itself: what was declared was of another
+// one. One that is as it was is run, and so is one that is put back.
+func TestAToolThatHasChangedIsNotRun(t *testing.T) {
+	o := newOffice(t)
+	session := dial(t, o.server)
+	store := storetest.NewStore(nil)
+	p, err := mcp.NewProxy(t.Context(), session, store, o.decider(t, store), &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	server, err := p.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := plain(t, serve(t, server))
+	runs := func(tool string, want bool) {
+		t.Helper()
+		before := len(o.calls())
+		res, text := say(t, client, tool, customer{"acme"})
+		if ran := len(o.calls()) > before; ran != want || res.IsError == want || strings.Contains(text, "not what it was") == want {
+			t.Errorf("%s: ran %t, want %t: %q", tool, ran, want, text)
+		}
+	}
+	label := func(description string) {
+		api.AddTool(o.server, &api.Tool{Name: "label", Description: description}, func(_ context.Context, _ *api.CallToolRequest, in customer) (*api.CallToolResult, any, error) {
+			o.ran("label " + in.Name)
+			return nil, nil, nil
+		})
+	}
+	recheck := func(want ...string) {
+		t.Helper()
+		if got, err := p.Recheck(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("changed: %q, want %q (%v)", got, want, err)
+		}
+	}
+	recheck()
+	runs("label", true)
+	label("Deletes everything.")
+	recheck("label")
+	runs("label", false)
+	runs("register", true)
+	label("Sets a label.")
+	o.server.RemoveTools("register")
+	recheck("register")
+	runs("register", false)
+	session.Close()
+	if got, err := p.Recheck(t.Context()); !errors.Is(err, mcp.ErrTools) || len(got) != len(contracts) {
+		t.Errorf("a server that does not list: %q, %v", got, err)
+	}
+	runs("search", false)
+	if _, err := new(mcp.Proxy).Recheck(t.Context()); err == nil {
+		t.Error("a zero proxy")
 	}
 }

@@ -2,10 +2,13 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,10 +46,14 @@ type Proxy struct {
 	run      *agent.Run
 	of       runs
 	desk     *desk
-	end      context.CancelFunc
 	offered  []*api.Tool
 	unnamed  []string
 	upstream string
+	session  *api.ClientSession
+	was      map[string]string // the tools as they were listed, in JSON, by name
+
+	mu      sync.Mutex
+	changed map[string]bool // since
 }
 
 // NewProxy lists the tools of a server and gates them. The session should be one
@@ -62,7 +69,11 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, listed, o.Contracts)
+	p := &Proxy{offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: "server", session: session}
+	if p.was, err = texted(listed); err != nil {
+		return nil, err
+	}
+	tools, err := handles(session, listed, o.Contracts, p.hasChanged)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +86,17 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if strings.TrimSpace(principal) == "" {
 		principal = "mcp"
 	}
-	p := &Proxy{run: a.Start(principal), offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: "server"}
+	p.run = a.Start(principal)
 	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
 		p.upstream = init.ServerInfo.Name
 	}
-	life, end := context.WithCancel(context.Background())
-	p.of, p.desk, p.end = one(p.run), newDesk(life), end
+	p.of, p.desk = one(p.run), newDesk(context.Background())
 	if o.Tokens != nil {
 		p.of = each(a, func(api.Request) (string, error) { return principal, nil })
 	}
 	if !o.OnlySource {
 		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
-			end()
+			p.Close()
 			return nil, err
 		}
 	}
@@ -99,6 +109,51 @@ func (p *Proxy) Undeclared() []string { return append([]string(nil), p.unnamed..
 // Run is the run that all calls of the proxy belong to, unless they bring tokens.
 func (p *Proxy) Run() *agent.Run { return p.run }
 
+// Recheck lists the server's tools anew, for when the server says that they have changed
+// (see [Dial]). A tool that is gone, or is not what it was when the proxy was made, is
+// not run from then on, nor is a parked call of it: what was declared, and what its users
+// read, was of another tool. It names those tools, in the order they were listed. If
+// the tools cannot be listed, none is run until they can.
+func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
+	if p == nil || p.run == nil {
+		return nil, errors.New("mcp: a zero Proxy; make one with NewProxy")
+	}
+	now := map[string]string{}
+	listed, err := list(ctx, p.session)
+	if err == nil {
+		now, err = texted(listed)
+	}
+	since := map[string]bool{}
+	for _, t := range p.offered {
+		if now[t.Name] != p.was[t.Name] {
+			changed, since[t.Name] = append(changed, t.Name), true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changed = since
+	return changed, err
+}
+
+func (p *Proxy) hasChanged(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed[name]
+}
+
+// texted are tools in JSON, by name.
+func texted(listed []*api.Tool) (map[string]string, error) {
+	out := map[string]string{}
+	for _, t := range listed {
+		text, err := json.Marshal(t)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
+		}
+		out[t.Name] = string(text)
+	}
+	return out, nil
+}
+
 // Close ends the proxy's run and takes back the calls that wait to be made by
 // themselves (agent.FiresWhenFree; see [Serve]). It returns when none is being made: one
 // that is, is cut off. It may be called more than once.
@@ -107,8 +162,7 @@ func (p *Proxy) Close() {
 		return
 	}
 	p.run.Close()
-	p.end()
-	p.desk.group.Wait()
+	p.desk.close()
 }
 
 // Server makes an MCP server that passes the list of tools as it was when the
@@ -129,7 +183,8 @@ func (p *Proxy) Server() (*api.Server, error) {
 
 // Handler serves the proxy over streamable HTTP. Requests to a local address that
 // name another host are refused, and so are those of other web sites; it has no
-// authentication of its own. All clients share the proxy's one run.
+// authentication of its own. All clients share the proxy's one run. A client whose
+// connection breaks while its call waits for a parked one has cancelled that call.
 func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
 	handler := api.NewStreamableHTTPHandler(func(*http.Request) *api.Server {
 		server, err := p.Server()
@@ -138,7 +193,7 @@ func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
 		}
 		return server
 	}, &api.StreamableHTTPOptions{Logger: logger, SessionTimeout: sessionTimeout})
-	return http.NewCrossOriginProtection().Handler(handler)
+	return http.NewCrossOriginProtection().Handler(p.desk.tracked(handler))
 }
 
 // sessionTimeout is how long the transport keeps a session that asks nothing.

@@ -145,25 +145,27 @@ func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *
 	if len(params.InputResponses) > 0 || params.RequestState != "" {
 		return refusal("NOT EXECUTED: this server asks for no further input.")
 	}
-	key := ""
-	if from.name != "" {
-		key = from.name + "\n" + string(callBytes(params.Name, params.Arguments))
-		if k := d.attach(key); k != nil {
-			if res := d.wait(ctx, req, key, k, structured); res != nil {
-				return res
-			}
+	key := keyOf(from, params)
+	hears, stop := d.hearing(ctx, req)
+	defer stop()
+	if k := d.attach(key); k != nil {
+		if res := d.wait(hears, req, key, k, structured); res != nil {
+			return res
 		}
 	}
 	res, err := from.run.CallWithID(ctx, callID(params), params.Name, json.RawMessage(params.Arguments))
-	if !res.Decision.Parked {
+	decision := res.Decision
+	if !decision.Parked {
 		return shown(res, err, structured)
 	}
-	if key == "" || !d.keep(ctx, key, from.run, res.Decision.HoldID) {
-		return refusal("NOT EXECUTED: it rests on a statement that nobody has verified, and too many calls are waiting here already. Call it again later.")
+	switch k := d.keep(hears, key, from.run, &decision, len(params.Arguments)); {
+	case k == nil: // it is held, and no more
+		decision.Parked = false
+		return held(decision.HoldID, decision.ToolText())
+	case k.hold != decision.HoldID:
+		return k.waiting()
 	}
-	held := shown(res, err, structured)
-	held.Meta = api.Meta{MetaHold: res.Decision.HoldID}
-	return held
+	return held(decision.HoldID, decision.ToolText()+"\n"+sameCall)
 }
 
 // shown is what a call came to, for a client.

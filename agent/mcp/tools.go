@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hearsay-go/hearsay/agent"
@@ -24,6 +25,9 @@ var (
 	// ErrTools: the server's tools cannot be listed, or one of them has no usable
 	// name or argument schema.
 	ErrTools = errors.New("mcp: tools of the server")
+	// ErrChanged: the tool is not what it was when it was declared, or is gone; see
+	// [Proxy.Recheck].
+	ErrChanged = errors.New("mcp: the tool is not what it was when it was declared")
 	// ErrUngated: a call of a tool that did not come through a Run.
 	ErrUngated = errors.New("mcp: call of a tool past the gate")
 )
@@ -51,7 +55,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts)
 	if missing := undeclared(listed, contracts); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
 	}
-	return handles(session, listed, contracts)
+	return handles(session, listed, contracts, func(string) bool { return false })
 }
 
 // undeclared are the tools without a contract.
@@ -83,7 +87,8 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 	return listed, nil
 }
 
-func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts) ([]agent.Tool, error) {
+// handles makes tools of a listing. One that has changed since is not called.
+func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -95,7 +100,7 @@ func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
-		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
+		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name, changed), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
 	}
 	return out, nil
 }
@@ -142,8 +147,11 @@ func tighter(a *api.ToolAnnotations) (out []agent.Option) {
 type gated struct{}
 
 // caller reaches a tool of the server. It is called by a Run, on a permit.
-func caller(session *api.ClientSession, name string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+func caller(session *api.ClientSession, name string, changed func(string) bool) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		if changed(name) {
+			return nil, ErrChanged
+		}
 		params := &api.CallToolParams{Name: name, Arguments: args}
 		token, err := agent.Token(ctx, callBytes(name, args))
 		if err != nil {
@@ -154,10 +162,28 @@ func caller(session *api.ClientSession, name string) func(context.Context, json.
 		}
 		res, err := session.CallTool(context.WithValue(ctx, gated{}, name), params)
 		if err != nil {
-			return nil, err
+			return nil, unknown(err)
 		}
 		return output(res)
 	}
+}
+
+// Codes that the library gives to errors of its own, of a connection that is closing or
+// a transport that failed.
+const (
+	clientClosing = -32003
+	serverClosing = -32004
+	rejected      = -32005
+)
+
+// unknown marks the error of a call that the server may have carried out all the same:
+// every one that is not the server's own answer.
+func unknown(err error) error {
+	var answer *jsonrpc.Error
+	if errors.Is(err, ErrUngated) || errors.As(err, &answer) && !slices.Contains([]int64{clientClosing, serverClosing, rejected}, answer.Code) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", agent.ErrNoAnswer, err)
 }
 
 // MetaToken is the member of a call's _meta that carries a lineage token.

@@ -292,8 +292,12 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	defer give()
 	child := exec.Command(command[0], command[1:]...)
 	child.Stderr, child.Env = a.talk, childEnvironment()
+	changes := make(chan struct{}, 1)
 	session, err := mcp.Dial(starting, &api.CommandTransport{Command: child}, func() {
-		logger.Warn("the server says that its tools have changed; start the proxy again to see them")
+		select {
+		case changes <- struct{}{}:
+		default: // it is known already
+		}
 	})
 	if err != nil {
 		return err
@@ -312,7 +316,6 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	case err != nil:
 		return err
 	}
-	defer proxy.Close()
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
 	}
@@ -323,6 +326,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		logger.Warn("only read-only tools will run: what else the agent reads is not known (--only-source)")
 	}
 
+	go recheck(ctx, proxy, changes, logger)
 	ended := make(chan struct{})
 	go func() {
 		_ = session.Wait() // how it ended is said below
@@ -330,6 +334,9 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		cancel()
 	}()
 	defer func() { session.Close(); <-ended }()
+	defer proxy.Close() // first: the session stays open for a call that is being made by itself
+	// And a client's session for its call that waits for one.
+	defer context.AfterFunc(ctx, proxy.Close)()
 	if f.listen != "" {
 		err = a.listen(ctx, f.listen, proxy, logger)
 	} else {
@@ -344,6 +351,36 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return nil // a signal
 	}
 	return err
+}
+
+// recheck looks at the server's tools whenever it says that they have changed.
+func recheck(ctx context.Context, proxy *mcp.Proxy, changes <-chan struct{}, logger *slog.Logger) {
+	again := time.NewTimer(0)
+	again.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changes:
+		case <-again.C:
+		}
+		within, cancel := context.WithTimeout(ctx, startWithin)
+		names, err := proxy.Recheck(within)
+		cancel()
+		tools := oneLine(strings.Join(names, ", "), maxMessage)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			again.Reset(startWithin)
+			logger.Warn("the server says that its tools have changed, and does not list them: none is run", "error", oneLine(err.Error(), maxMessage))
+		case len(names) > 0:
+			logger.Warn("tools of the server have changed, and are not run; look at them and start the proxy again", "tools", tools)
+		default:
+			logger.Warn("the server says that its tools have changed; start the proxy again to see those that are new")
+		}
+	}
 }
 
 // serve speaks over stdin and stdout until the client closes them.

@@ -361,12 +361,14 @@ func Barrier(ctx context.Context, store BarrierStore, row memory.ID) ([]memory.C
 	}
 	long := func(id string) bool { return store.Now().Sub(at[id]) >= memory.UnknownAfter }
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if open, err = store.OpenCalls(ctx, open...); err != nil {
+		still, err := store.OpenCalls(ctx, open...)
+		if err != nil {
 			if ctx.Err() != nil {
 				return fired, &BarrierError{Open: open, cause: ctx.Err()}
 			}
 			return fired, fmt.Errorf("confirm: barrier: %w", err)
 		}
+		open = still
 		switch {
 		case len(open) == 0:
 			return fired, nil

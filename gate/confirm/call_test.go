@@ -680,3 +680,30 @@ func FuzzParseCall(f *testing.F) {
 		}
 	})
 }
+
+// slow is a store that answers once nobody waits any more.
+type slow struct{ *memory.Store }
+
+func (s slow) OpenCalls(ctx context.Context, decisions ...string) ([]string, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestABarrierNamesWhatItKnowsOfIfTheStoreIsSlow: nothing is known to have ended.
+func TestABarrierNamesWhatItKnowsOfIfTheStoreIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDesk(t, storetest.NewMap(), "")
+		defer w.Close()
+		w.rows = []memory.ID{w.say("a", "x")}
+		w.move(0, memory.TruthSupported)
+		open := w.decide(w.ask("send", "r1", "a@b.example", w.rows...))
+		w.move(0, memory.TruthContradicted)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		calls, err := confirm.Barrier(ctx, slow{w.Store}, w.rows[0])
+		var barrier *confirm.BarrierError
+		if !errors.As(err, &barrier) || !slices.Equal(barrier.Open, []string{open.ID}) || !errors.Is(err, context.DeadlineExceeded) || len(calls) != 1 {
+			t.Errorf("%+v, %v", calls, err)
+		}
+	})
+}
