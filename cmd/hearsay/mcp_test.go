@@ -633,10 +633,13 @@ func TestMCPProxyRunsNoToolThatHasChanged(t *testing.T) {
 	book, args := filepath.Join(t.TempDir(), "book"), mcpArguments{To: "pay@acme.example"}
 	heard, talk := io.Pipe()
 	_, session, approve := w.parking(book, shifty, args, talk)
-	for lines := bufio.NewScanner(heard); lines.Scan(); {
-		if strings.Contains(lines.Text(), "have changed, and are not run") && strings.Contains(lines.Text(), "tools=mail") {
-			break
-		}
+	late := time.AfterFunc(time.Minute, func() { talk.CloseWithError(errors.New("it never said that a tool has changed")) })
+	lines, said := bufio.NewScanner(heard), false
+	for !said && lines.Scan() {
+		said = strings.Contains(lines.Text(), "have changed, and are not run") && strings.Contains(lines.Text(), "tools=mail")
+	}
+	if late.Stop(); !said {
+		t.Fatal(lines.Err())
 	}
 	go io.Copy(io.Discard, heard) //nolint:errcheck // it ends with the proxy
 	approve()
