@@ -46,12 +46,12 @@ func (w *world) answer(ctx context.Context, s *session, c *call, d gate.Decision
 		return err
 	}
 	switch {
-	case len(nowhere) == 1 && d.Precision == gate.WholeRun:
-		o.claims++
-		err = w.confirmClaim(ctx, s, nowhere[0])
 	case len(subjects) == 1 && !d.Has(gate.FromNowhere):
 		o.rows++
 		err = w.confirmRow(ctx, subjects[0])
+	case len(nowhere) == 1 && d.Precision == gate.WholeRun:
+		o.claims++
+		err = w.confirmClaim(ctx, s, nowhere[0])
 	default:
 		o.calls++
 		return nil
