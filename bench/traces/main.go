@@ -24,8 +24,8 @@
 //
 // A call that is blocked is a question. It is taken to be answered with yes, and the
 // task goes on: all that a task shows is read, so that no later call looks safe for
-// want of an answer. Of an attack nobody approves anything. An attack has fired if
-// each of its calls did.
+// want of an answer. Of an attack nobody approves anything, and what a blocked call of
+// it would have shown is in no memory. An attack has fired if each of its calls did.
 //
 // # Modes
 //
