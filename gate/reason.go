@@ -123,7 +123,7 @@ var codes = []struct {
 	{ApprovalStale, ErrApprovalStale, Hold, "it was approved, but what it rests on has moved since"},
 	{ApprovalExpired, ErrApprovalExpired, Hold, "it was approved, but the approval has ended"},
 	{ApprovalWithdrawn, ErrApprovalWithdrawn, Hold, "its approval was withdrawn"},
-	{ApprovalUsed, ErrApprovalUsed, Hold, "its approval was for one call, which was made"},
+	{ApprovalUsed, ErrApprovalUsed, Hold, "its approval was for one call, which used it"},
 	{ToolNotChosen, ErrToolNotChosen, Hold, "neither the user's words nor an endorsed row name this tool"},
 	{BlastTooWide, ErrBlastTooWide, Hold, "may reach further than the policy lets it unasked"},
 	{EffectNotDeclared, ErrEffectNotDeclared, Permit, "its effect is not declared, so it counts as irreversible"},

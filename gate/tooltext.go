@@ -108,7 +108,7 @@ func (d *Decision) approvalText() string {
 		case ApprovalWithdrawn:
 			return "  A person had approved it, and took that back.\n"
 		case ApprovalUsed:
-			return "  A person had approved it once, and that one call was made.\n"
+			return "  A person had approved it once, and that approval was used.\n"
 		}
 	}
 	return ""

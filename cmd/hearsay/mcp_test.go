@@ -613,7 +613,7 @@ func TestMCPProxyMakesACallOnceItWasApproved(t *testing.T) {
 	if text := mail(); strings.HasPrefix(text, "NOT EXECUTED") {
 		t.Fatalf("approved: %q", text)
 	}
-	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || !strings.Contains(text, "that one call was made") {
+	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || !strings.Contains(text, "that approval was used") {
 		t.Errorf("once more: %q", text)
 	}
 	if err := session.Close(); err != nil {
