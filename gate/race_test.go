@@ -24,7 +24,7 @@ type racing struct {
 	*memory.Store
 	between   func()
 	guardOff  bool
-	conflicts int
+	conflicts atomic.Int64
 	fenced    atomic.Int64 // permits that were consumed on what was remembered
 	seen      *client      // keeps when it read and when it consumed, if set
 }
@@ -50,7 +50,7 @@ func (r *racing) Record(ctx context.Context, d memory.DecisionRecord) error {
 	err := r.Store.Record(ctx, d)
 	conflict := errors.Is(err, memory.ErrConflict)
 	if conflict {
-		r.conflicts++
+		r.conflicts.Add(1)
 	}
 	if fires && fenced && err == nil {
 		r.fenced.Add(1)
@@ -123,7 +123,7 @@ func TestI7NoPermitStandsOnAStaleReading(t *testing.T) {
 				rt.Fatalf("%s was consumed at %d and is at %d", h.ID, d.Consumed[i].Revision, h.Revision)
 			}
 		}
-		return d, unfit, s.conflicts
+		return d, unfit, int(s.conflicts.Load())
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := rapid.SliceOfN(rapid.SampledFrom(moves), 0, 6).Draw(rt, "moves")

@@ -315,14 +315,18 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 	if len(keys) == 0 {
 		return objects, nil
 	}
-	folded := make([][]byte, len(keys))
+	folded := foldAll(keys)
 	at := make(map[string]int, len(keys)) // where a key is asked for first
 	again := make([]int, len(keys))       // and where next, 0 if it is not
 	for i := len(keys) - 1; i >= 0; i-- {
-		objects[i].Key, folded[i] = keys[i], fold(keys[i])
-		again[i] = at[string(folded[i])]
-		at[string(folded[i])] = i
+		name := keys[i]
+		if objects[i].Key = name; len(name) > maxIndexed {
+			name = string(folded[i])
+		}
+		again[i] = at[name]
+		at[name] = i
 	}
+	keep := keeper(len(keys))
 	err := d.read(ctx, func(c *pgx.Conn) error {
 		for i := range objects {
 			objects[i].Revision, objects[i].Data = 0, nil
@@ -331,13 +335,34 @@ func (d *Driver) get(ctx context.Context, tenant string, keys []string) ([]memor
 			v := rows.RawValues()
 			revision := binary.BigEndian.Uint64(v[1])
 			for i, ok := at[string(v[0][4:])]; ok; ok = i > 0 {
-				objects[i].Revision, objects[i].Data = revision, bytes.Clone(v[2])
+				objects[i].Revision, objects[i].Data = revision, keep(v[2])
 				i = again[i]
 			}
 			return nil
 		})
 	})
 	return objects, err
+}
+
+// keeper copies data out of replies. That of many objects lies together, some hundred in
+// a piece: a decision that asks for thousands keeps or drops them all.
+func keeper(objects int) func(data []byte) []byte {
+	const many, piece = 256, 64 << 10
+	if objects < many {
+		return bytes.Clone
+	}
+	var room []byte
+	return func(data []byte) []byte {
+		switch {
+		case len(data) == 0 || len(data) > piece/4:
+			return bytes.Clone(data)
+		case len(data) > cap(room)-len(room):
+			room = make([]byte, 0, piece)
+		}
+		from := len(room)
+		room = append(room, data...)
+		return room[from:len(room):len(room)]
+	}
 }
 
 // Query lists the carriers of a term in ascending (sort, key) order. A cursor

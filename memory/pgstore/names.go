@@ -26,6 +26,25 @@ func fold(name string) []byte {
 	return append([]byte(name[:maxIndexed]), sum[:]...)
 }
 
+// foldAll folds names. Short ones share their bytes.
+func foldAll(names []string) [][]byte {
+	size := 0
+	for _, n := range names {
+		size += len(n)
+	}
+	all, out := make([]byte, 0, size), make([][]byte, len(names))
+	for i, n := range names {
+		if len(n) > maxIndexed {
+			out[i] = fold(n)
+			continue
+		}
+		from := len(all)
+		all = append(all, n...)
+		out[i] = all[from:len(all):len(all)]
+	}
+	return out
+}
+
 // whole is what stands beside a folded name: nil if it is the name itself.
 func whole(name string) []byte {
 	if len(name) <= maxIndexed {
