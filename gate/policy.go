@@ -261,8 +261,31 @@ func (d *Decision) here(h *memory.Head, id memory.ID, ancestor bool) bool {
 	return false
 }
 
-// direct judges a row whose content reached the caller: it must itself be fit.
+// direct judges a row whose content reached the caller: it must itself be fit. Nearly
+// all are, in every respect at once, which one look tells.
 func (d *Decision) direct(t *terms, h *memory.Head, id memory.ID) {
+	if h.ID == id && t.clear(h) {
+		d.before(h.ExpiresAt)
+		d.before(h.ValidUntil)
+		return
+	}
+	d.weigh(t, h, id)
+}
+
+// clear reports whether [Decision.weigh] would find nothing, of a row that can stop a
+// call. It takes a third of the time, and leaves to weigh whatever is not plain.
+func (t *terms) clear(h *memory.Head) bool {
+	return t.effect != ReadOnly && t.maxAge == 0 && h.Revision != 0 &&
+		h.Sensitivity != 0 && h.Sensitivity <= t.ceiling &&
+		h.Truth == memory.TruthSupported && h.Rank >= memory.RankTool &&
+		h.Security == memory.SecurityClean && h.Retrieval == memory.RetrievalNormal &&
+		h.Flags&(memory.FlagTainted|memory.FlagContested) == 0 &&
+		(h.Freshness == memory.FreshnessFresh || h.Freshness == memory.FreshnessStale) &&
+		(h.ExpiresAt.IsZero() || t.now.Before(h.ExpiresAt)) && (h.ValidUntil.IsZero() || t.now.Before(h.ValidUntil))
+}
+
+// weigh goes through all that can be wrong with a row whose content reached the caller.
+func (d *Decision) weigh(t *terms, h *memory.Head, id memory.ID) {
 	if !d.here(h, id, false) {
 		return
 	}
