@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -339,28 +338,4 @@ func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 			t.Errorf("%d rows were to wait behind the source", n)
 		}
 	})
-}
-
-// The names of shelves are made in scripts: in a cluster they are where the other keys are.
-func TestShelvesOnACluster(t *testing.T) {
-	t.Parallel()
-	g, err := server.RedisCluster(t.Context(), 3, 0, server.RedisOptions{})
-	server.Need(t, err)
-	t.Cleanup(func() { g.Stop() })
-	r, err := localredis.Open(t.Context(), g.URL(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	for i := range 4 { // of several slots
-		q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
-		offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
-		work(t, q, &refuses{})
-		offer(t, q, promotion.Offer{ID: "a", Heat: 2})
-		wantRows(t, q, 0, 0, 2)
-		if n, err := q.Retry(t.Context()); n != 2 || err != nil {
-			t.Fatal(n, err)
-		}
-		wantClaims(t, q, 3, "a", "b")
-	}
 }
