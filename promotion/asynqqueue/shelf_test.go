@@ -108,10 +108,21 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 			}
 			w.heat(heat)
 			w.sweep(q)
-			var checks atomic.Int64
+			var checks, promoted atomic.Int64
 			began := time.Now()
-			serve(t, q, counting(worker, isHot, &checks))
-			eventually(t, "all rows of the other source are verified", func() bool { return w.all(memory.StateVerified, colds...) })
+			serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				r, err := worker.Check(ctx, id)
+				if isHot[id] {
+					checks.Add(1)
+				} else if r.Status == promotion.Promoted {
+					promoted.Add(1)
+				}
+				return r, err
+			}))
+			eventually(t, "all rows of the other source are promoted", func() bool { return promoted.Load() == cold })
+			if !w.all(memory.StateVerified, colds...) {
+				t.Error("they are not verified")
+			}
 			t.Logf("%s until all of the others were verified; %d checks of rows that are refused", time.Since(began), checks.Load())
 			eventually(t, "the one that is down was asked in many of its moments", func() bool { return down.Calls() >= 10 })
 			// Each row once; then in each moment what is taken before the first refusal,
@@ -152,16 +163,6 @@ func (o *only) Spend(_ context.Context, source string, _ int, _ time.Duration) (
 }
 
 func (o *only) Refund(context.Context, string) error { return nil }
-
-// counting counts the checks of some rows.
-func counting(c asynqqueue.Checker, rows map[memory.ID]bool, n *atomic.Int64) checker {
-	return func(ctx context.Context, id memory.ID) (promotion.Result, error) {
-		if rows[id] {
-			n.Add(1)
-		}
-		return c.Check(ctx, id)
-	}
-}
 
 func TestAShelf(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
