@@ -64,8 +64,8 @@ func parseObject(value string, o *memory.Object) (terms string, err error) {
 	return value[from:end], nil
 }
 
-// bytesOf is a string that a reply brought, as bytes and without a copy: each is memory
-// of its own, which nobody else knows.
+// bytesOf is a part of a reply as bytes, without a copy: a reply is memory of its own,
+// which nobody else knows, and its parts do not overlap.
 func bytesOf(reply string) []byte {
 	if reply == "" {
 		return []byte{}

@@ -98,11 +98,6 @@ func (d *Driver) scanNamed(ctx context.Context, base string, names []string, pla
 	if err != nil {
 		return nil, false, err
 	}
-	size := 0
-	for _, piece := range list {
-		size += len(piece)
-	}
-	arena := make([]byte, 0, size) // what the entries hold lies in one piece
 	for _, piece := range list {
 		switch {
 		case piece == moreMark:
@@ -120,9 +115,7 @@ func (d *Driver) scanNamed(ctx context.Context, base string, names []string, pla
 			if err != nil {
 				return nil, false, err
 			}
-			at := len(arena)
-			arena = append(arena, s[4:end-8]...)
-			entries = append(entries, memory.Logged{Key: names[0], LogEntry: memory.LogEntry{Revision: number8(s[end-8:]), Data: arena[at:len(arena):len(arena)]}})
+			entries = append(entries, memory.Logged{Key: names[0], LogEntry: memory.LogEntry{Revision: number8(s[end-8:]), Data: bytesOf(s[4 : end-8])}})
 			s = s[end:]
 		}
 	}

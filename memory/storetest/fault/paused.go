@@ -22,6 +22,7 @@ func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 		rounds   = 2
 		deadline = 150 * time.Millisecond
 		slack    = time.Second // of a busy machine
+		tries    = 20
 	)
 	// Calls of the store meet the stop where it hurts: when all is read, at the write.
 	at := &stopping{Driver: d, stop: stop}
@@ -111,17 +112,24 @@ func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 				}
 				at.armed.Store(true)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			began := time.Now()
-			err := call(ctx)
-			if late && at.armed.Load() {
-				t.Errorf("%s did not come to its write: %v", name, err)
-			}
-			took := time.Since(began)
-			cancel()
-			asked++
-			if longest = max(longest, took); took > deadline+slack || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s took %v and gave %v", name, took, err)
+			// On a busy machine the time of a late call may end while it still reads: then
+			// the server does not stand still yet, and it is called again.
+			for again := range tries {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				began := time.Now()
+				err := call(ctx)
+				took := time.Since(began)
+				cancel()
+				asked++
+				if longest = max(longest, took); took > deadline+slack || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s took %v and gave %v", name, took, err)
+				}
+				if !late || !at.armed.Load() {
+					break
+				}
+				if again == tries-1 {
+					t.Errorf("%s never came to its write: %v", name, err)
+				}
 			}
 		}
 		if err := resume(); err != nil {
