@@ -76,9 +76,13 @@ func (s Status) String() string {
 type Result struct {
 	ID      memory.ID
 	Status  Status
-	RetryAt time.Time     // of Down and Deferred: when to come back, by the wall clock
-	Calls   int           // verifiers asked
-	Waited  time.Duration // of Promoted: since the row was written; 0 if it was verified before
+	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
+	// Behind names the source whose time RetryAt is, if it refused to be asked about any
+	// row: its budget is spent, or its breaker is open. "" if the question about this row
+	// failed, which says nothing of other rows.
+	Behind string
+	Calls  int           // verifiers asked
+	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
 
 // Defaults of [Options].
@@ -142,7 +146,6 @@ type Worker struct {
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
 	said     map[string]time.Time // when a line was last logged
-	shut     map[string]time.Time // until when the budget of a source is spent
 }
 
 // answer names what one source said of one row.
@@ -157,7 +160,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, said: map[string]time.Time{}, shut: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -314,8 +317,8 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		if at, ok := w.spend(ctx, &s); !ok {
-			res.wait(Deferred, at)
+		if wait, behind := w.spend(ctx, &s); wait > 0 {
+			res.wait(Deferred, time.Now().Add(wait), behind)
 			continue
 		}
 		v, err := w.verify(ctx, &s, row)
@@ -348,7 +351,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			return res, err
 		}
 		if status == Moved { // the answer did not count: it is asked for again
-			res.Status, res.RetryAt = Moved, time.Time{}
+			res.end(Moved)
 			return res, nil
 		}
 		if move.Answered {
@@ -360,7 +363,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			if status == Promoted && row.Truth != memory.TruthSupported {
 				res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
 			}
-			res.Status, res.RetryAt = status, time.Time{}
+			res.end(status)
 			return res, nil
 		case Kept:
 			// What was kept is heard beside the next answer, and may have moved the
@@ -371,7 +374,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 				return res, err
 			}
 			if now[0].Truth != row.Truth {
-				res.Status, res.RetryAt = Moved, time.Time{}
+				res.end(Moved)
 				return res, nil
 			}
 			row = now[0]
@@ -426,15 +429,19 @@ func (w *Worker) remember(a answer) {
 	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
-// wait notes that the check has to come back, at the earliest time any source can.
-func (r *Result) wait(s Status, at time.Time) {
+// wait notes that the check has to come back, at the earliest time any source can, and
+// the source if it was that which refused.
+func (r *Result) wait(s Status, at time.Time, behind string) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
-		r.RetryAt = at
+		r.RetryAt, r.Behind = at, behind
 	}
 	if r.Status != Down {
 		r.Status = s
 	}
 }
+
+// end notes that the check has not to come back.
+func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Behind = s, time.Time{}, "" }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
@@ -444,12 +451,15 @@ func (w *Worker) fault(ctx context.Context, res *Result, source string, id memor
 	if alarm = errors.Is(err, verifier.ErrMisconfigured); alarm {
 		level, text = slog.LevelError, "verifier cannot be used"
 	} else {
-		at := time.Now().Add(time.Second)
+		at, behind := time.Now().Add(time.Second), ""
 		var down *verifier.UnavailableError
 		if errors.As(err, &down) && down.RetryAfter > 0 {
 			at = time.Now().Add(down.RetryAfter)
 		}
-		res.wait(Down, at)
+		if errors.Is(err, verifier.ErrOpen) {
+			behind = source
+		}
+		res.wait(Down, at, behind)
 	}
 	if !w.first(text + source) {
 		level = slog.LevelDebug
@@ -573,24 +583,19 @@ func (w *Worker) backoff(tries int) time.Duration {
 	return wait
 }
 
-// spend takes one question from a verifier's budget of this tick, or says when to come
-// back. A budget that cannot be counted is spent: the row stays due.
-func (w *Worker) spend(ctx context.Context, s *Source) (again time.Time, ok bool) {
+// spend takes one question from a verifier's budget of this tick. If none is left it says
+// how long that lasts, and names the verifier, behind which rows wait then. A budget that
+// cannot be counted is spent for this row: the row stays due.
+func (w *Worker) spend(ctx context.Context, s *Source) (wait time.Duration, behind string) {
 	if w.opts.Budget < 0 || s.observes {
-		return time.Time{}, true
+		return 0, ""
 	}
 	wait, err := w.opts.Spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
 	if err != nil {
 		w.uncounted(ctx, s.Name, err)
-		wait = time.Second
+		return time.Second, ""
 	}
-	if ok = wait <= 0; !ok {
-		again = time.Now().Add(wait)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.shut[s.Name] = again
-	return again, ok
+	return wait, s.Name
 }
 
 // refund gives a question back. If that fails, the verifier is asked less in this tick.
@@ -600,30 +605,7 @@ func (w *Worker) refund(ctx context.Context, source string) {
 	}
 	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
 		w.uncounted(ctx, source, err)
-		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.shut, source)
-}
-
-// Shut says until when no row can be asked about, since the budget of every source is
-// spent; the zero time if one can be asked now. Whoever has many rows waiting need not
-// hand them over before, only to get each back as [Deferred].
-func (w *Worker) Shut() (until time.Time) {
-	now := time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range w.sources {
-		at := w.shut[w.sources[i].Name]
-		if !at.After(now) {
-			return time.Time{}
-		}
-		if until.IsZero() || at.Before(until) {
-			until = at
-		}
-	}
-	return until
 }
 
 func (w *Worker) uncounted(ctx context.Context, source string, err error) {

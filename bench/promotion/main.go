@@ -36,9 +36,9 @@ func main() {
 		only  = flag.String("only", "", "measure one thing: rate, scale, zipf, outage, kill, again or memory")
 	)
 	report.Main(func(ctx context.Context) ([]report.Figure, error) {
-		b := bench{seed: *seed, only: *only, progress: os.Stderr, seeds: 20, rateRows: 10_000, scaleRows: 6000, outageRows: 10_000, againRows: 333_334, memoryRows: 1_000_000}
+		b := bench{seed: *seed, only: *only, progress: os.Stderr, seeds: 20, rateRows: 10_000, scaleRows: 6000, outageRows: 10_000, bulkheadRows: 100_000, againRows: 333_334, memoryRows: 1_000_000}
 		if *short {
-			b.seeds, b.rateRows, b.scaleRows, b.outageRows, b.againRows, b.memoryRows = 1, 6000, 400, 1000, 2000, 10_000
+			b.seeds, b.rateRows, b.scaleRows, b.outageRows, b.bulkheadRows, b.againRows, b.memoryRows = 1, 6000, 400, 1000, 10_000, 2000, 10_000
 		}
 		return b.run(ctx, *dir)
 	})
@@ -49,7 +49,7 @@ type bench struct {
 	only     string
 	progress io.Writer
 
-	seeds, rateRows, scaleRows, outageRows, againRows, memoryRows int
+	seeds, rateRows, scaleRows, outageRows, bulkheadRows, againRows, memoryRows int
 }
 
 func (b *bench) run(ctx context.Context, dir string) ([]report.Figure, error) {
@@ -59,6 +59,7 @@ func (b *bench) run(ctx context.Context, dir string) ([]report.Figure, error) {
 			{Short: "scale", Name: "two worker processes beside one", Run: b.scale},
 			{Short: "zipf", Name: "the order of checks beside an ideal one", Run: b.simulate},
 			{Short: "outage", Name: "a verifier that is down", Run: b.outage},
+			{Short: "outage", Name: "rows of a verifier that is down, before those of another", Run: b.bulkhead},
 			{Short: "kill", Name: "a worker that is killed", Run: b.kill},
 			{Short: "again", Name: "deliveries again and again", Run: b.again},
 			{Short: "memory", Name: "memory of a worker", Run: b.memory},

@@ -435,8 +435,6 @@ func (nothing) Check(_ context.Context, id memory.ID) (promotion.Result, error) 
 
 func (nothing) Park(context.Context, memory.ID, string) error { return nil }
 
-func (nothing) Shut() time.Time { return time.Time{} }
-
 func TestDoctorOfServers(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)

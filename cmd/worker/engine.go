@@ -253,9 +253,6 @@ func (d *draining) Park(ctx context.Context, id memory.ID, reason string) error 
 	return d.next.Park(ctx, id, reason)
 }
 
-// Shut implements asynqqueue.Checker.
-func (d *draining) Shut() time.Time { return d.next.Shut() }
-
 var (
 	queueSize = prometheus.NewDesc("hearsay_queue_size",
 		"What is in the queue. Of rows: waiting, claimed, later. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)

@@ -8,18 +8,31 @@
 //	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
+//	hearsay:{<scope>}:behind:<verifier>   sorted set   row id -> order: the verifier's shelf
+//	hearsay:{<scope>}:behind    hash         row id -> verifier, while on its shelf
+//	hearsay:{<scope>}:closed    hash         verifier -> until when its shelf is closed, ms
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
-// The scope is the tenant, or tenant.namespace, each in hexadecimal.
+// The scope is the tenant, or tenant.namespace, each in hexadecimal, as are the verifiers
+// of shelves.
 //
 // A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
 // pump. A row that took its worker along twice is checked while no other such row is,
-// and after five times it is parked in the row store, with the reason. A row whose
-// verifier is down is set aside until that may be asked again, and holds up no other.
+// and after five times it is parked in the row store, with the reason.
+//
+// A row about which a question failed is set aside for a while. A row that a verifier
+// refused, since its breaker is open or its budget is spent, is put on the verifier's
+// shelf, which is closed then, for all workers, until the verifier may be asked again. A
+// worker takes the hottest row of those that wait and of all shelves that are not closed.
+// So the first refusal after a shelf opened closes it again: each row is looked at in vain
+// once when it comes, and after that, each time the verifier may be asked, as many rows
+// as are checked at once, however many stand there. None of them holds up a row of
+// another verifier.
+//
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
 //
@@ -98,9 +111,6 @@ type Options struct {
 type Checker interface {
 	Check(ctx context.Context, id memory.ID) (promotion.Result, error)
 	Park(ctx context.Context, id memory.ID, reason string) error
-	// Shut says until when no check can ask anybody; the zero time if one can now. Until
-	// then no row is taken: the hottest of those that wait is the first one after it.
-	Shut() time.Time
 }
 
 // Queue is a promotion.Queue. It is safe for concurrent use. It does not own the
@@ -119,6 +129,8 @@ type Queue struct {
 	lost      string
 	trace     string
 	spent     string
+	closed    string
+	behind    string      // and with ":" and a verifier, the shelf of that
 	paused    atomic.Bool // as of the last pump
 	waits     atomic.Bool // the same: rows do; or until none was found since
 }
@@ -158,6 +170,7 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
 	prefix := "hearsay:{" + scope + "}:"
 	q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.spent = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost", prefix+"trace", prefix+"spent"
+	q.closed, q.behind = prefix+"closed", prefix+"behind"
 	return q
 }
 
@@ -166,7 +179,7 @@ func (q *Queue) Name() string { return q.name }
 
 // A script is all or nothing on one hash tag. Arguments are checked before the
 // first write, since Redis does not roll back. Times are milliseconds by the clock
-// of Redis.
+// of Redis. A shelf is in KEYS[7] as long as it has rows.
 const redisNow = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -174,15 +187,17 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 var (
 	offerScript = redis.NewScript(`
+local shelved = redis.call('EXISTS', KEYS[8]) == 1
 for i = 1, #ARGV, 3 do
+  local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
   if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
     redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
   else
-    redis.call('ZADD', KEYS[1], ARGV[i+1], ARGV[i])
+    redis.call('ZADD', shelf and KEYS[8] .. ':' .. shelf or KEYS[1], ARGV[i+1], ARGV[i])
   end
 end
-return redis.call('ZCARD', KEYS[1])`)
+return 0`)
 
 	// claimScript returns of each row its id, how often a claim of it was lost before,
 	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
@@ -191,8 +206,36 @@ return redis.call('ZCARD', KEYS[1])`)
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease = string.format('%.0f', now + ARGV[1])
 local got, skipped, suspect = {}, {}, nil
-while #got < 4 * want and #skipped < 200 do
-  local top = redis.call('ZPOPMIN', KEYS[1])
+
+-- Of the shelves that are open, each with the row that is its first.
+local shelves, closed = {}, redis.call('HGETALL', KEYS[7])
+local function first(key)
+  local top = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return top[1], tonumber(top[2] or '0')
+end
+for i = 1, #closed, 2 do
+  if tonumber(closed[i+1]) <= now then
+    local shelf = {source = closed[i], key = KEYS[8] .. ':' .. closed[i]}
+    shelf.id, shelf.order = first(shelf.key)
+    shelves[#shelves+1] = shelf
+  end
+end
+local function pop()
+  local id, order, best = nil, 0, nil
+  if #shelves > 0 then id, order = first(KEYS[1]) end
+  for _, s in ipairs(shelves) do
+    if s.id and (not id or s.order < order or s.order == order and s.id < id) then
+      id, order, best = s.id, s.order, s
+    end
+  end
+  if not best then return redis.call('ZPOPMIN', KEYS[1]), KEYS[1] end
+  local top = redis.call('ZPOPMIN', best.key)
+  best.id, best.order = first(best.key)
+  return top, best.key
+end
+
+while #got < 4 * want and #skipped < 300 do
+  local top, from = pop()
   if #top == 0 then break end
   local lost = tonumber(redis.call('HGET', KEYS[5], top[1]) or '0')
   if lost >= alone and suspect == nil then
@@ -202,12 +245,14 @@ while #got < 4 * want and #skipped < 200 do
     end
   end
   if lost > 0 and #got > 0 then
-    redis.call('ZADD', KEYS[1], top[2], top[1])
+    redis.call('ZADD', from, top[2], top[1])
     break
   elseif lost >= alone and suspect then
+    skipped[#skipped+1] = from
     skipped[#skipped+1] = top[2]
     skipped[#skipped+1] = top[1]
   else
+    if from ~= KEYS[1] then redis.call('HDEL', KEYS[8], top[1]) end
     redis.call('ZADD', KEYS[2], lease, top[1])
     redis.call('HSET', KEYS[3], top[1], top[2])
     redis.call('HINCRBY', KEYS[5], top[1], 1)
@@ -218,13 +263,18 @@ while #got < 4 * want and #skipped < 200 do
     if lost > 0 then break end
   end
 end
-if #skipped < 200 then
-  if #skipped > 0 then redis.call('ZADD', KEYS[1], unpack(skipped)) end
-else -- so many hide what is behind them: they step aside until the next pump
-  for i = 1, #skipped, 2 do
-    redis.call('ZADD', KEYS[4], string.format('%.0f', now), skipped[i+1])
-    redis.call('HSET', KEYS[3], skipped[i+1], skipped[i])
+for i = 1, #skipped, 3 do
+  local from, order, id = skipped[i], skipped[i+1], skipped[i+2]
+  if #skipped < 300 then
+    redis.call('ZADD', from, order, id)
+  else -- so many hide what is behind them: they step aside until the next pump
+    redis.call('HDEL', KEYS[8], id)
+    redis.call('ZADD', KEYS[4], string.format('%.0f', now), id)
+    redis.call('HSET', KEYS[3], id, order)
   end
+end
+for _, s in ipairs(shelves) do
+  if not s.id and redis.call('EXISTS', s.key) == 0 then redis.call('HDEL', KEYS[7], s.source) end
 end
 return got`)
 
@@ -244,10 +294,12 @@ end
 return out`)
 
 	// releaseScript gives claims up that are still the ones made with these leases: the
-	// row is done with, or waits again, or is set aside for a while. Whole pumps, so
-	// that rows that come back together do so in their order.
+	// row is done with, or waits again, or is set aside for a while, or put on a shelf.
+	// Whole pumps, so that rows that are set aside come back together in their order. A
+	// shelf is closed until the first moment that a refusal names: later ones may
+	// be of a worker with troubles of its own, or of a budget that is given back.
 	releaseScript = redis.NewScript(redisNow + `
-for i = 2, #ARGV, 4 do
+for i = 2, #ARGV, 5 do
   local id, ending = ARGV[i], ARGV[i+2]
   local lease = redis.call('ZSCORE', KEYS[2], id)
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
@@ -257,25 +309,49 @@ for i = 2, #ARGV, 4 do
       local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
     else
-      local order = redis.call('HGET', KEYS[3], id)
+      local order = redis.call('HGET', KEYS[3], id) or '0'
       redis.call('HDEL', KEYS[3], id)
-      if ending == 'back' then redis.call('ZADD', KEYS[1], order or '0', id) else redis.call('HDEL', KEYS[6], id) end
+      if ending == 'back' then
+        redis.call('ZADD', KEYS[1], order, id)
+      elseif ending == 'behind' then
+        local source, till = ARGV[i+4], now + ARGV[i+3]
+        redis.call('ZADD', KEYS[8] .. ':' .. source, order, id)
+        redis.call('HSET', KEYS[8], id, source)
+        local closed = tonumber(redis.call('HGET', KEYS[7], source) or '0')
+        if closed <= now or now < till and till < closed then
+          redis.call('HSET', KEYS[7], source, string.format('%.0f', till))
+        end
+      else
+        redis.call('HDEL', KEYS[6], id)
+      end
     end
   end
 end
 return 0`)
 
-	// retryScript brings back what is set aside.
-	retryScript = redis.NewScript(`
+	// retryScript brings back what is set aside, and opens shelves.
+	retryScript = redis.NewScript(redisNow + `
 local all = redis.call('ZRANGE', KEYS[4], 0, -1)
 for _, id in ipairs(all) do
   redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
   redis.call('HDEL', KEYS[3], id)
 end
 redis.call('DEL', KEYS[4])
-return #all`)
+local n, closed = #all, redis.call('HGETALL', KEYS[7])
+for i = 1, #closed, 2 do
+  if tonumber(closed[i+1]) > now then
+    n = n + redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
+    redis.call('HSET', KEYS[7], closed[i], '0')
+  end
+end
+return n`)
 
-	reapScript = redis.NewScript(redisNow + `
+	// countScript returns how many rows can be taken, are claimed, and have to wait.
+	countScript = redis.NewScript(redisNow + countShelves + `
+return {redis.call('ZCARD', KEYS[1]) + open, redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[4]) + shut}`)
+
+	// reapScript returns how many rows came back, of a page, and how many can be taken then.
+	reapScript = redis.NewScript(redisNow + countShelves + `
 local n = 0
 for _, from in ipairs({KEYS[2], KEYS[4]}) do
   local late = redis.call('ZRANGEBYSCORE', from, '-inf', string.format('%.0f', now), 'LIMIT', 0, ARGV[1])
@@ -286,17 +362,26 @@ for _, from in ipairs({KEYS[2], KEYS[4]}) do
   end
   n = math.max(n, #late)
 end
-return n`)
+return {n, redis.call('ZCARD', KEYS[1]) + open}`)
 )
 
+// countShelves counts the rows on shelves that are open, and on those that are not.
+const countShelves = `
+local open, shut, closed = 0, 0, redis.call('HGETALL', KEYS[7])
+for i = 1, #closed, 2 do
+  local n = redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
+  if tonumber(closed[i+1]) <= now then open = open + n else shut = shut + n end
+end
+`
+
 func (q *Queue) keys() []string {
-	return []string{q.waiting, q.claimed, q.order, q.later, q.lost, q.trace}
+	return []string{q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.closed, q.behind}
 }
 
 // Offer puts rows into the waiting set, or moves them in it, in the order of
-// [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; rows that are being
-// checked or set aside stay there, and take the new order when they come back.
-// Then it wakes workers.
+// [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; a row on
+// a shelf takes its new place there, and rows that are being checked or set aside stay
+// so, and take the new order when they come back. Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 	const chunk = 500
 	ctx, end := q.offering(ctx, rows)
@@ -312,7 +397,7 @@ func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 		}
 		rows = rows[n:]
 	}
-	return q.pump(ctx, false)
+	return q.pump(ctx)
 }
 
 // claim is one row that this process works on.
@@ -422,20 +507,23 @@ const (
 	back   ending = "back"   // it waits again
 	later  ending = "later"  // it is set aside until a time
 	failed ending = "failed" // the same, and the claim counts as lost
+	behind ending = "behind" // it is on a shelf, which is closed until a time
 )
 
 // released is a claim that is given up, and how.
 type released struct {
 	claim
 	ending
-	at time.Time // of later and failed
+	at     time.Time // of later, failed and behind
+	source string    // of behind: whose shelf
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
 		if c.lease != "" {
-			args = append(args, string(c.id), c.lease, string(c.ending), max(time.Until(c.at), 0).Milliseconds())
+			wait := max(time.Until(c.at)+time.Millisecond-1, 0).Milliseconds() // not before it
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, hex.EncodeToString([]byte(c.source)))
 		}
 	}
 	if len(args) == 1 {
@@ -448,21 +536,16 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 }
 
 // pump returns the claims of workers that died and the rows whose time has come,
-// and tops tokens up to what is waiting, or to twice what this process can work on
-// at a time; to none while nobody can be asked.
-func (q *Queue) pump(ctx context.Context, shut bool) error {
-	for {
-		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int()
+// and tops tokens up to what can be taken, or to twice what this process can work on
+// at a time.
+func (q *Queue) pump(ctx context.Context) error {
+	waiting := int64(0)
+	for came := int64(reapPage); came >= reapPage; {
+		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int64Slice()
 		if err != nil {
 			return fmt.Errorf("asynqqueue: reap: %w", err)
 		}
-		if n < reapPage {
-			break
-		}
-	}
-	waiting, err := q.redis.ZCard(ctx, q.waiting).Result()
-	if err != nil {
-		return fmt.Errorf("asynqqueue: pump: %w", err)
+		came, waiting = n[0], n[1]
 	}
 	// asynq's client says once in its life that the queue exists; a Redis that was
 	// wiped has forgotten it, and its tokens would not be counted.
@@ -474,9 +557,6 @@ func (q *Queue) pump(ctx context.Context, shut bool) error {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	q.paused.Store(info.Paused)
-	if shut {
-		waiting = 0
-	}
 	q.waits.Store(waiting > 0)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
@@ -499,9 +579,9 @@ func retryDelay(int, error, *asynq.Task) time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
 }
 
-// work spends one token: it checks the hottest rows until nothing waits, nobody can be
-// asked, the token has done its share, the queue is paused, or the worker is told to stop. A verifier
-// that is down is no failure: its row is set aside, and the next one is taken (SR-7.6).
+// work spends one token: it checks the hottest rows until none can be taken, the token has
+// done its share, the queue is paused, or the worker is told to stop. A verifier that is
+// down is no failure: its row is put aside, and the next one is taken (SR-7.6).
 // It says how many rows it took.
 func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker, share time.Duration) (taken int, err error) {
 	began, batch := time.Now(), 1
@@ -513,10 +593,6 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 		}
 		if ctx.Err() != nil || time.Since(began) > share || q.paused.Load() {
 			return taken, ctx.Err()
-		}
-		if shut(checker) {
-			q.waits.Store(false)
-			return taken, nil
 		}
 		claims, err := q.claim(ctx, batch)
 		if err != nil || len(claims) == 0 {
@@ -540,8 +616,6 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 	return taken, nil
 }
 
-func shut(c Checker) bool { return time.Now().Before(c.Shut()) }
-
 // settle checks rows, and says what becomes of each. A row whose claim was lost too
 // often is parked instead: it takes its worker along, or cannot be checked.
 func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (ends []released, fault error) {
@@ -551,15 +625,15 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		switch err := checker.Park(ctx, c.id, reason); {
 		case err == nil, errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
 		case beside(err):
-			return []released{{c, failed, time.Now().Add(q.opts.Lease)}}, err
+			return []released{{claim: c, ending: failed, at: time.Now().Add(q.opts.Lease)}}, err
 		default: // its mark cannot be written either; it is checked anew then, and not parked for what was
-			return []released{{c, later, time.Now().Add(beyondParking)}}, nil
+			return []released{{claim: c, ending: later, at: time.Now().Add(beyondParking)}}, nil
 		}
-		return []released{{c, done, time.Time{}}}, nil
+		return []released{{claim: c, ending: done}}, nil
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claims[i], done, o.result.RetryAt}
+		r := released{claims[i], done, o.result.RetryAt, o.result.Behind}
 		switch {
 		case r.lease == "":
 		case o.err != nil && ctx.Err() != nil:
@@ -570,7 +644,10 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 				r.ending, fault = later, o.err
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
-		case o.result.Status == promotion.Down, o.result.Status == promotion.Deferred:
+		case o.result.Status != promotion.Down && o.result.Status != promotion.Deferred:
+		case r.source != "":
+			r.ending = behind
+		default:
 			r.ending = later
 		}
 		ends = append(ends, r)
@@ -594,9 +671,9 @@ func beside(err error) bool {
 
 // Stats are the facts of the queue, from Redis and asynq's own inspector.
 type Stats struct {
-	Waiting  int64 // rows that want a check
+	Waiting  int64 // rows that want a check, and can be taken
 	Claimed  int64 // rows being checked
-	Later    int64 // rows set aside: their verifier is down, or its budget is spent
+	Later    int64 // rows put aside: their verifier is down, or its budget is spent
 	Pending  int   // tokens
 	Active   int
 	Retry    int // tokens that met a row store that did not answer
@@ -609,16 +686,11 @@ type Stats struct {
 // Stats reads the facts of the queue.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	var err error
-	if s.Waiting, err = q.redis.ZCard(ctx, q.waiting).Result(); err != nil {
+	rows, err := countScript.Run(ctx, q.redis, q.keys()).Int64Slice()
+	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
 	}
-	if s.Claimed, err = q.redis.ZCard(ctx, q.claimed).Result(); err != nil {
-		return s, fmt.Errorf("asynqqueue: stats: %w", err)
-	}
-	if s.Later, err = q.redis.ZCard(ctx, q.later).Result(); err != nil {
-		return s, fmt.Errorf("asynqqueue: stats: %w", err)
-	}
+	s.Waiting, s.Claimed, s.Later = rows[0], rows[1], rows[2]
 	info, err := q.info()
 	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)
@@ -657,19 +729,19 @@ func (q *Queue) Resume(context.Context) error {
 	return wrapped("resume", q.inspector.UnpauseQueue(q.name))
 }
 
-// Retry brings back at once what was set aside, and wakes workers: rows whose
-// verifier was down, tokens that asynq would try again later. Tokens that asynq gave
+// Retry brings back at once what was put aside, and wakes workers: rows whose
+// verifier was down (a shelf is opened, and closes again if it is still down), tokens that asynq would try again later. Tokens that asynq gave
 // up are deleted; no row goes with them. It says how many rows came back.
 func (q *Queue) Retry(ctx context.Context) (rows int, err error) {
 	if rows, err = retryScript.Run(ctx, q.redis, q.keys()).Int(); err != nil {
 		return 0, wrapped("retry", err)
 	}
 	if info, err := q.info(); err != nil || info.Queue == "" {
-		return rows, errors.Join(wrapped("retry", err), q.pump(ctx, false))
+		return rows, errors.Join(wrapped("retry", err), q.pump(ctx))
 	}
 	_, err = q.inspector.RunAllRetryTasks(q.name)
 	_, err2 := q.inspector.DeleteAllArchivedTasks(q.name)
-	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx, false))
+	return rows, errors.Join(wrapped("retry", err), wrapped("retry", err2), q.pump(ctx))
 }
 
 func wrapped(what string, err error) error {

@@ -16,7 +16,7 @@ func (q *Queue) Claim(ctx context.Context) (memory.ID, bool, error) {
 }
 
 // Pump does once what Serve does every quarter of a second.
-func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx, false) }
+func (q *Queue) Pump(ctx context.Context) error { return q.pump(ctx) }
 
 // Kind is the task type.
 func (q *Queue) Kind() string { return q.kind }

@@ -80,7 +80,7 @@ func ServeShares(ctx context.Context, shares []Share) error {
 	for {
 		var errs []error
 		for _, s := range shares {
-			errs = append(errs, s.Queue.pump(ctx, shut(s.Checker)))
+			errs = append(errs, s.Queue.pump(ctx))
 		}
 		err := errors.Join(errs...)
 		switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
+	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
@@ -45,6 +46,24 @@ func TestTheQueueRunsOnACluster(t *testing.T) {
 	server.Need(t, err)
 	t.Cleanup(func() { g.Stop() })
 	everywhere(t, g.URL(), func() {})
+
+	// The names of shelves are made in scripts: they are where the other keys are.
+	r, err := localredis.Open(t.Context(), g.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for i := range 4 { // of several slots
+		q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
+		offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
+		work(t, q, &refuses{})
+		offer(t, q, promotion.Offer{ID: "a", Heat: 2})
+		wantRows(t, q, 0, 0, 2)
+		if n, err := q.Retry(t.Context()); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		wantClaims(t, q, 3, "a", "b")
+	}
 }
 
 func TestTheQueueFollowsAMasterThatSentinelChanges(t *testing.T) {

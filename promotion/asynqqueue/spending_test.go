@@ -119,33 +119,38 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 			t.Errorf("%+v %v after %d questions", r, err, w.verifier.Calls())
 		}
 	})
-	t.Run("a backlog far beyond it is left waiting, and the hottest of it comes first when it is renewed", func(t *testing.T) {
+	t.Run("of a backlog far beyond it each row is looked at once, and the hottest comes first when it is renewed", func(t *testing.T) {
 		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-			const budget, rows, tick = 5, 400, 3000 * time.Millisecond
+			const budget, rows, places, batch, tick = 5, 400, 2, 4, 3000 * time.Millisecond
 			w := newWorld(t, verifiertest.Supports())
 			for i := range rows {
 				w.write(fmt.Sprint("row", i), memory.StateUnverified)
 			}
-			q, worker := w.sharing(client, budget, tick)
+			_, worker := w.sharing(client, budget, tick)
+			q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: places, Batch: batch})
 			c := &counted{Worker: worker}
 			serve(t, q, c)
 			w.sweep(q)
-			eventually(t, "the budget is spent and nothing is taken any more", func() bool {
+			eventually(t, "the budget is spent and nothing can be taken any more", func() bool {
 				s := stats(t, q)
-				return w.verifier.Calls() == budget && s.Claimed == 0 && worker.Shut().After(time.Now())
+				return w.verifier.Calls() == budget && s.Waiting+s.Claimed == 0 && s.Later == rows-budget
 			})
-			if n := c.checks.Load(); n > rows/2 {
-				t.Errorf("%d checks of %d rows for %d questions", n, rows, budget)
+			if n := c.checks.Load(); n != rows {
+				t.Errorf("%d checks of %d rows", n, rows)
 			}
 			hot := w.write("hot", memory.StateUnverified)
 			if err := q.Offer(t.Context(), []promotion.Offer{{ID: hot, Heat: 50}}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "the hot row is verified in the next tick", func() bool { return w.all(memory.StateVerified, hot) })
+			eventually(t, "the budget of that is spent too", func() bool { return stats(t, q).Waiting+stats(t, q).Claimed == 0 })
 			if n := w.verifier.Calls(); n > 2*budget {
-				t.Errorf("%d questions before it, want %d at most", n, 2*budget)
+				t.Errorf("%d questions, want %d at most", n, 2*budget)
 			}
-			t.Logf("%d checks for %d questions", c.checks.Load(), w.verifier.Calls())
+			// One look at each row, and once as many as are taken before the first refusal.
+			if n := c.checks.Load(); n > rows+1+budget+places*batch {
+				t.Errorf("%d checks of %d rows for %d questions", n, rows+1, w.verifier.Calls())
+			}
 		})
 	})
 	t.Run("what an open breaker refuses is no question", func(t *testing.T) {

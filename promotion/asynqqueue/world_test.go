@@ -207,5 +207,3 @@ func (f checker) Check(ctx context.Context, id memory.ID) (promotion.Result, err
 }
 
 func (f checker) Park(context.Context, memory.ID, string) error { return nil }
-
-func (checker) Shut() time.Time { return time.Time{} }

@@ -1,0 +1,214 @@
+package asynqqueue
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+)
+
+// model is what the queue should be: where each row is, and its order.
+type model struct {
+	at     map[memory.ID]string // "waiting", "claimed", "later", or a shelf by its source
+	heat   map[memory.ID]float64
+	closed map[string]bool
+	claims map[memory.ID]claim
+}
+
+// takes is what a worker gets: the hottest rows of those that wait and of open shelves.
+func (m *model) takes(most int) []memory.ID {
+	var can []memory.ID
+	for id, at := range m.at {
+		if at == "waiting" || at != "claimed" && at != "later" && !m.closed[at] {
+			can = append(can, id)
+		}
+	}
+	slices.SortFunc(can, func(a, b memory.ID) int { return cmp.Or(cmp.Compare(m.heat[b], m.heat[a]), cmp.Compare(a, b)) })
+	return can[:min(most, len(can))]
+}
+
+// TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims: offers, claims, all their endings,
+// lost leases and retries, in any order, keep each row in one place, and give rows in the
+// order of heat.
+func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
+	t.Parallel()
+	r, err := localredis.Open(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	sources := []string{"crm", "a source: {odd}"}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		if err := r.Client.FlushAll(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		q := New(r.Client, &Options{Lease: time.Hour, Concurrency: 1})
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, closed: map[string]bool{}, claims: map[memory.ID]claim{}}
+		someClaim := func(t *rapid.T) claim {
+			if len(m.claims) == 0 {
+				t.Skip("nothing is claimed")
+			}
+			return m.claims[rapid.SampledFrom(slices.Sorted(maps.Keys(m.claims))).Draw(t, "claim")]
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"offer": func(t *rapid.T) {
+				id := memory.ID(fmt.Sprint("row", rapid.IntRange(0, 9).Draw(t, "row")))
+				m.heat[id] = float64(rapid.IntRange(0, 5).Draw(t, "heat"))
+				if m.at[id] == "" {
+					m.at[id] = "waiting"
+				}
+				must(q.Offer(ctx, []promotion.Offer{{ID: id, Heat: m.heat[id]}}))
+			},
+			"claim": func(t *rapid.T) {
+				most := rapid.IntRange(1, 4).Draw(t, "most")
+				want := m.takes(most)
+				claims, err := q.claim(ctx, most)
+				must(err)
+				var got []memory.ID
+				for _, c := range claims {
+					got = append(got, c.id)
+					m.at[c.id], m.claims[c.id] = "claimed", c
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("claimed %v, want %v", got, want)
+				}
+			},
+			"release": func(t *rapid.T) {
+				c := someClaim(t)
+				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
+				switch e.ending {
+				case done:
+					delete(m.at, c.id)
+					delete(m.heat, c.id)
+				case back:
+					m.at[c.id] = "waiting"
+				case later:
+					m.at[c.id] = "later"
+				case behind:
+					e.source = rapid.SampledFrom(sources).Draw(t, "source")
+					// One that was open closes; a refusal whose time is over opens nothing.
+					if rapid.Bool().Draw(t, "over") {
+						e.at = time.Now().Add(-time.Hour)
+					} else {
+						m.closed[e.source] = true
+					}
+					m.at[c.id] = e.source
+				}
+				must(q.release(ctx, []released{e}))
+				delete(m.claims, c.id)
+				must(q.release(ctx, []released{{claim: c, ending: done}})) // the claim is gone: it does nothing
+			},
+			"a worker dies": func(t *rapid.T) {
+				c := someClaim(t)
+				must(r.Client.ZAdd(ctx, q.claimed, redis.Z{Score: 1, Member: string(c.id)}).Err())
+				must(r.Client.HDel(ctx, q.lost, string(c.id)).Err()) // how such rows are taken is another test's
+				must(q.pump(ctx))
+				m.at[c.id] = "waiting"
+				delete(m.claims, c.id)
+			},
+			"the time of a shelf comes": func(t *rapid.T) {
+				source := rapid.SampledFrom(sources).Draw(t, "source")
+				if !m.closed[source] {
+					t.Skip("it is open")
+				}
+				must(r.Client.HSet(ctx, q.closed, hex.EncodeToString([]byte(source)), 1).Err())
+				delete(m.closed, source)
+			},
+			"retry": func(t *rapid.T) {
+				n, err := q.Retry(ctx)
+				must(err)
+				for id, at := range m.at {
+					if at == "later" || m.closed[at] {
+						n--
+					}
+					if at == "later" {
+						m.at[id] = "waiting"
+					}
+				}
+				if n != 0 {
+					t.Fatalf("%d more came back than were put aside", n)
+				}
+				clear(m.closed)
+			},
+			"": func(t *rapid.T) { m.hold(t, q) },
+		})
+	})
+}
+
+// hold compares the keys in Redis with the model.
+func (m *model) hold(t *rapid.T, q *Queue) {
+	ctx := context.Background()
+	at := map[memory.ID]string{}
+	note := func(key, place string) {
+		rows, err := q.redis.ZRange(ctx, key, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range rows {
+			if at[memory.ID(id)] != "" {
+				t.Fatalf("%s is in two sets", id)
+			}
+			at[memory.ID(id)] = place
+		}
+	}
+	note(q.waiting, "waiting")
+	note(q.claimed, "claimed")
+	note(q.later, "later")
+	shelves, err := q.redis.Keys(ctx, q.behind+":*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range shelves {
+		name := strings.TrimPrefix(key, q.behind+":")
+		source, err := hex.DecodeString(name)
+		if known := q.redis.HExists(ctx, q.closed, name).Val(); err != nil || !known {
+			t.Fatalf("the shelf %s is not listed: %v", name, err)
+		}
+		note(key, string(source))
+	}
+	if !maps.Equal(at, m.at) {
+		t.Fatalf("rows are at\n%v, want\n%v", at, m.at)
+	}
+	placed, ordered := q.redis.HGetAll(ctx, q.behind).Val(), q.redis.HGetAll(ctx, q.order).Val()
+	var waiting, claimed, later int64
+	for id, at := range m.at {
+		shelf, onShelf := placed[string(id)]
+		_, apart := ordered[string(id)]
+		if away := at == "claimed" || at == "later"; away != apart || onShelf && shelf != hex.EncodeToString([]byte(at)) || onShelf != (!away && at != "waiting") {
+			t.Fatalf("%s is %s: its order is kept apart: %t, its shelf is %q", id, at, apart, shelf)
+		}
+		switch {
+		case at == "claimed":
+			claimed++
+		case at == "later" || m.closed[at]:
+			later++
+		default:
+			waiting++
+		}
+	}
+	if len(placed)+len(ordered) > len(m.at) {
+		t.Fatalf("of rows that are gone something is left: %v %v", placed, ordered)
+	}
+	n, err := countScript.Run(ctx, q.redis, q.keys()).Int64Slice() // what Stats and pump count
+	if want := []int64{waiting, claimed, later}; err != nil || !slices.Equal(n, want) {
+		t.Fatalf("waiting, claimed and later are %v, want %v (%v)", n, want, err)
+	}
+}

@@ -1,0 +1,342 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// refuses refuses every row for an hour, and notes them in order.
+type refuses struct {
+	mu   sync.Mutex
+	seen []memory.ID
+}
+
+func (r *refuses) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, id)
+	return promotion.Result{ID: id, Status: promotion.Deferred, RetryAt: time.Now().Add(time.Hour), Behind: "crm"}, nil
+}
+
+func (*refuses) Park(context.Context, memory.ID, string) error { return nil }
+
+func offer(t *testing.T, q *asynqqueue.Queue, rows ...promotion.Offer) {
+	t.Helper()
+	if err := q.Offer(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func work(t *testing.T, q *asynqqueue.Queue, c asynqqueue.Checker) {
+	t.Helper()
+	if err := q.Work(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantClaims claims rows, and wants these in this order.
+func wantClaims(t *testing.T, q *asynqqueue.Queue, most int, want ...memory.ID) {
+	t.Helper()
+	if got, err := q.ClaimMany(t.Context(), most); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("claimed %v, want %v (%v)", got, want, err)
+	}
+}
+
+func wantRows(t *testing.T, q *asynqqueue.Queue, waiting, claimed, later int64) {
+	t.Helper()
+	if s := stats(t, q); s.Waiting != waiting || s.Claimed != claimed || s.Later != later {
+		t.Fatalf("%d waiting, %d claimed, %d later; want %d, %d and %d", s.Waiting, s.Claimed, s.Later, waiting, claimed, later)
+	}
+}
+
+// Thousands of the hottest rows are of a source that refuses, and may be asked again
+// every few moments; colder ones are of another source.
+func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
+	const hot, cold, places, batch, slot = 2000, 200, 2, 8, 200 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		down   verifiertest.Step
+		budget int
+	}{
+		{"its breaker is open", verifiertest.Down(0), -1},
+		{"its budget is spent", verifiertest.Unclear(), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r, err := localredis.Open(t.Context(), "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			down := verifiertest.New("down", c.down)
+			guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{Failures: 1, OpenFor: slot})
+			hots := func(c memory.Content) bool { return strings.HasPrefix(c.Subject, "hot") }
+			// Each source has a worker's budget of its own, by its name: that of up is not spent.
+			spending := only{source: "down", budget: c.budget, tick: slot}
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{
+				{Name: "down", Verifier: guard, Covers: hots},
+				{Name: "up", Verifier: verifiertest.New("up", verifiertest.Supports()), Covers: func(c memory.Content) bool { return !hots(c) }},
+			}, &promotion.Options{Spending: &spending})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: places, Batch: batch})
+			heat, isHot := map[memory.ID]float64{}, map[memory.ID]bool{}
+			for i := range hot {
+				id := w.write(fmt.Sprint("hot", i), memory.StateUnverified)
+				heat[id], isHot[id] = 100, true
+			}
+			var colds []memory.ID
+			for i := range cold {
+				colds = append(colds, w.write(fmt.Sprint("cold", i), memory.StateUnverified))
+			}
+			w.heat(heat)
+			w.sweep(q)
+			var checks, promoted atomic.Int64
+			began := time.Now()
+			serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				r, err := worker.Check(ctx, id)
+				if isHot[id] {
+					checks.Add(1)
+				} else if r.Status == promotion.Promoted {
+					promoted.Add(1)
+				}
+				return r, err
+			}))
+			eventually(t, "all rows of the other source are promoted", func() bool { return promoted.Load() == cold })
+			if !w.all(memory.StateVerified, colds...) {
+				t.Error("they are not verified")
+			}
+			t.Logf("%s until all of the others were verified; %d checks of rows that are refused", time.Since(began), checks.Load())
+			eventually(t, "the one that is down was asked in many of its moments", func() bool { return down.Calls() >= 10 })
+			// Each row once; then in each moment what is taken before the first refusal,
+			// twice where others than the probe come back before its end.
+			most := int64(hot + 2*places*batch*(int(time.Since(began)/slot)+1))
+			if n := checks.Load(); n > most {
+				t.Errorf("%d checks of %d rows that are refused, want %d at most", n, hot, most)
+			}
+		})
+	}
+}
+
+// only has a budget for one source.
+type only struct {
+	source string
+	budget int
+	tick   time.Duration
+
+	mu    sync.Mutex
+	began time.Time
+	spent int
+}
+
+func (o *only) Spend(_ context.Context, source string, _ int, _ time.Duration) (time.Duration, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if source != o.source || o.budget < 0 {
+		return 0, nil
+	}
+	if now := time.Now(); now.Sub(o.began) >= o.tick {
+		o.began, o.spent = now, 0
+	}
+	if o.spent >= o.budget {
+		return time.Until(o.began.Add(o.tick)), nil
+	}
+	o.spent++
+	return 0, nil
+}
+
+func (o *only) Refund(context.Context, string) error { return nil }
+
+func TestAShelf(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		scopes := 0
+		fresh := func(o asynqqueue.Options) *asynqqueue.Queue {
+			scopes++
+			o.Tenant = fmt.Sprint("tenant", scopes)
+			return asynqqueue.New(client, &o)
+		}
+		t.Run("gives the hottest first when it opens, also one that became hot on it", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 9}, promotion.Offer{ID: "c", Heat: 3}, promotion.Offer{ID: "d", Heat: 5})
+			work(t, q, &refuses{})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 7})
+			wantRows(t, q, 0, 0, 4)
+			if n, err := q.Retry(t.Context()); n != 4 || err != nil {
+				t.Fatal(n, err)
+			}
+			wantRows(t, q, 4, 0, 0)
+			offer(t, q, promotion.Offer{ID: "e", Heat: 6}, promotion.Offer{ID: "f", Heat: 0}) // these wait
+			wantClaims(t, q, 5, "b", "a", "e", "d", "c")
+			wantClaims(t, q, 5, "f")
+			wantClaims(t, q, 5)
+			wantRows(t, q, 0, 6, 0)
+		})
+		t.Run("opens when its time comes, and wakes a worker", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{Concurrency: 1})
+			offer(t, q, promotion.Offer{ID: "a"})
+			var checks atomic.Int64
+			var early atomic.Bool
+			back := time.Now().Add(700 * time.Millisecond)
+			serve(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+				if checks.Add(1) == 1 {
+					return promotion.Result{Status: promotion.Down, RetryAt: back, Behind: "crm"}, nil
+				}
+				early.Store(time.Now().Before(back))
+				return promotion.Result{Status: promotion.Promoted}, nil
+			}))
+			eventually(t, "it was checked again", func() bool { return checks.Load() == 2 })
+			eventually(t, "nothing is left", func() bool { s := stats(t, q); return s.Waiting+s.Claimed+s.Later == 0 })
+			if early.Load() {
+				t.Error("it opened before its time")
+			}
+		})
+		t.Run("is closed for all by the first refusal that one worker meets", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{Batch: 1})
+			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
+			var rows []promotion.Offer
+			for i := range 50 {
+				rows = append(rows, promotion.Offer{ID: memory.ID(fmt.Sprintf("row%02d", i)), Heat: 9})
+			}
+			offer(t, q, rows...)
+			first, second := &refuses{}, &refuses{}
+			work(t, q, first)
+			if _, err := q.Retry(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantRows(t, other, 50, 0, 0)
+			work(t, q, first)
+			offer(t, q, promotion.Offer{ID: "waits"})
+			work(t, other, second)
+			if len(first.seen) != 51 || !slices.Equal(second.seen, []memory.ID{"waits"}) {
+				t.Errorf("%d checks by one, %v by the other", len(first.seen), second.seen)
+			}
+			wantRows(t, other, 0, 0, 51)
+		})
+		t.Run("is closed until the first moment that a refusal names", func(t *testing.T) {
+			for _, waits := range [][]time.Duration{{100 * time.Millisecond, time.Hour}, {time.Hour, 100 * time.Millisecond}} {
+				q := fresh(asynqqueue.Options{Batch: 1})
+				offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b"})
+				n := 0
+				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+					n++
+					return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: "crm"}, nil
+				}))
+				wantRows(t, q, 0, 0, 2)
+				eventually(t, "both can be taken", func() bool { return stats(t, q).Waiting == 2 })
+			}
+		})
+		t.Run("gives a row that was claimed from it and lost to those that wait", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{Lease: 30 * time.Millisecond})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 2})
+			work(t, q, &refuses{})
+			if _, err := q.Retry(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantClaims(t, q, 1, "b")
+			eventually(t, "its lease ended", func() bool {
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return stats(t, q).Claimed == 0
+			})
+			wantRows(t, q, 2, 0, 0)
+			wantClaims(t, q, 1, "b") // it was lost once, and comes alone
+			wantClaims(t, q, 1, "a")
+		})
+		t.Run("is gone with a Redis that is wiped, and the next offers wait", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
+			work(t, q, &refuses{})
+			if err := client.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
+			wantClaims(t, q, 2, "b", "a")
+		})
+		t.Run("that is empty leaves no key behind", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			offer(t, q, promotion.Offer{ID: "a"})
+			work(t, q, &refuses{})
+			if _, err := q.Retry(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+				return promotion.Result{Status: promotion.Promoted}, nil
+			}))
+			keys, err := client.Keys(t.Context(), strings.TrimSuffix(q.LostKey(), "lost")+"*").Result()
+			if len(keys) != 0 || err != nil {
+				t.Errorf("%v %v", keys, err)
+			}
+		})
+		t.Run("takes no row that was set aside before there were shelves: it comes back to those that wait", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			prefix := strings.TrimSuffix(q.LostKey(), "lost")
+			if err := client.ZAdd(t.Context(), prefix+"later", redis.Z{Score: 1, Member: "old"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.HSet(t.Context(), prefix+"order", "old", "-5").Err(); err != nil {
+				t.Fatal(err)
+			}
+			offer(t, q, promotion.Offer{ID: "cold"}) // and pumps
+			wantClaims(t, q, 2, "old", "cold")
+		})
+	})
+}
+
+// One row that is never answered in time is its own trouble.
+func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		poison := w.write("poison", memory.StateUnverified)
+		w.heat(map[memory.ID]float64{poison: 1000})
+		guard := verifier.WithBreaker("crm", verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			if row.ID == poison {
+				return verifiertest.Hangs()(ctx, s, row)
+			}
+			return verifiertest.Supports()(ctx, s, row)
+		}), &verifier.BreakerOptions{Timeout: 20 * time.Millisecond, Failures: 1000})
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		var others []memory.ID
+		for i := range 20 {
+			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		var tries, behind atomic.Int64
+		serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+			r, err := worker.Check(ctx, id)
+			if id == poison {
+				tries.Add(1)
+			}
+			if r.Behind != "" {
+				behind.Add(1)
+			}
+			return r, err
+		}))
+		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+		eventually(t, "it is tried again", func() bool { return tries.Load() >= 2 })
+		if n := behind.Load(); n != 0 {
+			t.Errorf("%d rows were to wait behind the source", n)
+		}
+	})
+}

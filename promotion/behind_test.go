@@ -1,0 +1,72 @@
+package promotion_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// spends has a budget left for some sources, and cannot count others.
+type spends struct {
+	left      map[string]time.Duration // until a source has some again
+	uncounted map[string]bool
+}
+
+func (s spends) Spend(_ context.Context, source string, _ int, _ time.Duration) (time.Duration, error) {
+	if s.uncounted[source] {
+		return 0, errors.New("not reached")
+	}
+	return s.left[source], nil
+}
+
+func (spends) Refund(context.Context, string) error { return nil }
+
+// A row waits behind a source that would refuse any row now, and behind none if only
+// its own question failed.
+func TestAResultNamesTheSourceThatRefused(t *testing.T) {
+	refuses := func(err error, wait time.Duration) verifiertest.Step {
+		return verifiertest.Fails(&verifier.UnavailableError{Verifier: "x", RetryAfter: wait, Err: err})
+	}
+	for _, c := range []struct {
+		name   string
+		spends spends
+		first  verifiertest.Step // of rank primary source: it is asked first
+		second verifiertest.Step
+		status promotion.Status
+		behind string
+	}{
+		{"an open breaker", spends{}, refuses(verifier.ErrOpen, time.Minute), nil, promotion.Down, "first"},
+		{"a budget that is spent", spends{left: map[string]time.Duration{"first": time.Minute}}, verifiertest.Supports(), nil, promotion.Deferred, "first"},
+		{"a question that failed is the row's own", spends{}, verifiertest.Down(time.Minute), nil, promotion.Down, ""},
+		{"a bulkhead that is full refuses for one question's time", spends{}, refuses(verifier.ErrBusy, time.Minute), nil, promotion.Down, ""},
+		{"a budget that cannot be counted", spends{uncounted: map[string]bool{"first": true}}, verifiertest.Supports(), nil, promotion.Deferred, ""},
+		{"of two that refuse, the one that may be asked first", spends{}, refuses(verifier.ErrOpen, time.Hour), refuses(verifier.ErrOpen, time.Minute), promotion.Down, "second"},
+		{"of a budget and a breaker, the same", spends{left: map[string]time.Duration{"first": time.Minute}}, verifiertest.Supports(), refuses(verifier.ErrOpen, time.Hour), promotion.Down, "first"},
+		{"one that failed may be asked again before the one that refused", spends{}, refuses(verifier.ErrOpen, time.Hour), verifiertest.Down(time.Minute), promotion.Down, ""},
+		{"one that failed is left alone for longer than the one that refused", spends{}, refuses(verifier.ErrOpen, time.Minute), verifiertest.Down(time.Hour), promotion.Down, "first"},
+		{"one that answered nothing, beside one that refused", spends{}, refuses(verifier.ErrOpen, time.Minute), verifiertest.Unclear(), promotion.Down, "first"},
+		{"one that decided, beside one that refused", spends{}, refuses(verifier.ErrOpen, time.Minute), verifiertest.Supports(), promotion.Promoted, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			sources := []promotion.Source{{Name: "first", Verifier: ranked("first", memory.RankPrimarySource, c.first), Rank: memory.RankPrimarySource}}
+			if c.second != nil {
+				sources = append(sources, promotion.Source{Name: "second", Verifier: ranked("second", memory.RankTool, c.second), Rank: memory.RankTool})
+			}
+			worker := w.worker(&promotion.Options{Spending: c.spends}, sources...)
+			r := w.check(worker, w.claim("acme", "Bonn", nil))
+			if r.Status != c.status || r.Behind != c.behind {
+				t.Errorf("%s behind %q, want %s behind %q", r.Status, r.Behind, c.status, c.behind)
+			}
+			if r.RetryAt.IsZero() != (c.status == promotion.Promoted) {
+				t.Errorf("back at %s", r.RetryAt)
+			}
+		})
+	}
+}
