@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,12 +66,14 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 		}
 	}}))
 	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: places, Batch: batch})
-	heat := map[memory.ID]float64{}
-	for _, id := range fill(ctx, store, "hot", hot, memory.StateUnverified) {
-		heat[id] = 100
+	for part := range slices.Chunk(fill(ctx, store, "hot", hot, memory.StateUnverified), 1000) {
+		heat := map[memory.ID]float64{}
+		for _, id := range part {
+			heat[id] = 100
+		}
+		report.Check(store.AddHeat(ctx, heat))
 	}
 	fill(ctx, store, "cold", cold, memory.StateUnverified)
-	report.Check(store.AddHeat(ctx, heat))
 	report.Must(promotion.NewSweeper(store, queue, 0, nil).Sweep(ctx))
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
