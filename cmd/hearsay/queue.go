@@ -101,6 +101,7 @@ type queueJSON struct {
 	Paused  bool         `json:"paused"`
 	Workers int          `json:"workers"`
 	Rows    queueRows    `json:"rows"`
+	Shelves []queueShelf `json:"shelves"` // of verifiers that refused rows
 	Tokens  queueTokens  `json:"tokens"`
 	Store   *queueStored `json:"store,omitempty"` // if a store is named
 }
@@ -109,6 +110,13 @@ type queueRows struct {
 	Waiting int64 `json:"waiting"`
 	Claimed int64 `json:"claimed"`
 	Later   int64 `json:"later"`
+}
+
+// queueShelf is what waits for one verifier.
+type queueShelf struct {
+	Verifier      string  `json:"verifier"`
+	Rows          int64   `json:"rows"`
+	ClosedSeconds float64 `json:"closed_seconds"` // 0 = workers take them
 }
 
 type queueTokens struct {
@@ -172,8 +180,12 @@ func (a *app) emitQueue(ctx context.Context, q *asynqqueue.Queue, tenant string,
 	if err != nil {
 		return fail(exitUnreachable, "%w", err)
 	}
+	shelves := []queueShelf{}
+	for _, shelf := range now.Shelves {
+		shelves = append(shelves, queueShelf{shelf.Verifier, shelf.Rows, shelf.Closed.Seconds()})
+	}
 	return a.emit(queueJSON{Schema: "hearsay.queue/1", Tenant: tenant, Queue: q.Name(), Paused: now.Paused, Workers: now.Workers,
-		Rows:   queueRows{now.Waiting, now.Claimed, now.Later},
+		Rows: queueRows{now.Waiting, now.Claimed, now.Later}, Shelves: shelves,
 		Tokens: queueTokens{now.Pending, now.Active, now.Retry, now.Archived, now.Latency.Seconds()}, Store: s})
 }
 
@@ -186,6 +198,8 @@ func (a *app) queueStatusCommand(f *queueFlags) *cobra.Command {
   waiting   rows that want a check, hottest first
   claimed   rows that a worker checks now
   later     rows whose verifier is down or whose budget is spent; they come back alone
+  behind V  of those, and of the waiting ones, the rows that verifier V refused, and for
+            how long it may not be asked
   tokens    what wakes workers; none of them stands for a row
 
 With a store it also counts the rows that are due by it, and shows those that are
@@ -230,6 +244,13 @@ With -o json: {"schema": "hearsay.queue/1", "paused": …, "workers": …, "rows
 		fmt.Fprintf(tw, "queue\t%s\t%s\n", q.Name(), state)
 		fmt.Fprintf(tw, "workers\t%d\t\n", now.Workers)
 		fmt.Fprintf(tw, "rows\t%d waiting, %d claimed, %d later\t\n", now.Waiting, now.Claimed, now.Later)
+		for _, shelf := range now.Shelves {
+			until := "may be asked"
+			if shelf.Closed > 0 {
+				until = "for " + max(shelf.Closed.Round(time.Second), time.Second).String()
+			}
+			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(shelf.Verifier, maxMessage), shelf.Rows, until)
+		}
 		fmt.Fprintf(tw, "tokens\t%d pending, %d active, %d retry, %d archived\t\n", now.Pending, now.Active, now.Retry, now.Archived)
 		if known != nil {
 			more := ""

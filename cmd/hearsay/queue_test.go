@@ -27,6 +27,13 @@ func (h halting) Check(ctx context.Context, id memory.ID) (promotion.Result, err
 	return h.nothing.Check(ctx, id)
 }
 
+// refusing is a checker whose verifier, of a name that breaks lines, may not be asked.
+type refusing struct{ nothing }
+
+func (refusing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
+	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: "crm\nrm -rf"}, nil
+}
+
 func TestQueue(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
@@ -120,6 +127,39 @@ func TestQueue(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+
+	// Of what a verifier refuses one sees which verifier that is, and for how long.
+	refused := asynqqueue.New(local.Client, &asynqqueue.Options{Concurrency: 1})
+	if err := refused.Offer(t.Context(), []promotion.Offer{{ID: w.ids["a"]}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { ended <- refused.Serve(ctx, refusing{}) }()
+	late := time.After(time.Minute)
+	var q queueJSON
+	for q = status("queue", "status"); len(q.Shelves) == 0 || q.Rows.Claimed > 0; q = status("queue", "status") {
+		select {
+		case <-late:
+			t.Fatalf("nothing is refused: %+v", q)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if got := q.Shelves[0]; q.Rows.Later != 1 || got.Verifier != "crm\nrm -rf" || got.Rows != 1 || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600 {
+		t.Errorf("%+v", q)
+	}
+	if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, "1 rows") || strings.Contains(out, "\nrm") {
+		t.Error(out)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if out := w.ok("queue", "retry"); out != "0 parked rows and 1 that were set aside are back\n" {
+		t.Error(out)
+	}
+	if out := w.ok("queue", "status"); !strings.Contains(out, "may be asked") {
+		t.Error(out)
 	}
 
 	if s := status("queue", "status", "--tenant", "default"); s.Queue != "hearsay-64656661756c74" {

@@ -51,6 +51,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -346,9 +347,17 @@ for i = 1, #closed, 2 do
 end
 return n`)
 
-	// countScript returns how many rows can be taken, are claimed, and have to wait.
+	// countScript returns how many rows can be taken, are claimed, and have to wait, and of
+	// each shelf its verifier, its rows and for how long it is closed.
 	countScript = redis.NewScript(redisNow + countShelves + `
-return {redis.call('ZCARD', KEYS[1]) + open, redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[4]) + shut}`)
+local out = {redis.call('ZCARD', KEYS[1]) + open, redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[4]) + shut}
+for i = 1, #out do out[i] = tostring(out[i]) end
+for i = 1, #closed, 2 do
+  out[#out+1] = closed[i]
+  out[#out+1] = tostring(redis.call('ZCARD', KEYS[8] .. ':' .. closed[i]))
+  out[#out+1] = string.format('%.0f', math.max(closed[i+1] - now, 0))
+end
+return out`)
 
 	// reapScript returns how many rows came back, of a page, and how many can be taken then.
 	reapScript = redis.NewScript(redisNow + countShelves + `
@@ -681,16 +690,47 @@ type Stats struct {
 	Latency  time.Duration
 	Workers  int  // processes that serve the queue, as of their last heartbeat
 	Paused   bool // no row is taken; see [Queue.Pause]
+	// Shelves are those with rows on them, by the name of the verifier. Waiting counts the
+	// rows of those that are open, Later those of the others.
+	Shelves []Shelf
+}
+
+// Shelf is where the rows stand that a verifier refused: its budget was spent, or its
+// breaker open.
+type Shelf struct {
+	Verifier string
+	Rows     int64
+	Closed   time.Duration // how long none of them is taken still; 0 = it is open
+}
+
+// count counts the rows.
+func (q *Queue) count(ctx context.Context) (Stats, error) {
+	var s Stats
+	counts, err := countScript.Run(ctx, q.redis, q.keys()).StringSlice()
+	if err != nil {
+		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+	}
+	number := func(i int) int64 {
+		n, _ := strconv.ParseInt(counts[i], 10, 64) // the script wrote a number
+		return n
+	}
+	s.Waiting, s.Claimed, s.Later = number(0), number(1), number(2)
+	for i := 3; i+2 < len(counts); i += 3 {
+		name, err := hex.DecodeString(counts[i])
+		if rows := number(i + 1); err == nil && rows > 0 {
+			s.Shelves = append(s.Shelves, Shelf{Verifier: string(name), Rows: rows, Closed: time.Duration(number(i+2)) * time.Millisecond})
+		}
+	}
+	slices.SortFunc(s.Shelves, func(a, b Shelf) int { return strings.Compare(a.Verifier, b.Verifier) })
+	return s, nil
 }
 
 // Stats reads the facts of the queue.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	var s Stats
-	rows, err := countScript.Run(ctx, q.redis, q.keys()).Int64Slice()
+	s, err := q.count(ctx)
 	if err != nil {
-		return s, fmt.Errorf("asynqqueue: stats: %w", err)
+		return s, err
 	}
-	s.Waiting, s.Claimed, s.Later = rows[0], rows[1], rows[2]
 	info, err := q.info()
 	if err != nil {
 		return s, fmt.Errorf("asynqqueue: stats: %w", err)

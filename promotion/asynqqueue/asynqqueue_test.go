@@ -2,6 +2,7 @@ package asynqqueue_test
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -209,7 +210,7 @@ func TestScopesAreApart(t *testing.T) {
 			if got, ok, err := other.Claim(t.Context()); ok || err != nil {
 				t.Errorf("%q took %q: %v", o, got, err)
 			}
-			if s := stats(t, other); s != (asynqqueue.Stats{}) {
+			if s := stats(t, other); !reflect.DeepEqual(s, asynqqueue.Stats{}) {
 				t.Errorf("%q sees %+v", o, s)
 			}
 		}

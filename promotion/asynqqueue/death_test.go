@@ -437,9 +437,10 @@ func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing
 func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 50 * time.Millisecond})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
+		loses := asynqqueue.New(client, &asynqqueue.Options{Lease: 50 * time.Millisecond})
 		lost, hotter, colder := w.write("lost", memory.StateUnverified), w.write("hotter", memory.StateUnverified), w.write("colder", memory.StateUnverified)
-		claim := func(want ...memory.ID) {
+		claim := func(q *asynqqueue.Queue, want ...memory.ID) {
 			t.Helper()
 			var got []memory.ID
 			eventually(t, "something is claimed", func() bool {
@@ -459,13 +460,13 @@ func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
 		if err := q.Offer(t.Context(), []promotion.Offer{{ID: lost, Heat: 5}}); err != nil {
 			t.Fatal(err)
 		}
-		claim(lost)
+		claim(loses, lost)
 		eventually(t, "its lease ends", func() bool { return q.Pump(t.Context()) == nil && stats(t, q).Waiting == 1 })
 		if err := q.Offer(t.Context(), []promotion.Offer{{ID: hotter, Heat: 9}, {ID: colder}}); err != nil {
 			t.Fatal(err)
 		}
-		claim(hotter)
-		claim(lost)
-		claim(colder)
+		claim(q, hotter)
+		claim(q, lost)
+		claim(q, colder)
 	})
 }

@@ -26,6 +26,7 @@ type Share struct {
 
 // Serve works on the queue until ctx ends. Then it takes no further row, lets the
 // checks under way end, for ShutdownTimeout at most, and returns. It blocks.
+// The Redis client is closed after that and not before: asynq 0.26 panics otherwise.
 func (q *Queue) Serve(ctx context.Context, c Checker) error {
 	return ServeShares(ctx, []Share{{Queue: q, Checker: c, Weight: 1}})
 }

@@ -207,8 +207,8 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	if len(placed)+len(ordered) > len(m.at) {
 		t.Fatalf("of rows that are gone something is left: %v %v", placed, ordered)
 	}
-	n, err := countScript.Run(ctx, q.redis, q.keys()).Int64Slice() // what Stats and pump count
-	if want := []int64{waiting, claimed, later}; err != nil || !slices.Equal(n, want) {
+	s, err := q.count(ctx)
+	if n, want := []int64{s.Waiting, s.Claimed, s.Later}, []int64{waiting, claimed, later}; err != nil || !slices.Equal(n, want) {
 		t.Fatalf("waiting, claimed and later are %v, want %v (%v)", n, want, err)
 	}
 }
