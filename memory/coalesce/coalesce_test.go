@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,41 @@ func TestCallsThatMeetAreOneCall(t *testing.T) {
 			t.Errorf("%d calls, %d below", made, joint)
 		}
 	})
+}
+
+// quick answers at once, and counts.
+type quick struct {
+	memory.Driver
+	gets atomic.Int64
+}
+
+func (q *quick) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	q.gets.Add(1)
+	return q.Driver.Get(ctx, tenant, keys)
+}
+
+// Below is quicker than the next caller can come: on one processor, whoever is about to
+// call comes before what waits is served.
+func TestWhoIsAboutToCallJoinsEvenWhatIsServedAtOnce(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	below := &quick{Driver: storetest.NewMap()}
+	d := coalesce.New(below)
+	const callers, rounds = 32, 20
+	for range rounds {
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				if _, err := d.Get(t.Context(), "t", []string{"row"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	// Two a round, and a few more where the scheduler interrupts somebody.
+	if n := below.gets.Load(); n > 4*rounds {
+		t.Errorf("%d reads of %d callers were %d below, want some %d", callers*rounds, callers, n, 2*rounds)
+	}
 }
 
 func TestOfBatchesThatGoTogetherTheStaleOneFailsAlone(t *testing.T) {

@@ -83,7 +83,13 @@ func TestAUserWhoMayNotWatchReadsInATransaction(t *testing.T) {
 	t.Parallel()
 	s := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}})
 	do(t, s, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-watch")
-	readsOf(t, opened(t, "redis://blind:pw@"+s.Addr, nil), 20)
+	// What was in vain is not tried again with the next sixteen reads.
+	const reads, tries = 34, 2
+	readsOf(t, opened(t, "redis://blind:pw@"+s.Addr, nil), reads)
+	found := regexp.MustCompile(`cmdstat_watch:\S*rejected_calls=(\d+)`).FindStringSubmatch(do(t, s, "INFO", "commandstats"))
+	if found == nil || found[1] != strconv.Itoa(tries) {
+		t.Errorf("%d large reads were first sent without a transaction so often: %v, want %d", reads, found, tries)
+	}
 }
 
 // executed is how many transactions a server has run.
