@@ -162,6 +162,12 @@ func (o *only) Spend(_ context.Context, source string, _ int, _ time.Duration) (
 	return 0, nil
 }
 
+func (o *only) renew() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = time.Time{}
+}
+
 func (o *only) Refund(context.Context, string) error { return nil }
 
 func TestAShelf(t *testing.T) {
@@ -305,6 +311,56 @@ func TestAShelf(t *testing.T) {
 			}
 			offer(t, q, promotion.Offer{ID: "cold"}) // and pumps
 			wantClaims(t, q, 2, "old", "cold")
+		})
+	})
+}
+
+// Two sources cover all rows: one is down for long, the other knows nothing of the
+// hottest, and its budget is spent before it is asked about the others.
+func TestRowsThatWaitForOneSourceHoldUpNoneThatAnotherCanBeAskedAbout(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const hot, cold = 3, 2
+		w := newWorld(t)
+		hots := map[memory.ID]bool{}
+		knows := verifiertest.New("knows", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			if hots[row.ID] {
+				return verifiertest.Unclear()(ctx, s, row)
+			}
+			return verifiertest.Supports()(ctx, s, row)
+		})
+		down := verifiertest.New("down", verifiertest.Fails(&verifier.UnavailableError{Verifier: "down", RetryAfter: 10 * time.Millisecond, Err: verifier.ErrOpen}))
+		spending := only{source: "knows", budget: hot, tick: time.Hour}
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{
+			{Name: "down", Verifier: down, Rank: memory.RankPrimarySource}, {Name: "knows", Verifier: knows, Rank: memory.RankTool},
+		}, &promotion.Options{Spending: &spending})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		var rows []promotion.Offer
+		var colds []memory.ID
+		for i := range hot {
+			id := w.write(fmt.Sprint("hot", i), memory.StateUnverified)
+			hots[id] = true
+			rows = append(rows, promotion.Offer{ID: id, Heat: 9})
+		}
+		for i := range cold {
+			colds = append(colds, w.write(fmt.Sprint("cold", i), memory.StateUnverified))
+			rows = append(rows, promotion.Offer{ID: colds[i]})
+		}
+		offer(t, q, rows...)
+		eventually(t, "the budget is spent, and all rows wait", func() bool {
+			work(t, q, worker)
+			var put int64
+			for _, s := range stats(t, q).Shelves {
+				put += s.Rows
+			}
+			return put == hot+cold && knows.Calls() == hot
+		})
+		spending.renew()
+		eventually(t, "the others are verified in the next tick", func() bool {
+			work(t, q, worker)
+			return w.all(memory.StateVerified, colds...)
 		})
 	})
 }
