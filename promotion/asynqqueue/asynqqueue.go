@@ -191,6 +191,7 @@ var (
 local shelved = redis.call('EXISTS', KEYS[8]) == 1
 for i = 1, #ARGV, 3 do
   local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
+  if shelf then redis.call('HSETNX', KEYS[7], shelf, '0') end -- that nobody lists is open
   if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
     redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
@@ -296,7 +297,8 @@ return out`)
 
 	// releaseScript gives claims up that are still the ones made with these leases: the
 	// row is done with, or waits again, or is set aside for a while, or put on a shelf.
-	// Whole pumps, so that rows that are set aside come back together in their order. A
+	// Whole pumps, so that rows that are set aside come back together in their order, and
+	// a shelf does not open and close faster, whatever moments refusals name. A
 	// shelf is closed until the first moment that a refusal names: later ones may
 	// be of a worker with troubles of its own, or of a budget that is given back.
 	releaseScript = redis.NewScript(redisNow + `
@@ -306,8 +308,8 @@ for i = 2, #ARGV, 5 do
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
+    local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
     if ending == 'later' or ending == 'failed' then
-      local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
     else
       local order = redis.call('HGET', KEYS[3], id) or '0'
@@ -315,12 +317,12 @@ for i = 2, #ARGV, 5 do
       if ending == 'back' then
         redis.call('ZADD', KEYS[1], order, id)
       elseif ending == 'behind' then
-        local source, till = ARGV[i+4], now + ARGV[i+3]
+        local source = ARGV[i+4]
         redis.call('ZADD', KEYS[8] .. ':' .. source, order, id)
         redis.call('HSET', KEYS[8], id, source)
         local closed = tonumber(redis.call('HGET', KEYS[7], source) or '0')
-        if closed <= now or now < till and till < closed then
-          redis.call('HSET', KEYS[7], source, string.format('%.0f', till))
+        if closed <= now or tonumber(ARGV[i+3]) > 0 and at < closed then
+          redis.call('HSET', KEYS[7], source, string.format('%.0f', at))
         end
       else
         redis.call('HDEL', KEYS[6], id)
@@ -531,7 +533,10 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
 		if c.lease != "" {
-			wait := max(time.Until(c.at)+time.Millisecond-1, 0).Milliseconds() // not before it
+			wait := int64(0)
+			if left := time.Until(c.at); left > 0 {
+				wait = left.Milliseconds() + 1 // not before it
+			}
 			args = append(args, string(c.id), c.lease, string(c.ending), wait, hex.EncodeToString([]byte(c.source)))
 		}
 	}
