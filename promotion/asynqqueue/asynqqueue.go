@@ -8,16 +8,16 @@
 //	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
-//	hearsay:{<scope>}:behind:<verifier>   sorted set   row id -> order: the verifier's shelf
-//	hearsay:{<scope>}:behind    hash         row id -> verifier, while on its shelf
-//	hearsay:{<scope>}:closed    hash         verifier -> until when its shelf is closed, ms
+//	hearsay:{<scope>}:behind:<verifiers>  sorted set   row id -> order: the verifiers' shelf
+//	hearsay:{<scope>}:behind    hash         row id -> verifiers, while on their shelf
+//	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed, ms
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal, as are the verifiers
-// of shelves.
+// of shelves: all that refused a row, which is one as a rule.
 //
 // A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
@@ -31,7 +31,8 @@
 // So the first refusal after a shelf opened closes it again: each row is looked at in vain
 // once when it comes, and after that, each time the verifier may be asked, as many rows
 // as are checked at once, however many stand there. None of them holds up a row of
-// another verifier.
+// another verifier. A row that two refused stands on a shelf of both, so that rows about
+// which one was asked in vain hide none about which it can be asked.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -703,7 +704,7 @@ type Stats struct {
 // Shelf is where the rows stand that a verifier refused: its budget was spent, or its
 // breaker open.
 type Shelf struct {
-	Verifier string
+	Verifier string // as in [promotion.Result.Behind]: several with ", " between
 	Rows     int64
 	Closed   time.Duration // how long none of them is taken still; 0 = it is open
 }
