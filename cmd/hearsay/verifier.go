@@ -233,7 +233,7 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 		if err != nil {
 			return err
 		}
-		statement := confirm.NewRevocation(k, args[0], from, s.Tenant(), s.Namespace(), revision, f.as, f.reason, s.Now(), statementValidity)
+		statement := confirm.NewRevocation(s, k, args[0], from, revision, f.as, f.reason, statementValidity)
 		statement.Version = what.version
 		signed, err := confirm.SignRevocation(key, statement)
 		if err != nil {
@@ -315,7 +315,7 @@ With -o json: {"schema": "hearsay.reinstated/1", "revocations"}.`,
 		if err != nil {
 			return err
 		}
-		statement := confirm.NewReinstatement(k, args[0], s.Tenant(), s.Namespace(), revision, f.as, f.reason, s.Now(), statementValidity)
+		statement := confirm.NewReinstatement(s, k, args[0], revision, f.as, f.reason, statementValidity)
 		statement.Version = what.version
 		signed, err := confirm.SignReinstatement(key, statement)
 		if err != nil {

@@ -19,14 +19,15 @@ import (
 type RevocationStore interface {
 	Revoke(ctx context.Context, r memory.Revocation, revision uint64) error
 	Revocations(ctx context.Context) ([]memory.Revocation, uint64, error)
-	place
+	Place
 }
 
-// place is whose store it is, and its clock.
-type place interface {
-	Now() time.Time
+// Place is which store it is, whose, and its clock; [*memory.Store] is one.
+type Place interface {
+	Identity() memory.Token
 	Tenant() string
 	Namespace() string
+	Now() time.Time
 }
 
 // RevokePredicate is the predicate over which a key needs a scope to revoke. The
@@ -37,6 +38,7 @@ const RevokePredicate = "revoke"
 // Revocation is what a person signs to say that a verifier, a source or a document is
 // not to be believed from a moment on.
 type Revocation struct {
+	Store     memory.Token // its identity: copies of a store with its keys are one, others are not
 	Tenant    string
 	Namespace string // of the tenant; "" is one like any other
 	Kind      memory.RevokedKind
@@ -56,11 +58,11 @@ type SignedRevocation struct {
 	Signature []byte
 }
 
-// NewRevocation returns a revocation with a nonce of its own. revision is what
-// memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
-func NewRevocation(kind memory.RevokedKind, name string, since time.Time, tenant, namespace string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Revocation {
-	return Revocation{Tenant: tenant, Namespace: namespace, Kind: kind, Name: name, Since: since.UTC(), Revision: revision, Principal: principal,
-		Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
+// NewRevocation returns a revocation for one store, with a nonce of its own. revision is
+// what memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
+func NewRevocation(store Place, kind memory.RevokedKind, name string, since time.Time, revision uint64, principal, reason string, validFor time.Duration) Revocation {
+	return Revocation{Store: store.Identity(), Tenant: store.Tenant(), Namespace: store.Namespace(), Kind: kind, Name: name, Since: since.UTC(), Revision: revision, Principal: principal,
+		Expires: store.Now().UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
 }
 
 func (r *Revocation) check() error {
@@ -107,12 +109,12 @@ func checkRevoking(r *Reinstatement) error {
 // The domains keep a signature on a row from counting for a revocation, and one on a
 // revocation from counting for its end.
 const (
-	revocationDomain    = "hearsay/revoke/2"
-	reinstatementDomain = "hearsay/reinstate/2"
+	revocationDomain    = "hearsay/revoke/3"
+	reinstatementDomain = "hearsay/reinstate/3"
 )
 
 func (r *Revocation) bytes() []byte {
-	return framed(revocationDomain, r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
+	return framed(revocationDomain, r.Store.String(), r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version, r.Since.UTC().Format(time.RFC3339Nano),
 		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
 }
 
@@ -139,14 +141,14 @@ func SignRevocation(key ed25519.PrivateKey, r Revocation) (SignedRevocation, err
 }
 
 // Revoke verifies a signed revocation by the store's clock and records it. What is
-// forged, expired, of another tenant or namespace, stale or out of the key's scope is refused with
-// a [*RefusedError], and nothing is written. Once it returns, nothing that rests on
+// forged, expired, of another store, tenant or namespace, stale or out of the key's scope is
+// refused with a [*RefusedError], and nothing is written. Once it returns, nothing that rests on
 // what was revoked is fit; memory.Store.WalkRevocations moves the rows.
 func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevocation) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := mayRevoke(store, k, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+	if err := mayRevoke(store, k, s.Store, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
 		return err
 	}
 	err := store.Revoke(ctx, memory.Revocation{Kind: s.Kind, Name: s.Name, Version: s.Version, Since: s.Since, By: s.Principal, Reason: s.Reason}, s.Revision)
@@ -160,7 +162,7 @@ func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevo
 }
 
 // mayRevoke verifies a signature by the store's clock, and that its key has the scope.
-func mayRevoke(store place, k *Keyring, tenant, namespace string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
+func mayRevoke(store Place, k *Keyring, identity memory.Token, tenant, namespace string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
 	signer, err := k.signer(principal, text, signature)
 	if err == nil {
 		err = ends(expires, store.Now())
@@ -173,6 +175,8 @@ func mayRevoke(store place, k *Keyring, tenant, namespace string, kind memory.Re
 		return refuse(ErrTenant, "tenant", "it was signed for another")
 	case namespace != store.Namespace(): // whose revocations are counted by themselves
 		return refuse(ErrTenant, "namespace", "it was signed for another")
+	case identity != store.Identity():
+		return refuse(ErrTenant, "store", "it was signed for another")
 	case !signer.covers(of, RevokePredicate):
 		return refuse(ErrScope, "principal", "the key has no scope over "+of+"/"+RevokePredicate)
 	}
@@ -182,13 +186,14 @@ func mayRevoke(store place, k *Keyring, tenant, namespace string, kind memory.Re
 // ReinstatementStore is what a reinstatement needs of a store; [*memory.Store] is one.
 type ReinstatementStore interface {
 	Reinstate(ctx context.Context, kind memory.RevokedKind, name, version string, r memory.Reinstatement, revision uint64) error
-	place
+	Place
 }
 
 // Reinstatement is what a person signs to say that a verifier, a source or a document
 // that was revoked is to be believed again, in what it says from then on. It needs the
 // scope that revoking it needs.
 type Reinstatement struct {
+	Store     memory.Token // its identity: copies of a store with its keys are one, others are not
 	Tenant    string
 	Namespace string // of the tenant; "" is one like any other
 	Kind      memory.RevokedKind
@@ -207,15 +212,16 @@ type SignedReinstatement struct {
 	Signature []byte
 }
 
-// NewReinstatement returns a reinstatement with a nonce of its own. revision is what
-// memory.Store.Revocations gave; it ends validFor from now, at most [MaxValidity].
-func NewReinstatement(kind memory.RevokedKind, name, tenant, namespace string, revision uint64, principal, reason string, now time.Time, validFor time.Duration) Reinstatement {
-	return Reinstatement{Tenant: tenant, Namespace: namespace, Kind: kind, Name: name, Revision: revision, Principal: principal,
-		Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
+// NewReinstatement returns a reinstatement for one store, with a nonce of its own.
+// revision is what memory.Store.Revocations gave; it ends validFor from now, at most
+// [MaxValidity].
+func NewReinstatement(store Place, kind memory.RevokedKind, name string, revision uint64, principal, reason string, validFor time.Duration) Reinstatement {
+	return Reinstatement{Store: store.Identity(), Tenant: store.Tenant(), Namespace: store.Namespace(), Kind: kind, Name: name, Revision: revision, Principal: principal,
+		Expires: store.Now().UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
 }
 
 func (r *Reinstatement) bytes() []byte {
-	return framed(reinstatementDomain, r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version,
+	return framed(reinstatementDomain, r.Store.String(), r.Tenant, r.Namespace, r.Kind.String(), r.Name, r.Version,
 		strconv.FormatUint(r.Revision, 10), r.Principal, r.Expires.UTC().Format(time.RFC3339Nano), r.Nonce, r.Reason)
 }
 
@@ -232,13 +238,13 @@ func SignReinstatement(key ed25519.PrivateKey, r Reinstatement) (SignedReinstate
 }
 
 // Reinstate verifies a signed reinstatement by the store's clock and records it. What is
-// forged, expired, of another tenant or namespace, stale or out of the key's scope is refused with a
-// [*RefusedError], and nothing is written. No row moves by it.
+// forged, expired, of another store, tenant or namespace, stale or out of the key's scope is
+// refused with a [*RefusedError], and nothing is written. No row moves by it.
 func Reinstate(ctx context.Context, store ReinstatementStore, k *Keyring, s SignedReinstatement) error {
 	if err := checkRevoking(&s.Reinstatement); err != nil {
 		return err
 	}
-	if err := mayRevoke(store, k, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
+	if err := mayRevoke(store, k, s.Store, s.Tenant, s.Namespace, s.Kind, s.Name, s.Principal, s.Expires, s.bytes(), s.Signature); err != nil {
 		return err
 	}
 	err := store.Reinstate(ctx, s.Kind, s.Name, s.Version, memory.Reinstatement{By: s.Principal, Reason: s.Reason}, s.Revision)

@@ -18,7 +18,7 @@ func TestARevocationIsSignedByWhoMay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), "", revision, by, "it lied", w.Now(), time.Minute)
+		return confirm.NewRevocation(w, memory.RevokedVerifier, "crm", day0, revision, by, "it lied", time.Minute)
 	}
 	for _, c := range []struct {
 		name  string
@@ -39,6 +39,9 @@ func TestARevocationIsSignedByWhoMay(t *testing.T) {
 		{"of another tenant", "cleo", func(r *confirm.Revocation) { r.Tenant = "other" }, nil, confirm.ErrTenant},
 		{"of another namespace", "cleo", func(r *confirm.Revocation) { r.Namespace = "team" }, nil, confirm.ErrTenant},
 		{"with another namespace under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Namespace = "team" }, confirm.ErrForged},
+		{"of another store", "cleo", func(r *confirm.Revocation) { r.Store = memory.Token{1} }, nil, confirm.ErrTenant},
+		{"of no store", "cleo", func(r *confirm.Revocation) { r.Store = memory.Token{} }, nil, confirm.ErrTenant},
+		{"with another store under it", "cleo", nil, func(s *confirm.SignedRevocation) { s.Store = memory.Token{1} }, confirm.ErrForged},
 		{"that has ended", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
 		{"that ends too late", "cleo", func(r *confirm.Revocation) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
 		{"that was seen before another one", "cleo", func(r *confirm.Revocation) { r.Revision = 7 }, nil, confirm.ErrStale},
@@ -103,7 +106,7 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		}
 		return revision
 	}
-	revocation, err := confirm.SignRevocation(keyOf("cleo"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, w.Tenant(), "", revision(), "cleo", "it lied", w.Now(), time.Minute))
+	revocation, err := confirm.SignRevocation(keyOf("cleo"), confirm.NewRevocation(w, memory.RevokedVerifier, "crm", day0, revision(), "cleo", "it lied", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func(by string) confirm.Reinstatement {
-		return confirm.NewReinstatement(memory.RevokedVerifier, "crm", w.Tenant(), "", revision(), by, "it was mended", w.Now(), time.Minute)
+		return confirm.NewReinstatement(w, memory.RevokedVerifier, "crm", revision(), by, "it was mended", time.Minute)
 	}
 	sign := func(by string, r confirm.Reinstatement) confirm.SignedReinstatement {
 		t.Helper()
@@ -147,6 +150,8 @@ func TestAReinstatementIsSignedByWhoMayRevoke(t *testing.T) {
 		{"of another tenant", "cleo", func(r *confirm.Reinstatement) { r.Tenant = "other" }, nil, confirm.ErrTenant},
 		{"of another namespace", "cleo", func(r *confirm.Reinstatement) { r.Namespace = "team" }, nil, confirm.ErrTenant},
 		{"with another namespace under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Namespace = "team" }, confirm.ErrForged},
+		{"of another store", "cleo", func(r *confirm.Reinstatement) { r.Store = memory.Token{1} }, nil, confirm.ErrTenant},
+		{"with another store under it", "cleo", nil, func(s *confirm.SignedReinstatement) { s.Store = memory.Token{1} }, confirm.ErrForged},
 		{"that has ended", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(-time.Hour) }, nil, confirm.ErrExpired},
 		{"that ends too late", "cleo", func(r *confirm.Reinstatement) { r.Expires = day0.Add(48 * time.Hour) }, nil, confirm.ErrExpired},
 		{"that was seen before another one", "cleo", func(r *confirm.Reinstatement) { r.Revision = 7 }, nil, confirm.ErrStale},
@@ -204,7 +209,7 @@ func TestARevocationAndItsEndAreOfOneNamespace(t *testing.T) {
 	billing, support := storetest.NewStore(&memory.Options{Namespace: "billing", Clock: now}), storetest.NewStore(&memory.Options{Namespace: "support", Clock: now})
 	defer billing.Close()
 	defer support.Close()
-	revoke, err := confirm.SignRevocation(keyOf("ops"), confirm.NewRevocation(memory.RevokedVerifier, "crm", day0, billing.Tenant(), billing.Namespace(), 0, "ops", "it lied", day0, time.Minute))
+	revoke, err := confirm.SignRevocation(keyOf("ops"), confirm.NewRevocation(billing, memory.RevokedVerifier, "crm", day0, 0, "ops", "it lied", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +229,7 @@ func TestARevocationAndItsEndAreOfOneNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reinstate, err := confirm.SignReinstatement(keyOf("ops"), confirm.NewReinstatement(memory.RevokedVerifier, "crm", billing.Tenant(), billing.Namespace(), revision, "ops", "it was mended", day0, time.Minute))
+	reinstate, err := confirm.SignReinstatement(keyOf("ops"), confirm.NewReinstatement(billing, memory.RevokedVerifier, "crm", revision, "ops", "it was mended", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
