@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,9 +78,11 @@ type Result struct {
 	ID      memory.ID
 	Status  Status
 	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
-	// Behind names the source whose time RetryAt is, if it refused to be asked about any
-	// row: its budget is spent, or its breaker is open. "" if the question about this row
-	// failed, which says nothing of other rows.
+	// Behind names the sources that refused to be asked about any row, since their budget
+	// is spent or their breaker open, in their order and with ", " between: RetryAt is the
+	// first of their times. All of them, since a row for which one of two is left comes to
+	// more than one for which neither is. "" if a question about this row failed, which
+	// says nothing of other rows.
 	Behind string
 	Calls  int           // verifiers asked
 	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
@@ -301,6 +304,7 @@ type round struct {
 	kept     bool      // evidence was kept
 	alarm    bool      // somebody can never answer
 	until    time.Time // when the first verdict ends that still stands
+	held     []string  // who refused; "" = a question about this row failed
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
@@ -318,7 +322,8 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			continue
 		}
 		if wait, behind := w.spend(ctx, &s); wait > 0 {
-			res.wait(Deferred, time.Now().Add(wait), behind)
+			res.wait(Deferred, time.Now().Add(wait))
+			r.held = append(r.held, behind)
 			continue
 		}
 		v, err := w.verify(ctx, &s, row)
@@ -333,7 +338,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			if ctx.Err() != nil {
 				return res, ctx.Err()
 			}
-			if w.fault(ctx, &res, s.Name, row.ID, err) {
+			if w.fault(ctx, &res, r, s.Name, row.ID, err) {
 				r.alarm = true
 				w.remember(answer{row.ID, s.Name}) // asking again changes nothing
 			}
@@ -342,7 +347,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		move := Next(row, v)
 		status, err := w.apply(ctx, &s, row, v, move)
 		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
-			w.fault(ctx, &res, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
+			w.fault(ctx, &res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
 			r.alarm = true
 			w.remember(answer{row.ID, s.Name})
 			continue
@@ -379,6 +384,9 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			row = now[0]
 		}
+	}
+	if !slices.Contains(r.held, "") {
+		res.Behind = strings.Join(r.held, ", ")
 	}
 	return res, nil
 }
@@ -429,11 +437,10 @@ func (w *Worker) remember(a answer) {
 	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
-// wait notes that the check has to come back, at the earliest time any source can, and
-// the source if it was that which refused.
-func (r *Result) wait(s Status, at time.Time, behind string) {
+// wait notes that the check has to come back, at the earliest time any source can.
+func (r *Result) wait(s Status, at time.Time) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
-		r.RetryAt, r.Behind = at, behind
+		r.RetryAt = at
 	}
 	if r.Status != Down {
 		r.Status = s
@@ -441,12 +448,12 @@ func (r *Result) wait(s Status, at time.Time, behind string) {
 }
 
 // end notes that the check has not to come back.
-func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Behind = s, time.Time{}, "" }
+func (r *Result) end(s Status) { r.Status, r.RetryAt = s, time.Time{} }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
 // it says nothing of the claim, and asking again may help.
-func (w *Worker) fault(ctx context.Context, res *Result, source string, id memory.ID, err error) (alarm bool) {
+func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string, id memory.ID, err error) (alarm bool) {
 	level, text := slog.LevelInfo, "verifier is down"
 	if alarm = errors.Is(err, verifier.ErrMisconfigured); alarm {
 		level, text = slog.LevelError, "verifier cannot be used"
@@ -459,7 +466,8 @@ func (w *Worker) fault(ctx context.Context, res *Result, source string, id memor
 		if errors.Is(err, verifier.ErrOpen) {
 			behind = source
 		}
-		res.wait(Down, at, behind)
+		res.wait(Down, at)
+		r.held = append(r.held, behind)
 	}
 	if !w.first(text + source) {
 		level = slog.LevelDebug

@@ -199,7 +199,7 @@ func (a *app) queueStatusCommand(f *queueFlags) *cobra.Command {
   claimed   rows that a worker checks now
   later     rows whose verifier is down or whose budget is spent; they come back alone
   behind V  of those, and of the waiting ones, the rows that verifier V refused, and for
-            how long it may not be asked
+            how long it may not be asked; V are several if each of them refused
   tokens    what wakes workers; none of them stands for a row
 
 With a store it also counts the rows that are due by it, and shows those that are

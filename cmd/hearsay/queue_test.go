@@ -145,7 +145,7 @@ func TestQueue(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if got := q.Shelves[0]; q.Rows.Later != 1 || got.Verifier != "crm\nrm -rf" || got.Rows != 1 || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600 {
+	if got := q.Shelves[0]; q.Rows.Later != 1 || got.Verifier != "crm\nrm -rf" || got.Rows != 1 || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 {
 		t.Errorf("%+v", q)
 	}
 	if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, "1 rows") || strings.Contains(out, "\nrm") {

@@ -8,16 +8,16 @@
 //	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
-//	hearsay:{<scope>}:behind:<verifier>   sorted set   row id -> order: the verifier's shelf
-//	hearsay:{<scope>}:behind    hash         row id -> verifier, while on its shelf
-//	hearsay:{<scope>}:closed    hash         verifier -> until when its shelf is closed, ms
+//	hearsay:{<scope>}:behind:<verifiers>  sorted set   row id -> order: the verifiers' shelf
+//	hearsay:{<scope>}:behind    hash         row id -> verifiers, while on their shelf
+//	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed, ms
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal, as are the verifiers
-// of shelves.
+// of shelves: all that refused a row, which is one as a rule.
 //
 // A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
@@ -31,7 +31,8 @@
 // So the first refusal after a shelf opened closes it again: each row is looked at in vain
 // once when it comes, and after that, each time the verifier may be asked, as many rows
 // as are checked at once, however many stand there. None of them holds up a row of
-// another verifier.
+// another verifier. A row that two refused stands on a shelf of both, so that rows about
+// which one was asked in vain hide none about which it can be asked.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -191,6 +192,7 @@ var (
 local shelved = redis.call('EXISTS', KEYS[8]) == 1
 for i = 1, #ARGV, 3 do
   local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
+  if shelf then redis.call('HSETNX', KEYS[7], shelf, '0') end -- that nobody lists is open
   if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
     redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
@@ -296,7 +298,8 @@ return out`)
 
 	// releaseScript gives claims up that are still the ones made with these leases: the
 	// row is done with, or waits again, or is set aside for a while, or put on a shelf.
-	// Whole pumps, so that rows that are set aside come back together in their order. A
+	// Whole pumps, so that rows that are set aside come back together in their order, and
+	// a shelf does not open and close faster, whatever moments refusals name. A
 	// shelf is closed until the first moment that a refusal names: later ones may
 	// be of a worker with troubles of its own, or of a budget that is given back.
 	releaseScript = redis.NewScript(redisNow + `
@@ -306,8 +309,8 @@ for i = 2, #ARGV, 5 do
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
+    local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
     if ending == 'later' or ending == 'failed' then
-      local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
     else
       local order = redis.call('HGET', KEYS[3], id) or '0'
@@ -315,12 +318,12 @@ for i = 2, #ARGV, 5 do
       if ending == 'back' then
         redis.call('ZADD', KEYS[1], order, id)
       elseif ending == 'behind' then
-        local source, till = ARGV[i+4], now + ARGV[i+3]
+        local source = ARGV[i+4]
         redis.call('ZADD', KEYS[8] .. ':' .. source, order, id)
         redis.call('HSET', KEYS[8], id, source)
         local closed = tonumber(redis.call('HGET', KEYS[7], source) or '0')
-        if closed <= now or now < till and till < closed then
-          redis.call('HSET', KEYS[7], source, string.format('%.0f', till))
+        if closed <= now or tonumber(ARGV[i+3]) > 0 and at < closed then
+          redis.call('HSET', KEYS[7], source, string.format('%.0f', at))
         end
       else
         redis.call('HDEL', KEYS[6], id)
@@ -531,7 +534,10 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
 		if c.lease != "" {
-			wait := max(time.Until(c.at)+time.Millisecond-1, 0).Milliseconds() // not before it
+			wait := int64(0)
+			if left := time.Until(c.at); left > 0 {
+				wait = left.Milliseconds() + 1 // not before it
+			}
 			args = append(args, string(c.id), c.lease, string(c.ending), wait, hex.EncodeToString([]byte(c.source)))
 		}
 	}
@@ -698,7 +704,7 @@ type Stats struct {
 // Shelf is where the rows stand that a verifier refused: its budget was spent, or its
 // breaker open.
 type Shelf struct {
-	Verifier string
+	Verifier string // as in [promotion.Result.Behind]: several with ", " between
 	Rows     int64
 	Closed   time.Duration // how long none of them is taken still; 0 = it is open
 }

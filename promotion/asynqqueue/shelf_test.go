@@ -3,6 +3,7 @@ package asynqqueue_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -162,6 +163,12 @@ func (o *only) Spend(_ context.Context, source string, _ int, _ time.Duration) (
 	return 0, nil
 }
 
+func (o *only) renew() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = time.Time{}
+}
+
 func (o *only) Refund(context.Context, string) error { return nil }
 
 func TestAShelf(t *testing.T) {
@@ -178,7 +185,7 @@ func TestAShelf(t *testing.T) {
 			work(t, q, &refuses{})
 			offer(t, q, promotion.Offer{ID: "a", Heat: 7})
 			wantRows(t, q, 0, 0, 4)
-			if s := stats(t, q).Shelves; len(s) != 1 || s[0].Verifier != "crm" || s[0].Rows != 4 || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour {
+			if s := stats(t, q).Shelves; len(s) != 1 || s[0].Verifier != "crm" || s[0].Rows != 4 || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
 				t.Fatalf("%+v", s)
 			}
 			if n, err := q.Retry(t.Context()); n != 4 || err != nil {
@@ -269,6 +276,44 @@ func TestAShelf(t *testing.T) {
 			wantClaims(t, q, 1, "b") // it was lost once, and comes alone
 			wantClaims(t, q, 1, "a")
 		})
+		t.Run("is not taken from again and again, whatever moment refusals name", func(t *testing.T) {
+			for _, c := range []struct {
+				name string
+				at   func() time.Time
+			}{
+				{"one that is over", func() time.Time { return time.Now().Add(-time.Second) }},
+				{"this very moment", time.Now},
+				{"so close that it is over soon", func() time.Time { return time.Now().Add(time.Millisecond) }},
+				{"centuries away", func() time.Time { return time.Now().Add(math.MaxInt64) }},
+			} {
+				const rows = 20
+				q := fresh(asynqqueue.Options{Batch: 1})
+				var all []promotion.Offer
+				for i := range rows {
+					all = append(all, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
+				}
+				offer(t, q, all...)
+				checks, began := 0, time.Now()
+				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+					checks++
+					return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: "crm"}, nil
+				}))
+				pumps := int(time.Since(began)/(250*time.Millisecond)) + 2
+				if checks > rows+2*pumps {
+					t.Errorf("%s: %d checks of %d rows in %d pumps", c.name, checks, rows, pumps)
+				}
+			}
+		})
+		t.Run("is found again if Redis forgets which there are", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
+			work(t, q, &refuses{})
+			if err := client.Del(t.Context(), strings.TrimSuffix(q.LostKey(), "lost")+"closed").Err(); err != nil {
+				t.Fatal(err)
+			}
+			offer(t, q, promotion.Offer{ID: "a"}) // as a sweep does
+			wantClaims(t, q, 2, "b", "a")
+		})
 		t.Run("is gone with a Redis that is wiped, and the next offers wait", func(t *testing.T) {
 			q := fresh(asynqqueue.Options{})
 			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
@@ -305,6 +350,56 @@ func TestAShelf(t *testing.T) {
 			}
 			offer(t, q, promotion.Offer{ID: "cold"}) // and pumps
 			wantClaims(t, q, 2, "old", "cold")
+		})
+	})
+}
+
+// Two sources cover all rows: one is down for long, the other knows nothing of the
+// hottest, and its budget is spent before it is asked about the others.
+func TestRowsThatWaitForOneSourceHoldUpNoneThatAnotherCanBeAskedAbout(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const hot, cold = 3, 2
+		w := newWorld(t)
+		hots := map[memory.ID]bool{}
+		knows := verifiertest.New("knows", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			if hots[row.ID] {
+				return verifiertest.Unclear()(ctx, s, row)
+			}
+			return verifiertest.Supports()(ctx, s, row)
+		})
+		down := verifiertest.New("down", verifiertest.Fails(&verifier.UnavailableError{Verifier: "down", RetryAfter: 10 * time.Millisecond, Err: verifier.ErrOpen}))
+		spending := only{source: "knows", budget: hot, tick: time.Hour}
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{
+			{Name: "down", Verifier: down, Rank: memory.RankPrimarySource}, {Name: "knows", Verifier: knows, Rank: memory.RankTool},
+		}, &promotion.Options{Spending: &spending})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		var rows []promotion.Offer
+		var colds []memory.ID
+		for i := range hot {
+			id := w.write(fmt.Sprint("hot", i), memory.StateUnverified)
+			hots[id] = true
+			rows = append(rows, promotion.Offer{ID: id, Heat: 9})
+		}
+		for i := range cold {
+			colds = append(colds, w.write(fmt.Sprint("cold", i), memory.StateUnverified))
+			rows = append(rows, promotion.Offer{ID: colds[i]})
+		}
+		offer(t, q, rows...)
+		eventually(t, "the budget is spent, and all rows wait", func() bool {
+			work(t, q, worker)
+			var put int64
+			for _, s := range stats(t, q).Shelves {
+				put += s.Rows
+			}
+			return put == hot+cold && knows.Calls() == hot
+		})
+		spending.renew()
+		eventually(t, "the others are verified in the next tick", func() bool {
+			work(t, q, worker)
+			return w.all(memory.StateVerified, colds...)
 		})
 	})
 }
