@@ -84,6 +84,11 @@ type Result struct {
 	// more than one for which neither is. "" if a question about this row failed, which
 	// says nothing of other rows.
 	Behind string
+	// Failed is how often in a row the question about this row failed at one source, as
+	// this worker saw it, while the source may have answered about others; 0 = it did not
+	// now. A queue lets others go first from the second time on: the hottest row is the
+	// one that probes a source, and one that always fails would keep it closed for all.
+	Failed int
 	Calls  int           // verifiers asked
 	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
@@ -148,6 +153,7 @@ type Worker struct {
 
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
+	failed   map[answer]int       // questions that failed in a row
 	said     map[string]time.Time // when a line was last logged
 }
 
@@ -163,7 +169,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, failed: map[answer]int{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -344,6 +350,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
+		w.understood(answer{row.ID, s.Name})
 		move := Next(row, v)
 		status, err := w.apply(ctx, &s, row, v, move)
 		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
@@ -437,6 +444,24 @@ func (w *Worker) remember(a answer) {
 	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
+// failedAgain counts a question that failed.
+func (w *Worker) failedAgain(a answer) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.failed) >= maxAnswers { // all are forgotten, which costs questions only
+		clear(w.failed)
+	}
+	w.failed[a]++
+	return w.failed[a]
+}
+
+// understood ends a row of questions that failed.
+func (w *Worker) understood(a answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.failed, a)
+}
+
 // wait notes that the check has to come back, at the earliest time any source can.
 func (r *Result) wait(s Status, at time.Time) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
@@ -448,7 +473,7 @@ func (r *Result) wait(s Status, at time.Time) {
 }
 
 // end notes that the check has not to come back.
-func (r *Result) end(s Status) { r.Status, r.RetryAt = s, time.Time{} }
+func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Failed = s, time.Time{}, 0 }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
@@ -463,8 +488,11 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		if errors.As(err, &down) && down.RetryAfter > 0 {
 			at = time.Now().Add(down.RetryAfter)
 		}
-		if errors.Is(err, verifier.ErrOpen) {
+		switch {
+		case errors.Is(err, verifier.ErrOpen):
 			behind = source
+		case !errors.Is(err, verifier.ErrBusy):
+			res.Failed = max(res.Failed, w.failedAgain(answer{id, source}))
 		}
 		res.wait(Down, at)
 		r.held = append(r.held, behind)

@@ -310,8 +310,12 @@ for i = 2, #ARGV, 5 do
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
     local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
-    if ending == 'later' or ending == 'failed' then
+    if ending == 'later' or ending == 'last' or ending == 'failed' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
+      local order = tonumber(redis.call('HGET', KEYS[3], id) or '0')
+      if ending == 'last' and order <= 0 then -- as no offer orders it
+        redis.call('HSET', KEYS[3], id, string.format('%.17g', order + 1e13))
+      end
     else
       local order = redis.call('HGET', KEYS[3], id) or '0'
       redis.call('HDEL', KEYS[3], id)
@@ -518,6 +522,7 @@ const (
 	done   ending = "done"
 	back   ending = "back"   // it waits again
 	later  ending = "later"  // it is set aside until a time
+	last   ending = "last"   // the same, and then all others go before it, until it is offered anew
 	failed ending = "failed" // the same, and the claim counts as lost
 	behind ending = "behind" // it is on a shelf, which is closed until a time
 )
@@ -662,6 +667,8 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 		case o.result.Status != promotion.Down && o.result.Status != promotion.Deferred:
 		case r.source != "":
 			r.ending = behind
+		case o.result.Failed > 1:
+			r.ending = last
 		default:
 			r.ending = later
 		}

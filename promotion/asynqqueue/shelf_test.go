@@ -444,3 +444,57 @@ func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 		}
 	})
 }
+
+// The hottest row probes a source whose breaker is open. One whose question always fails
+// would keep it open for ever.
+func TestARowWhoseQuestionAlwaysFailsLetsOthersProbe(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		w := newWorld(t)
+		poison := w.write("poison", memory.StateUnverified)
+		w.heat(map[memory.ID]float64{poison: 1000})
+		guard := verifier.WithBreaker("crm", verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+			if row.ID == poison {
+				return verifiertest.Down(0)(ctx, s, row)
+			}
+			return verifiertest.Supports()(ctx, s, row)
+		}), &verifier.BreakerOptions{Failures: 1, OpenFor: 1500 * time.Millisecond}) // longer than the row is set aside
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		var others []memory.ID
+		for i := range 5 {
+			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+		}
+		w.sweep(q)
+		serve(t, q, worker)
+		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+	})
+}
+
+// Among rows whose questions failed heat decides too, and a read brings one back.
+func TestRowsWhoseQuestionsFailedAgainComeLastUntilTheyAreReadAgain(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		for tenant, read := range []bool{false, true} {
+			q := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Batch: 1})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 9}, promotion.Offer{ID: "b", Heat: 5}, promotion.Offer{ID: "c", Heat: 3}, promotion.Offer{ID: "d"})
+			failed := map[memory.ID]int{"a": 3, "b": 2, "c": 1}
+			work(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+				return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Failed: failed[id]}, nil
+			}))
+			want := []memory.ID{"c", "d", "a", "b"}
+			if read {
+				offer(t, q, promotion.Offer{ID: "b", Heat: 4})
+				want = []memory.ID{"b", "c", "d", "a"}
+			}
+			eventually(t, "all have come back", func() bool {
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return stats(t, q).Waiting == 4
+			})
+			wantClaims(t, q, 4, want...)
+		}
+	})
+}
