@@ -165,7 +165,7 @@ func TestNothingRevokedEverCountsAgain(t *testing.T) {
 			"time":  func(rt *rapid.T) { b.pass(time.Duration(rapid.IntRange(1, 90).Draw(rt, "pass")) * time.Minute) },
 			"verify": func(rt *rapid.T) {
 				if len(ids) == 0 {
-					rt.Skip()
+					rt.Skip("nothing is written")
 				}
 				e := by(rapid.SampledFrom(names).Draw(rt, "by"), moment(rt))
 				_, err := b.move(rapid.SampledFrom(ids).Draw(rt, "row"), memory.TruthSupported, memory.AuthorityProbe, e)
@@ -180,8 +180,8 @@ func TestNothingRevokedEverCountsAgain(t *testing.T) {
 					rt.Fatal(err)
 				}
 				err = b.Revoke(b.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:" + name, Since: since, By: "ops", Reason: "it lied"}, revision)
-				if errors.Is(err, memory.ErrInvalid) { // since that moment already
-					rt.Skip()
+				if errors.Is(err, memory.ErrInvalid) {
+					rt.Skip("it is revoked since that moment already")
 				}
 				if err != nil {
 					rt.Fatal(err)

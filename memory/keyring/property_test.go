@@ -95,7 +95,7 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 			},
 			"destroy": func(t *rapid.T) {
 				if len(known) == 0 {
-					t.Skip()
+					t.Skip("no key is known")
 				}
 				list := rapid.SliceOfN(rapid.SampledFrom(keys()), 0, 2).Draw(t, "keys")
 				if rapid.IntRange(0, 2).Draw(t, "how") > 0 { // as an erasure does

@@ -110,7 +110,7 @@ func TestALogOfManyPartsIsWhatTheReferenceHas(t *testing.T) {
 			"remove a stretch": func(rt *rapid.T) {
 				all := log(0, memory.MaxQueryLimit)
 				if len(all) == 0 {
-					rt.Skip()
+					rt.Skip("the log is empty")
 				}
 				from := rapid.IntRange(0, len(all)-1).Draw(rt, "from")
 				var list []memory.LogEntry

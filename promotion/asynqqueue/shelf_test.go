@@ -404,28 +404,35 @@ func TestRowsThatWaitForOneSourceHoldUpNoneThatAnotherCanBeAskedAbout(t *testing
 	})
 }
 
+// spoiled is a worker of one verifier to which the hottest row is poison, and a queue in
+// which that row and colder ones wait.
+func spoiled(t *testing.T, client redis.UniversalClient, bad verifiertest.Step, colder int, o verifier.BreakerOptions) (w *world, worker *promotion.Worker, q *asynqqueue.Queue, poison memory.ID, others []memory.ID) {
+	t.Helper()
+	w = newWorld(t)
+	poison = w.write("poison", memory.StateUnverified)
+	w.heat(map[memory.ID]float64{poison: 1000})
+	guard := verifier.WithBreaker("crm", verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+		if row.ID == poison {
+			return bad(ctx, s, row)
+		}
+		return verifiertest.Supports()(ctx, s, row)
+	}), &o)
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range colder {
+		others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+	}
+	q = asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+	w.sweep(q)
+	return w, worker, q, poison, others
+}
+
 // One row that is never answered in time is its own trouble.
 func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t)
-		poison := w.write("poison", memory.StateUnverified)
-		w.heat(map[memory.ID]float64{poison: 1000})
-		guard := verifier.WithBreaker("crm", verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
-			if row.ID == poison {
-				return verifiertest.Hangs()(ctx, s, row)
-			}
-			return verifiertest.Supports()(ctx, s, row)
-		}), &verifier.BreakerOptions{Timeout: 20 * time.Millisecond, Failures: 1000})
-		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
-		var others []memory.ID
-		for i := range 20 {
-			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
-		}
-		w.sweep(q)
+		w, worker, q, poison, others := spoiled(t, client, verifiertest.Hangs(), 20, verifier.BreakerOptions{Timeout: 20 * time.Millisecond, Failures: 1000})
 		var tries, behind atomic.Int64
 		serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
 			r, err := worker.Check(ctx, id)
@@ -449,25 +456,8 @@ func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 // would keep it open for ever.
 func TestARowWhoseQuestionAlwaysFailsLetsOthersProbe(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t)
-		poison := w.write("poison", memory.StateUnverified)
-		w.heat(map[memory.ID]float64{poison: 1000})
-		guard := verifier.WithBreaker("crm", verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
-			if row.ID == poison {
-				return verifiertest.Down(0)(ctx, s, row)
-			}
-			return verifiertest.Supports()(ctx, s, row)
-		}), &verifier.BreakerOptions{Failures: 1, OpenFor: 1500 * time.Millisecond}) // longer than the row is set aside
-		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
-		var others []memory.ID
-		for i := range 5 {
-			others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
-		}
-		w.sweep(q)
+		// The breaker is open for longer than the row is set aside.
+		w, worker, q, _, others := spoiled(t, client, verifiertest.Down(0), 5, verifier.BreakerOptions{Failures: 1, OpenFor: 1500 * time.Millisecond})
 		serve(t, q, worker)
 		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
 	})

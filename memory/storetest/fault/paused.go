@@ -21,7 +21,7 @@ func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 	const (
 		rounds   = 2
 		deadline = 150 * time.Millisecond
-		slack    = 2 * time.Second // of a busy machine; a decision says for 0.7 s, behind its deadline, that nothing fired
+		slack    = time.Second // of a busy machine; 0.7 of it is a decision's, to say that nothing fired
 		tries    = 20
 	)
 	// Calls of the store meet the stop where it hurts: when all is read, at the write.
