@@ -79,11 +79,15 @@ type Result struct {
 	Status  Status
 	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
 	// Behind names the sources that refused to be asked about any row, since their budget
-	// is spent or their breaker open, in their order and with ", " between: RetryAt is the
-	// first of their times. All of them, since a row for which one of two is left comes to
-	// more than one for which neither is. "" if a question about this row failed, which
-	// says nothing of other rows.
+	// is spent, their breaker open, or they said for how long they are to be left alone, in
+	// their order and with ", " between: RetryAt is the first of their times. All of them,
+	// since a row for which one of two is left comes to more than one for which neither is.
+	// "" if a question about this row failed otherwise, which says nothing of other rows.
 	Behind string
+	// Alone says that one of them at least refused this worker alone: breakers are its own,
+	// what it was told may hold for it only, and so may its budget ([Options.Spending] nil).
+	// Another worker may be heard.
+	Alone bool
 	// Failed is how often in a row the question about this row failed at one source, as
 	// this worker saw it, while the source may have answered about others; 0 = it did not
 	// now. A queue lets others go first from the second time on: the hottest row is the
@@ -120,8 +124,8 @@ type Options struct {
 	// limit. What an open breaker refuses is no question.
 	Budget int
 	Tick   time.Duration // 0 = 30 s
-	// Spending counts the questions of a tick; nil = in this worker alone, so that two
-	// workers ask twice as much.
+	// Spending counts the questions of a tick, for all workers of the queue; nil = in this
+	// worker alone, so that two workers ask twice as much.
 	Spending Spending
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
@@ -311,6 +315,7 @@ type round struct {
 	alarm    bool      // somebody can never answer
 	until    time.Time // when the first verdict ends that still stands
 	held     []string  // who refused; "" = a question about this row failed
+	alone    bool      // one that refused did so to this worker alone
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
@@ -330,6 +335,8 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		if wait, behind := w.spend(ctx, &s); wait > 0 {
 			res.wait(Deferred, time.Now().Add(wait))
 			r.held = append(r.held, behind)
+			_, own := w.opts.Spending.(*ownSpending)
+			r.alone = r.alone || own
 			continue
 		}
 		v, err := w.verify(ctx, &s, row)
@@ -394,6 +401,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 	}
 	if !slices.Contains(r.held, "") {
 		res.Behind = strings.Join(r.held, ", ")
+		res.Alone = r.alone && res.Behind != ""
 	}
 	return res, nil
 }
@@ -490,9 +498,12 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		}
 		switch {
 		case errors.Is(err, verifier.ErrOpen):
-			behind = source
+			behind, r.alone = source, true
 		case !errors.Is(err, verifier.ErrBusy):
 			res.Failed = max(res.Failed, w.failedAgain(answer{id, source}))
+			if down != nil && down.RetryAfter > 0 { // that is said of all rows
+				behind, r.alone = source, true
+			}
 		}
 		res.wait(Down, at)
 		r.held = append(r.held, behind)

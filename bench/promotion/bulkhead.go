@@ -88,3 +88,62 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 	stop()
 	return f, <-ended
 }
+
+// cutOff has a worker that can reach the source, alone and beside one that cannot, and has
+// put all rows on its shelf: how long it takes.
+func (b *bench) cutOff(ctx context.Context, dir string) (figures []report.Figure, err error) {
+	defer report.Caught(&err)
+	alone := report.Must(besideCutOff(ctx, filepath.Join(dir, "reached"), b.outageRows, false))
+	beside := report.Must(besideCutOff(ctx, filepath.Join(dir, "cut-off"), b.outageRows, true))
+	return []report.Figure{
+		report.Beside("outage/until_all_are_promoted_beside_a_worker_that_is_cut_off", "s", beside.took.Seconds(), alone.took.Seconds(), b.outageRows, b.seed),
+		report.AtMost("outage/checks_of_the_worker_that_is_cut_off", "checks", float64(beside.vain)/float64(b.outageRows), 1.5, b.outageRows, b.seed),
+	}, nil
+}
+
+func besideCutOff(ctx context.Context, dir string, rows int, beside bool) (f refused, err error) {
+	defer report.Caught(&err)
+	report.Check(mkdir(dir))
+	store := report.Must(openStore(ctx, "sqlite:"+filepath.Join(dir, "agent.db")))
+	defer store.Close()
+	r := report.Must(localredis.Open(ctx, "", nil))
+	defer r.Close()
+	serving, stop := context.WithCancel(ctx)
+	ended, workers := make(chan error, 2), 0
+	defer func() { // before the client is closed
+		stop()
+		for range workers {
+			err = errors.Join(err, <-ended)
+		}
+	}()
+	serve := func(v verifier.Verifier, count *atomic.Int64, status promotion.Status) *asynqqueue.Queue {
+		guard := verifier.WithBreaker("crm", v, nil)
+		worker := report.Must(promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}},
+			&promotion.Options{Budget: -1, Observe: func(r promotion.Result) {
+				if r.Status == status {
+					count.Add(1)
+				}
+			}}))
+		queue := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: 4})
+		workers++
+		go func() { ended <- queue.Serve(serving, worker) }()
+		return queue
+	}
+	fill(ctx, store, "row", rows, memory.StateUnverified)
+	report.Must(promotion.NewSweeper(store, asynqqueue.New(r.Client, nil), 0, nil).Sweep(ctx))
+	var vain, promoted atomic.Int64
+	if beside {
+		queue := serve(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
+			return verifier.Verdict{}, &verifier.UnavailableError{Verifier: "crm", Err: errors.New("no route")}
+		}), &vain, promotion.Down)
+		report.Check(until(ctx, time.Minute, "the rows are on the shelf", func() (bool, error) {
+			s, err := queue.Stats(ctx)
+			return err == nil && len(s.Shelves) == 1 && s.Shelves[0].Rows > int64(rows)*9/10, err
+		}))
+	}
+	began := time.Now()
+	serve(verifier.Func(free), &promoted, promotion.Promoted)
+	report.Check(until(ctx, time.Minute, "all rows are promoted", func() (bool, error) { return promoted.Load() == int64(rows), nil }))
+	f.took, f.vain = time.Since(began), vain.Load()
+	return f, nil
+}

@@ -60,6 +60,7 @@ func (b *bench) run(ctx context.Context, dir string) ([]report.Figure, error) {
 			{Short: "zipf", Name: "the order of checks beside an ideal one", Run: b.simulate},
 			{Short: "outage", Name: "a verifier that is down", Run: b.outage},
 			{Short: "outage", Name: "rows of a verifier that is down, before those of another", Run: b.bulkhead},
+			{Short: "outage", Name: "a worker that alone cannot reach a verifier", Run: b.cutOff},
 			{Short: "kill", Name: "a worker that is killed", Run: b.kill},
 			{Short: "again", Name: "deliveries again and again", Run: b.again},
 			{Short: "memory", Name: "memory of a worker", Run: b.memory},

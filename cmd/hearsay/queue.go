@@ -117,6 +117,7 @@ type queueShelf struct {
 	Verifier      string  `json:"verifier"`
 	Rows          int64   `json:"rows"`
 	ClosedSeconds float64 `json:"closed_seconds"` // 0 = workers take them
+	Alone         bool    `json:"alone"`          // it is closed for one worker at least, and not for all
 }
 
 type queueTokens struct {
@@ -182,7 +183,7 @@ func (a *app) emitQueue(ctx context.Context, q *asynqqueue.Queue, tenant string,
 	}
 	shelves := []queueShelf{}
 	for _, shelf := range now.Shelves {
-		shelves = append(shelves, queueShelf{shelf.Verifier, shelf.Rows, shelf.Closed.Seconds()})
+		shelves = append(shelves, queueShelf{shelf.Verifier, shelf.Rows, shelf.Closed.Seconds(), shelf.Alone})
 	}
 	return a.emit(queueJSON{Schema: "hearsay.queue/1", Tenant: tenant, Queue: q.Name(), Paused: now.Paused, Workers: now.Workers,
 		Rows: queueRows{now.Waiting, now.Claimed, now.Later}, Shelves: shelves,
@@ -199,7 +200,9 @@ func (a *app) queueStatusCommand(f *queueFlags) *cobra.Command {
   claimed   rows that a worker checks now
   later     rows whose verifier is down or whose budget is spent; they come back alone
   behind V  of those, and of the waiting ones, the rows that verifier V refused, and for
-            how long it may not be asked; V are several if each of them refused
+            how long it may not be asked; V are several if each of them refused.
+            "Each worker by itself": a worker found it down or was told to wait; others
+            that can ask it take the rows
   tokens    what wakes workers; none of them stands for a row
 
 With a store it also counts the rows that are due by it, and shows those that are
@@ -248,6 +251,9 @@ With -o json: {"schema": "hearsay.queue/1", "paused": …, "workers": …, "rows
 			until := "may be asked"
 			if shelf.Closed > 0 {
 				until = "for " + max(shelf.Closed.Round(time.Second), time.Second).String()
+				if shelf.Alone {
+					until += ", each worker by itself"
+				}
 			}
 			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(shelf.Verifier, maxMessage), shelf.Rows, until)
 		}
@@ -353,8 +359,10 @@ func (a *app) queueRetryCommand(f *queueFlags) *cobra.Command {
 		Use:   "retry [ROW…]",
 		Short: "Bring back what is parked or set aside",
 		Long: `retry marks parked rows due again, all of them or those that are named, and brings
-back at once what waits for a verifier that was down. A row that took its worker along
-comes back only this way. It needs the store, where the parked rows are.
+back at once what is set aside: rows whose question failed, and those behind a budget that
+is spent. What stands behind an open breaker comes back by the clock of the worker that
+has it. A row that took its worker along comes back only this way. It needs the store,
+where the parked rows are.
 
 With -o json: {"schema": "hearsay.queue/1", …}.`,
 		Example: "  hearsay queue retry -redis redis://q:6379 --store sqlite:agent.db\n  hearsay queue retry -redis redis://q:6379 --store sqlite:agent.db k3f9a2b1",

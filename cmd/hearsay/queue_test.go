@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +29,13 @@ func (h halting) Check(ctx context.Context, id memory.ID) (promotion.Result, err
 }
 
 // refusing is a checker whose verifier, of a name that breaks lines, may not be asked.
-type refusing struct{ nothing }
+type refusing struct {
+	nothing
+	alone bool // its breaker is open
+}
 
-func (refusing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
-	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: "crm\nrm -rf"}, nil
+func (r refusing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
+	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: "crm\nrm -rf", Alone: r.alone}, nil
 }
 
 func TestQueue(t *testing.T) {
@@ -129,28 +133,33 @@ func TestQueue(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Of what a verifier refuses one sees which verifier that is, and for how long.
+	// Of what a verifier refuses one sees which verifier that is, for how long, and whether
+	// that is for all workers.
 	refused := asynqqueue.New(local.Client, &asynqqueue.Options{Concurrency: 1})
 	if err := refused.Offer(t.Context(), []promotion.Offer{{ID: w.ids["a"]}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() { ended <- refused.Serve(ctx, refusing{}) }()
-	late := time.After(time.Minute)
-	var q queueJSON
-	for q = status("queue", "status"); len(q.Shelves) == 0 || q.Rows.Claimed > 0; q = status("queue", "status") {
-		select {
-		case <-late:
-			t.Fatalf("nothing is refused: %+v", q)
-		case <-time.After(10 * time.Millisecond):
+	behind := func(rows int64, alone bool) {
+		t.Helper()
+		late := time.After(time.Minute)
+		var q queueJSON
+		for q = status("queue", "status"); len(q.Shelves) == 0 || q.Shelves[0].ClosedSeconds == 0 || q.Rows.Waiting+q.Rows.Claimed > 0; q = status("queue", "status") {
+			select {
+			case <-late:
+				t.Fatalf("nothing is refused: %+v", q)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		if got := q.Shelves[0]; q.Rows.Later != rows || got.Verifier != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
+			t.Errorf("%+v", q)
+		}
+		if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, fmt.Sprint(rows, " rows")) || strings.Contains(out, "\nrm") || strings.Contains(out, "each worker by itself") != alone {
+			t.Error(out)
 		}
 	}
-	if got := q.Shelves[0]; q.Rows.Later != 1 || got.Verifier != "crm\nrm -rf" || got.Rows != 1 || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 {
-		t.Errorf("%+v", q)
-	}
-	if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, "1 rows") || strings.Contains(out, "\nrm") {
-		t.Error(out)
-	}
+	behind(1, false)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -159,6 +168,16 @@ func TestQueue(t *testing.T) {
 		t.Error(out)
 	}
 	if out := w.ok("queue", "status"); !strings.Contains(out, "may be asked") {
+		t.Error(out)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { ended <- refused.Serve(ctx, refusing{alone: true}) }()
+	behind(3, true) // retry offered what else is due
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if out := w.ok("queue", "retry"); out != "0 parked rows and 0 that were set aside are back\n" {
 		t.Error(out)
 	}
 

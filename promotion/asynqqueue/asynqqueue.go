@@ -10,7 +10,8 @@
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
 //	hearsay:{<scope>}:behind:<verifiers>  sorted set   row id -> order: the verifiers' shelf
 //	hearsay:{<scope>}:behind    hash         row id -> verifiers, while on their shelf
-//	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed, ms
+//	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed for
+//	                                         all, ms; negative: one worker leaves it alone
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
@@ -25,14 +26,16 @@
 // and after five times it is parked in the row store, with the reason.
 //
 // A row about which a question failed is set aside for a while. A row that a verifier
-// refused, since its breaker is open or its budget is spent, is put on the verifier's
-// shelf, which is closed then, for all workers, until the verifier may be asked again. A
-// worker takes the hottest row of those that wait and of all shelves that are not closed.
-// So the first refusal after a shelf opened closes it again: each row is looked at in vain
-// once when it comes, and after that, each time the verifier may be asked, as many rows
-// as are checked at once, however many stand there. None of them holds up a row of
-// another verifier. A row that two refused stands on a shelf of both, so that rows about
-// which one was asked in vain hide none about which it can be asked.
+// refused, since its breaker is open, its budget is spent, or it asked to be left alone,
+// is put on the verifier's shelf, which is closed then until the verifier may be asked again: for all workers if
+// they share the budget, and for this process alone otherwise: breakers are its own, and
+// it alone was told to wait. A worker takes the hottest row of those that wait and of all shelves that are not
+// closed to it. So the first refusal after a shelf opened closes it again: each row is
+// looked at in vain once when it comes, and after that, each time the verifier may be
+// asked, as many rows as a worker checks at once, however many stand there. None of them
+// holds up a row of another verifier, and no worker that alone cannot reach a verifier
+// holds up the others. A row that two refused stands on a shelf of both, so that rows
+// about which one was asked in vain hide none about which it can be asked.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -49,6 +52,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -135,11 +139,14 @@ type Queue struct {
 	behind    string      // and with ":" and a verifier, the shelf of that
 	paused    atomic.Bool // as of the last pump
 	waits     atomic.Bool // the same: rows do; or until none was found since
+
+	mu     sync.Mutex
+	avoids map[string]time.Time // shelves that this process leaves alone, in hexadecimal, until when
 }
 
 // New returns a queue over a Redis client.
 func New(client redis.UniversalClient, o *Options) *Queue {
-	q := &Queue{redis: client, tokens: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
+	q := &Queue{redis: client, tokens: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client), avoids: map[string]time.Time{}}
 	if o != nil {
 		q.opts = *o
 	}
@@ -205,19 +212,21 @@ return 0`)
 	// claimScript returns of each row its id, how often a claim of it was lost before,
 	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
 	// before comes alone, and one that was lost often not while another such is claimed.
-	claimScript = redis.NewScript(redisNow + `
+	// From ARGV[4] on are the shelves that it takes nothing from.
+	claimScript = redis.NewScript(redisNow + avoids + `
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
+local avoid = avoids(4)
 local lease = string.format('%.0f', now + ARGV[1])
 local got, skipped, suspect = {}, {}, nil
 
--- Of the shelves that are open, each with the row that is its first.
+-- Of the shelves that are open to it, each with the row that is its first.
 local shelves, closed = {}, redis.call('HGETALL', KEYS[7])
 local function first(key)
   local top = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   return top[1], tonumber(top[2] or '0')
 end
 for i = 1, #closed, 2 do
-  if tonumber(closed[i+1]) <= now then
+  if tonumber(closed[i+1]) <= now and not avoid[closed[i]] then
     local shelf = {source = closed[i], key = KEYS[8] .. ':' .. closed[i]}
     shelf.id, shelf.order = first(shelf.key)
     shelves[#shelves+1] = shelf
@@ -301,32 +310,37 @@ return out`)
 	// Whole pumps, so that rows that are set aside come back together in their order, and
 	// a shelf does not open and close faster, whatever moments refusals name. A
 	// shelf is closed until the first moment that a refusal names: later ones may
-	// be of a worker with troubles of its own, or of a budget that is given back.
+	// be of a budget that is given back. One that a worker alone leaves alone is open;
+	// until when is noted for people, and only the last such moment.
 	releaseScript = redis.NewScript(redisNow + `
-for i = 2, #ARGV, 5 do
+for i = 2, #ARGV, 6 do
   local id, ending = ARGV[i], ARGV[i+2]
   local lease = redis.call('ZSCORE', KEYS[2], id)
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
     local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
-    if ending == 'later' or ending == 'last' or ending == 'failed' then
+    local order = redis.call('HGET', KEYS[3], id) or '0'
+    if ARGV[i+5] == '1' and tonumber(order) <= 0 then -- as no offer orders it
+      order = string.format('%.17g', order + 1e13)
+    end
+    if ending == 'later' or ending == 'failed' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
-      local order = tonumber(redis.call('HGET', KEYS[3], id) or '0')
-      if ending == 'last' and order <= 0 then -- as no offer orders it
-        redis.call('HSET', KEYS[3], id, string.format('%.17g', order + 1e13))
-      end
+      redis.call('HSET', KEYS[3], id, order)
     else
-      local order = redis.call('HGET', KEYS[3], id) or '0'
       redis.call('HDEL', KEYS[3], id)
       if ending == 'back' then
         redis.call('ZADD', KEYS[1], order, id)
-      elseif ending == 'behind' then
+      elseif ending == 'behind' or ending == 'alone' then
         local source = ARGV[i+4]
         redis.call('ZADD', KEYS[8] .. ':' .. source, order, id)
         redis.call('HSET', KEYS[8], id, source)
         local closed = tonumber(redis.call('HGET', KEYS[7], source) or '0')
-        if closed <= now or tonumber(ARGV[i+3]) > 0 and at < closed then
+        if ending == 'alone' then
+          if closed <= now and at >= -closed then
+            redis.call('HSET', KEYS[7], source, string.format('%.0f', -at))
+          end
+        elseif closed <= now or tonumber(ARGV[i+3]) > 0 and at < closed then
           redis.call('HSET', KEYS[7], source, string.format('%.0f', at))
         end
       else
@@ -337,7 +351,7 @@ for i = 2, #ARGV, 5 do
 end
 return 0`)
 
-	// retryScript brings back what is set aside, and opens shelves.
+	// retryScript brings back what is set aside, and opens shelves that are closed for all.
 	retryScript = redis.NewScript(redisNow + `
 local all = redis.call('ZRANGE', KEYS[4], 0, -1)
 for _, id in ipairs(all) do
@@ -355,20 +369,28 @@ end
 return n`)
 
 	// countScript returns how many rows can be taken, are claimed, and have to wait, and of
-	// each shelf its verifier, its rows and for how long it is closed.
-	countScript = redis.NewScript(redisNow + countShelves + `
+	// each shelf its verifier, its rows, for how long it is closed, and '1' if for one
+	// worker alone, '0' if for all.
+	countScript = redis.NewScript(redisNow + `
+local open, shut, closed, shelves = 0, 0, redis.call('HGETALL', KEYS[7]), {}
+for i = 1, #closed, 2 do
+  local n, at = redis.call('ZCARD', KEYS[8] .. ':' .. closed[i]), tonumber(closed[i+1])
+  local left = math.max(math.abs(at) - now, 0)
+  if left == 0 then open = open + n else shut = shut + n end
+  shelves[#shelves+1] = closed[i]
+  shelves[#shelves+1] = tostring(n)
+  shelves[#shelves+1] = string.format('%.0f', left)
+  shelves[#shelves+1] = left > 0 and at < 0 and '1' or '0'
+end
 local out = {redis.call('ZCARD', KEYS[1]) + open, redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[4]) + shut}
 for i = 1, #out do out[i] = tostring(out[i]) end
-for i = 1, #closed, 2 do
-  out[#out+1] = closed[i]
-  out[#out+1] = tostring(redis.call('ZCARD', KEYS[8] .. ':' .. closed[i]))
-  out[#out+1] = string.format('%.0f', math.max(closed[i+1] - now, 0))
-end
+for _, v in ipairs(shelves) do out[#out+1] = v end
 return out`)
 
-	// reapScript returns how many rows came back, of a page, and how many can be taken then.
-	reapScript = redis.NewScript(redisNow + countShelves + `
-local n = 0
+	// reapScript returns how many rows came back, of a page, and how many can be taken then,
+	// without those on the shelves from ARGV[2] on.
+	reapScript = redis.NewScript(redisNow + avoids + `
+local n, avoid = 0, avoids(2)
 for _, from in ipairs({KEYS[2], KEYS[4]}) do
   local late = redis.call('ZRANGEBYSCORE', from, '-inf', string.format('%.0f', now), 'LIMIT', 0, ARGV[1])
   for _, id in ipairs(late) do
@@ -378,15 +400,21 @@ for _, from in ipairs({KEYS[2], KEYS[4]}) do
   end
   n = math.max(n, #late)
 end
-return {n, redis.call('ZCARD', KEYS[1]) + open}`)
+local can, closed = redis.call('ZCARD', KEYS[1]), redis.call('HGETALL', KEYS[7])
+for i = 1, #closed, 2 do
+  if tonumber(closed[i+1]) <= now and not avoid[closed[i]] then
+    can = can + redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
+  end
+end
+return {n, can}`)
 )
 
-// countShelves counts the rows on shelves that are open, and on those that are not.
-const countShelves = `
-local open, shut, closed = 0, 0, redis.call('HGETALL', KEYS[7])
-for i = 1, #closed, 2 do
-  local n = redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
-  if tonumber(closed[i+1]) <= now then open = open + n else shut = shut + n end
+// avoids makes a set of the arguments from one on.
+const avoids = `
+local function avoids(from)
+  local set = {}
+  for i = from, #ARGV do set[ARGV[i]] = true end
+  return set
 end
 `
 
@@ -426,7 +454,7 @@ type claim struct {
 
 // claim takes the hottest rows, at most so many; none if none waits.
 func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
-	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), most, aloneAfter).StringSlice()
+	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
@@ -522,28 +550,32 @@ const (
 	done   ending = "done"
 	back   ending = "back"   // it waits again
 	later  ending = "later"  // it is set aside until a time
-	last   ending = "last"   // the same, and then all others go before it, until it is offered anew
 	failed ending = "failed" // the same, and the claim counts as lost
 	behind ending = "behind" // it is on a shelf, which is closed until a time
+	alone  ending = "alone"  // the same, and the shelf is closed for this process alone
 )
 
 // released is a claim that is given up, and how.
 type released struct {
 	claim
 	ending
-	at     time.Time // of later, failed and behind
-	source string    // of behind: whose shelf
+	at     time.Time // of all but done and back
+	source string    // of behind and alone: whose shelf
+	last   bool      // all others go before it then, until it is offered anew
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
+		if c.ending == alone { // also if the claim is lost: the verifier did refuse
+			q.avoid(c.source, c.at)
+		}
 		if c.lease != "" {
 			wait := int64(0)
 			if left := time.Until(c.at); left > 0 {
 				wait = left.Milliseconds() + 1 // not before it
 			}
-			args = append(args, string(c.id), c.lease, string(c.ending), wait, hex.EncodeToString([]byte(c.source)))
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, shelf(c.source), c.last)
 		}
 	}
 	if len(args) == 1 {
@@ -555,13 +587,43 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 	return nil
 }
 
+// avoid closes a shelf for this process, by the rules of releaseScript: until the first
+// moment that a refusal names, but no shorter than a pump, and for whole pumps.
+func (q *Queue) avoid(source string, at time.Time) {
+	source = shelf(source)
+	now := time.Now()
+	wait := min(at.Sub(now), math.MaxInt64-pumpEvery)
+	until := now.Add((max(wait, 1) + pumpEvery - 1).Truncate(pumpEvery))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if closed := q.avoids[source]; !closed.After(now) || wait > 0 && until.Before(closed) {
+		q.avoids[source] = until
+	}
+}
+
+// avoided appends the shelves that this process leaves alone to the arguments of a script.
+func (q *Queue) avoided(args ...any) []any {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for source, until := range q.avoids {
+		if until.After(now) {
+			args = append(args, source)
+		}
+	}
+	return args
+}
+
+// shelf is the name of the shelf of some verifiers in Redis.
+func shelf(source string) string { return hex.EncodeToString([]byte(source)) }
+
 // pump returns the claims of workers that died and the rows whose time has come,
 // and tops tokens up to what can be taken, or to twice what this process can work on
 // at a time.
 func (q *Queue) pump(ctx context.Context) error {
 	waiting := int64(0)
 	for came := int64(reapPage); came >= reapPage; {
-		n, err := reapScript.Run(ctx, q.redis, q.keys(), reapPage).Int64Slice()
+		n, err := reapScript.Run(ctx, q.redis, q.keys(), q.avoided(reapPage)...).Int64Slice()
 		if err != nil {
 			return fmt.Errorf("asynqqueue: reap: %w", err)
 		}
@@ -653,7 +715,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claims[i], done, o.result.RetryAt, o.result.Behind}
+		r := released{claims[i], done, o.result.RetryAt, o.result.Behind, o.result.Failed > 1}
 		switch {
 		case r.lease == "":
 		case o.err != nil && ctx.Err() != nil:
@@ -665,10 +727,10 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
 		case o.result.Status != promotion.Down && o.result.Status != promotion.Deferred:
+		case r.source != "" && o.result.Alone:
+			r.ending = alone
 		case r.source != "":
 			r.ending = behind
-		case o.result.Failed > 1:
-			r.ending = last
 		default:
 			r.ending = later
 		}
@@ -713,7 +775,10 @@ type Stats struct {
 type Shelf struct {
 	Verifier string // as in [promotion.Result.Behind]: several with ", " between
 	Rows     int64
-	Closed   time.Duration // how long none of them is taken still; 0 = it is open
+	Closed   time.Duration // for how long none of them is taken still; 0 = it is open
+	// Alone says that it is closed for one worker at least, and not for all: the breaker
+	// of that one is open, and others may be taking rows.
+	Alone bool
 }
 
 // count counts the rows.
@@ -728,10 +793,11 @@ func (q *Queue) count(ctx context.Context) (Stats, error) {
 		return n
 	}
 	s.Waiting, s.Claimed, s.Later = number(0), number(1), number(2)
-	for i := 3; i+2 < len(counts); i += 3 {
+	for i := 3; i+3 < len(counts); i += 4 {
 		name, err := hex.DecodeString(counts[i])
 		if rows := number(i + 1); err == nil && rows > 0 {
-			s.Shelves = append(s.Shelves, Shelf{Verifier: string(name), Rows: rows, Closed: time.Duration(number(i+2)) * time.Millisecond})
+			s.Shelves = append(s.Shelves, Shelf{Verifier: string(name), Rows: rows,
+				Closed: time.Duration(number(i+2)) * time.Millisecond, Alone: counts[i+3] == "1"})
 		}
 	}
 	slices.SortFunc(s.Shelves, func(a, b Shelf) int { return strings.Compare(a.Verifier, b.Verifier) })
@@ -782,9 +848,11 @@ func (q *Queue) Resume(context.Context) error {
 	return wrapped("resume", q.inspector.UnpauseQueue(q.name))
 }
 
-// Retry brings back at once what was put aside, and wakes workers: rows whose
-// verifier was down (a shelf is opened, and closes again if it is still down), tokens that asynq would try again later. Tokens that asynq gave
-// up are deleted; no row goes with them. It says how many rows came back.
+// Retry brings back at once what was put aside, and wakes workers: rows whose question
+// failed, those behind a budget that is spent (their shelf closes again if it still is),
+// and tokens that asynq would try again later. Rows behind an open breaker come back by
+// the clock of the worker that has it. Tokens that asynq gave up are deleted; no row goes
+// with them. It says how many rows came back.
 func (q *Queue) Retry(ctx context.Context) (rows int, err error) {
 	if rows, err = retryScript.Run(ctx, q.redis, q.keys()).Int(); err != nil {
 		return 0, wrapped("retry", err)

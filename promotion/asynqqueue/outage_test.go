@@ -22,11 +22,10 @@ import (
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
-// downInSlots is down until one moment for all rows, twice a second, as a breaker
-// is. The moment is in the middle between two pumps, so that the rows come back
-// together.
+// downInSlots is down until one moment for all rows, four times a second. The moment is in
+// the middle between two pumps, so that the rows come back together.
 func downInSlots() verifiertest.Step {
-	const slot, middle = 500 * time.Millisecond, 125 * time.Millisecond
+	const slot, middle = 250 * time.Millisecond, 125 * time.Millisecond
 	return func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
 		end := time.Now().Add(-middle).Truncate(slot).Add(slot + middle)
 		return verifiertest.Down(time.Until(end))(ctx, s, row)
@@ -45,8 +44,10 @@ func TestAVerifierThatIsDownForManyCyclesIsTrafficAndNoFailure(t *testing.T) { /
 		w.heat(map[memory.ID]float64{ids[3]: 500, ids[1]: 40, ids[4]: 3})
 		w.sweep(q)
 		serve(t, q, w.worker)
-		eventually(t, "every row was asked about three times", func() bool {
-			return leastAsked(w.verifier.Asked(), ids) >= 3
+		// Each when it came, and then one probes in each slot: the hottest that did not
+		// fail twice yet, and when all did, the hottest.
+		eventually(t, "every row was asked about twice, and many probed", func() bool {
+			return leastAsked(w.verifier.Asked(), ids) >= 2 && w.verifier.Calls() >= 3*len(ids)
 		})
 
 		if !w.all(memory.StateUnavailableAtWriteTime, ids...) {

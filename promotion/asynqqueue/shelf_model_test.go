@@ -23,15 +23,18 @@ import (
 type model struct {
 	at     map[memory.ID]string // "waiting", "claimed", "later", or a shelf by its source
 	heat   map[memory.ID]float64
-	closed map[string]bool
+	closed map[string]bool   // for all
+	noted  map[string]bool   // one worker leaves it alone, as people are told
+	avoids []map[string]bool // which shelves each worker leaves alone
 	claims map[memory.ID]claim
 }
 
-// takes is what a worker gets: the hottest rows of those that wait and of open shelves.
-func (m *model) takes(most int) []memory.ID {
+// takes is what a worker gets: the hottest rows of those that wait and of the shelves that
+// are open to it.
+func (m *model) takes(worker, most int) []memory.ID {
 	var can []memory.ID
 	for id, at := range m.at {
-		if at == "waiting" || at != "claimed" && at != "later" && !m.closed[at] {
+		if at == "waiting" || at != "claimed" && at != "later" && !m.closed[at] && !m.avoids[worker][at] {
 			can = append(can, id)
 		}
 	}
@@ -55,13 +58,16 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 		if err := r.Client.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		q := New(r.Client, &Options{Lease: time.Hour, Concurrency: 1})
+		workers := []*Queue{New(r.Client, &Options{Lease: time.Hour, Concurrency: 1}), New(r.Client, &Options{Lease: time.Hour, Concurrency: 1})}
+		q := workers[0]
+		someWorker := func(t *rapid.T) int { return rapid.IntRange(0, len(workers)-1).Draw(t, "worker") }
 		must := func(err error) {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, closed: map[string]bool{}, claims: map[memory.ID]claim{}}
+		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, closed: map[string]bool{}, noted: map[string]bool{},
+			avoids: []map[string]bool{{}, {}}, claims: map[memory.ID]claim{}}
 		someClaim := func(t *rapid.T) claim {
 			if len(m.claims) == 0 {
 				t.Skip("nothing is claimed")
@@ -78,9 +84,9 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				must(q.Offer(ctx, []promotion.Offer{{ID: id, Heat: m.heat[id]}}))
 			},
 			"claim": func(t *rapid.T) {
-				most := rapid.IntRange(1, 4).Draw(t, "most")
-				want := m.takes(most)
-				claims, err := q.claim(ctx, most)
+				worker, most := someWorker(t), rapid.IntRange(1, 4).Draw(t, "most")
+				want := m.takes(worker, most)
+				claims, err := workers[worker].claim(ctx, most)
 				must(err)
 				var got []memory.ID
 				for _, c := range claims {
@@ -92,9 +98,9 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				}
 			},
 			"release": func(t *rapid.T) {
-				c := someClaim(t)
+				c, worker := someClaim(t), someWorker(t)
 				over := false
-				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
+				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind, alone, alone}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
 				switch e.ending {
 				case done:
 					delete(m.at, c.id)
@@ -110,12 +116,29 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 						e.at = time.Now().Add(-time.Hour)
 					} else {
 						m.closed[e.source] = true
+						delete(m.noted, e.source)
+					}
+					m.at[c.id] = e.source
+				case alone:
+					e.source = rapid.SampledFrom(sources).Draw(t, "source")
+					if over = rapid.Bool().Draw(t, "over"); over {
+						e.at = time.Now().Add(-time.Hour)
+					} else {
+						m.avoids[worker][e.source] = true
+						m.noted[e.source] = m.noted[e.source] || !m.closed[e.source]
 					}
 					m.at[c.id] = e.source
 				}
-				must(q.release(ctx, []released{e}))
+				must(workers[worker].release(ctx, []released{e}))
+				if e.ending == alone && over {
+					if !m.avoids[worker][e.source] {
+						workers[worker].avoids[shelf(e.source)] = time.Now()
+					}
+					over = !m.noted[e.source]
+				}
 				if over && !m.closed[e.source] { // one that was open closes for a pump at most, which is over too
-					must(r.Client.HSet(ctx, q.closed, hex.EncodeToString([]byte(e.source)), 1).Err())
+					delete(m.noted, e.source)
+					must(r.Client.HSet(ctx, q.closed, shelf(e.source), 1).Err())
 				}
 				delete(m.claims, c.id)
 				must(q.release(ctx, []released{{claim: c, ending: done}})) // the claim is gone: it does nothing
@@ -133,8 +156,31 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				if !m.closed[source] {
 					t.Skip("it is open")
 				}
-				must(r.Client.HSet(ctx, q.closed, hex.EncodeToString([]byte(source)), 1).Err())
+				must(r.Client.HSet(ctx, q.closed, shelf(source), 1).Err())
 				delete(m.closed, source)
+			},
+			"the time of a note comes": func(t *rapid.T) {
+				source := rapid.SampledFrom(sources).Draw(t, "source")
+				if m.closed[source] || !m.noted[source] || !r.Client.HExists(ctx, q.closed, shelf(source)).Val() {
+					t.Skip("there is none")
+				}
+				must(r.Client.HSet(ctx, q.closed, shelf(source), -1).Err())
+				delete(m.noted, source)
+			},
+			"a breaker closes": func(t *rapid.T) {
+				worker, source := someWorker(t), rapid.SampledFrom(sources).Draw(t, "source")
+				if !m.avoids[worker][source] {
+					t.Skip("it is closed")
+				}
+				workers[worker].avoids[shelf(source)] = time.Now()
+				delete(m.avoids[worker], source)
+			},
+			"pump": func(t *rapid.T) {
+				worker := someWorker(t)
+				must(workers[worker].pump(ctx))
+				if can := len(m.takes(worker, len(m.at))); workers[worker].waits.Load() != (can > 0) {
+					t.Fatalf("rows wait: %t, and %d can be taken", workers[worker].waits.Load(), can)
+				}
 			},
 			"retry": func(t *rapid.T) {
 				n, err := q.Retry(ctx)
@@ -194,15 +240,15 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	placed, ordered := q.redis.HGetAll(ctx, q.behind).Val(), q.redis.HGetAll(ctx, q.order).Val()
 	var waiting, claimed, later int64
 	for id, at := range m.at {
-		shelf, onShelf := placed[string(id)]
+		on, onShelf := placed[string(id)]
 		_, apart := ordered[string(id)]
-		if away := at == "claimed" || at == "later"; away != apart || onShelf && shelf != hex.EncodeToString([]byte(at)) || onShelf != (!away && at != "waiting") {
-			t.Fatalf("%s is %s: its order is kept apart: %t, its shelf is %q", id, at, apart, shelf)
+		if away := at == "claimed" || at == "later"; away != apart || onShelf && on != shelf(at) || onShelf != (!away && at != "waiting") {
+			t.Fatalf("%s is %s: its order is kept apart: %t, its shelf is %q", id, at, apart, on)
 		}
 		switch {
 		case at == "claimed":
 			claimed++
-		case at == "later" || m.closed[at]:
+		case at == "later" || m.closed[at] || m.noted[at]:
 			later++
 		default:
 			waiting++
@@ -214,5 +260,11 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	s, err := q.count(ctx)
 	if n, want := []int64{s.Waiting, s.Claimed, s.Later}, []int64{waiting, claimed, later}; err != nil || !slices.Equal(n, want) {
 		t.Fatalf("waiting, claimed and later are %v, want %v (%v)", n, want, err)
+	}
+	for _, shelf := range s.Shelves {
+		closed, noted := m.closed[shelf.Verifier], m.noted[shelf.Verifier]
+		if (shelf.Closed > 0) != (closed || noted) || shelf.Alone != (noted && !closed) {
+			t.Fatalf("%+v; it is closed for all: %t, for one: %t", shelf, closed, noted)
+		}
 	}
 }

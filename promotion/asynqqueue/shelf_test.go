@@ -23,6 +23,8 @@ import (
 
 // refuses refuses every row for an hour, and notes them in order.
 type refuses struct {
+	alone bool // the breaker is open; else the budget is spent
+
 	mu   sync.Mutex
 	seen []memory.ID
 }
@@ -31,7 +33,7 @@ func (r *refuses) Check(_ context.Context, id memory.ID) (promotion.Result, erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, id)
-	return promotion.Result{ID: id, Status: promotion.Deferred, RetryAt: time.Now().Add(time.Hour), Behind: "crm"}, nil
+	return promotion.Result{ID: id, Status: promotion.Deferred, RetryAt: time.Now().Add(time.Hour), Behind: "crm", Alone: r.alone}, nil
 }
 
 func (*refuses) Park(context.Context, memory.ID, string) error { return nil }
@@ -136,6 +138,63 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 	}
 }
 
+// Each worker has a breaker of its own. One that asks in vain, and is told to wait for an
+// hour besides, leaves the rows to those that are answered.
+func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const rows, places, batch = 400, 2, 8
+		for tenant, c := range []struct {
+			name  string
+			says  verifiertest.Step
+			guard verifier.BreakerOptions
+		}{
+			{"its breaker is open for long", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: time.Hour}},
+			{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: 300 * time.Millisecond}},
+			{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{OpenFor: time.Hour}},
+		} {
+			w := newWorld(t)
+			var ids []memory.ID
+			for i := range rows {
+				ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+			}
+			worker := func(says verifiertest.Step) (*asynqqueue.Queue, *promotion.Worker) {
+				q := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Concurrency: places, Batch: batch})
+				guard := verifier.WithBreaker("crm", verifiertest.New("crm", says), &c.guard)
+				worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Spending: q, Budget: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return q, worker
+			}
+			sickQueue, sick := worker(c.says)
+			w.sweep(sickQueue)
+			var looks atomic.Int64
+			met := time.Now()
+			stopSick := serve(t, sickQueue, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				looks.Add(1)
+				return sick.Check(ctx, id)
+			}))
+			eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
+				s := stats(t, sickQueue).Shelves
+				return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
+			})
+			began := time.Now()
+			healthyQueue, healthy := worker(verifiertest.Supports())
+			stopHealthy := serve(t, healthyQueue, healthy)
+			eventually(t, c.name+": all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+			// Each row once; then in each of its moments what it takes before the first
+			// refusal, twice where others than the probe come back before its end.
+			most := int64(rows + 2*places*batch*(int(time.Since(met)/c.guard.OpenFor)+1))
+			if n := looks.Load(); n > most {
+				t.Errorf("%s: it looked at rows %d times, want %d at most", c.name, n, most)
+			}
+			t.Logf("%s: all are verified %s after the other came, with %d looks of this one", c.name, time.Since(began), looks.Load())
+			stopHealthy()
+			stopSick()
+		}
+	})
+}
+
 // only has a budget for one source.
 type only struct {
 	source string
@@ -202,25 +261,78 @@ func TestAShelf(t *testing.T) {
 			wantRows(t, q, 0, 6, 0)
 		})
 		t.Run("opens when its time comes, and wakes a worker", func(t *testing.T) {
-			q := fresh(asynqqueue.Options{Concurrency: 1})
-			offer(t, q, promotion.Offer{ID: "a"})
-			var checks atomic.Int64
-			var early atomic.Bool
-			back := time.Now().Add(700 * time.Millisecond)
-			serve(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-				if checks.Add(1) == 1 {
-					return promotion.Result{Status: promotion.Down, RetryAt: back, Behind: "crm"}, nil
+			for _, alone := range []bool{false, true} {
+				q := fresh(asynqqueue.Options{Concurrency: 1})
+				offer(t, q, promotion.Offer{ID: "a"})
+				var checks atomic.Int64
+				var early atomic.Bool
+				back := time.Now().Add(700 * time.Millisecond)
+				stop := serve(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+					if checks.Add(1) == 1 {
+						return promotion.Result{Status: promotion.Down, RetryAt: back, Behind: "crm", Alone: alone}, nil
+					}
+					early.Store(time.Now().Before(back))
+					return promotion.Result{Status: promotion.Promoted}, nil
+				}))
+				eventually(t, "it was checked again", func() bool { return checks.Load() == 2 })
+				eventually(t, "nothing is left", func() bool { s := stats(t, q); return s.Waiting+s.Claimed+s.Later == 0 })
+				stop()
+				if early.Load() {
+					t.Errorf("it opened before its time (alone: %t)", alone)
 				}
-				early.Store(time.Now().Before(back))
-				return promotion.Result{Status: promotion.Promoted}, nil
-			}))
-			eventually(t, "it was checked again", func() bool { return checks.Load() == 2 })
-			eventually(t, "nothing is left", func() bool { s := stats(t, q); return s.Waiting+s.Claimed+s.Later == 0 })
-			if early.Load() {
-				t.Error("it opened before its time")
 			}
 		})
-		t.Run("is closed for all by the first refusal that one worker meets", func(t *testing.T) {
+		t.Run("of an open breaker is closed to the worker that has it, and to no other", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{})
+			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 9}, promotion.Offer{ID: "c", Heat: 3})
+			work(t, q, &refuses{alone: true})
+			wantRows(t, other, 0, 0, 3)
+			if s := stats(t, other).Shelves; len(s) != 1 || s[0].Rows != 3 || !s[0].Alone || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
+				t.Fatalf("%+v", s)
+			}
+			if n, err := q.Retry(t.Context()); n != 0 || err != nil { // a breaker goes by its own clock
+				t.Fatal(n, err)
+			}
+			wantClaims(t, q, 3)
+			wantClaims(t, other, 1, "b")
+			offer(t, q, promotion.Offer{ID: "waits"})
+			wantClaims(t, q, 3, "waits")
+			wantClaims(t, other, 3, "c", "a")
+			wantRows(t, q, 0, 4, 0)
+		})
+		t.Run("of an open breaker is closed to all by a budget that is spent", func(t *testing.T) {
+			for _, budgetFirst := range []bool{false, true} {
+				q := fresh(asynqqueue.Options{})
+				other := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
+				offer(t, q, promotion.Offer{ID: "a"})
+				work(t, q, &refuses{alone: !budgetFirst})
+				offer(t, q, promotion.Offer{ID: "b"})
+				work(t, q, &refuses{alone: budgetFirst})
+				third := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
+				wantClaims(t, third, 2)
+				if s := stats(t, other).Shelves; len(s) != 1 || s[0].Rows != 2 || s[0].Alone || s[0].Closed == 0 {
+					t.Fatalf("%+v", s)
+				}
+				if n, err := other.Retry(t.Context()); n != 2 || err != nil {
+					t.Fatal(n, err)
+				}
+				wantClaims(t, q, 2)
+				wantClaims(t, third, 2, "a", "b")
+			}
+		})
+		t.Run("of an open breaker is noted for as long as the last of its workers leaves it alone", func(t *testing.T) {
+			q := fresh(asynqqueue.Options{Batch: 1})
+			offer(t, q, promotion.Offer{ID: "a", Heat: 2}, promotion.Offer{ID: "b", Heat: 1}, promotion.Offer{ID: "c"})
+			waits := map[memory.ID]time.Duration{"a": time.Minute, "b": time.Hour, "c": time.Minute}
+			work(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+				return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[id]), Behind: "crm", Alone: true}, nil
+			}))
+			if s := stats(t, q).Shelves; len(s) != 1 || s[0].Rows != 3 || s[0].Closed < 59*time.Minute {
+				t.Fatalf("%+v", s)
+			}
+		})
+		t.Run("is closed for all by the first refusal for want of budget that one worker meets", func(t *testing.T) {
 			q := fresh(asynqqueue.Options{Batch: 1})
 			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
 			var rows []promotion.Offer
@@ -244,18 +356,40 @@ func TestAShelf(t *testing.T) {
 		})
 		t.Run("is closed until the first moment that a refusal names", func(t *testing.T) {
 			const soon = 100 * time.Millisecond
-			for _, waits := range [][]time.Duration{{soon, time.Hour}, {time.Hour, soon}} {
+			for _, alone := range []bool{false, true} {
+				for _, waits := range [][]time.Duration{{soon, time.Hour}, {time.Hour, soon}} {
+					q := fresh(asynqqueue.Options{Batch: 1})
+					offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b"})
+					n, began := 0, time.Now()
+					work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+						n++
+						return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: "crm", Alone: alone}, nil
+					}))
+					var got []memory.ID
+					eventually(t, "both can be taken", func() bool {
+						ids, err := q.ClaimMany(t.Context(), 2)
+						if err != nil {
+							t.Fatal(err)
+						}
+						got = append(got, ids...)
+						return len(got) == 2
+					})
+					if took := time.Since(began); took < soon {
+						t.Errorf("both can be taken after %s (alone: %t)", took, alone)
+					}
+				}
+			}
+		})
+		t.Run("is not opened by a refusal whose moment is over", func(t *testing.T) {
+			for _, alone := range []bool{false, true} {
 				q := fresh(asynqqueue.Options{Batch: 1})
 				offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b"})
-				n, began := 0, time.Now()
-				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-					n++
-					return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: "crm"}, nil
+				waits := map[memory.ID]time.Duration{"a": time.Hour, "b": -time.Hour}
+				work(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+					return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[id]), Behind: "crm", Alone: alone}, nil
 				}))
-				eventually(t, "both can be taken", func() bool { return stats(t, q).Waiting == 2 })
-				if took := time.Since(began); took < soon {
-					t.Errorf("both can be taken after %s", took)
-				}
+				time.Sleep(600 * time.Millisecond) // two pumps, for which any refusal closes it
+				wantClaims(t, q, 2)
 			}
 		})
 		t.Run("gives a row that was claimed from it and lost to those that wait", func(t *testing.T) {
@@ -277,14 +411,22 @@ func TestAShelf(t *testing.T) {
 			wantClaims(t, q, 1, "a")
 		})
 		t.Run("is not taken from again and again, whatever moment refusals name", func(t *testing.T) {
+			over := func() time.Time { return time.Now().Add(-time.Second) }
+			soon := func() time.Time { return time.Now().Add(time.Millisecond) }
+			far := func() time.Time { return time.Now().Add(math.MaxInt64) }
 			for _, c := range []struct {
-				name string
-				at   func() time.Time
+				name  string
+				at    func() time.Time
+				alone bool
 			}{
-				{"one that is over", func() time.Time { return time.Now().Add(-time.Second) }},
-				{"this very moment", time.Now},
-				{"so close that it is over soon", func() time.Time { return time.Now().Add(time.Millisecond) }},
-				{"centuries away", func() time.Time { return time.Now().Add(math.MaxInt64) }},
+				{"one that is over", over, false},
+				{"this very moment", time.Now, false},
+				{"so close that it is over soon", soon, false},
+				{"centuries away", far, false},
+				{"of an open breaker, one that is over", over, true},
+				{"of an open breaker, this very moment", time.Now, true},
+				{"of an open breaker, so close that it is over soon", soon, true},
+				{"of an open breaker, centuries away", far, true},
 			} {
 				const rows = 20
 				q := fresh(asynqqueue.Options{Batch: 1})
@@ -296,7 +438,7 @@ func TestAShelf(t *testing.T) {
 				checks, began := 0, time.Now()
 				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
 					checks++
-					return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: "crm"}, nil
+					return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: "crm", Alone: c.alone}, nil
 				}))
 				pumps := int(time.Since(began)/(250*time.Millisecond)) + 2
 				if checks > rows+2*pumps {

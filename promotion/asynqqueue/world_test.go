@@ -54,7 +54,7 @@ func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
 	return r.Client
 }
 
-// eventually waits until something holds, and fails after fifteen seconds.
+// eventually waits until something holds, and fails after a minute.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
