@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,10 +79,10 @@ type Result struct {
 	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
 	// Behind names the sources that refused to be asked about any row, since their budget
 	// is spent, their breaker open, or they said for how long they are to be left alone, in
-	// their order and with ", " between: RetryAt is the first of their times. All of them,
-	// since a row for which one of two is left comes to more than one for which neither is.
-	// "" if a question about this row failed otherwise, which says nothing of other rows.
-	Behind string
+	// their order: RetryAt is the first of their times. All of them, since a row for which
+	// one of two is left comes to more than one for which neither is. None if a question
+	// about this row failed otherwise, which says nothing of other rows.
+	Behind []string
 	// Alone says that one of them at least refused this worker alone: breakers are its own,
 	// what it was told may hold for it only, and so may its budget ([Options.Spending] nil).
 	// Another worker may be heard.
@@ -400,8 +399,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 	}
 	if !slices.Contains(r.held, "") {
-		res.Behind = strings.Join(r.held, ", ")
-		res.Alone = r.alone && res.Behind != ""
+		res.Behind, res.Alone = r.held, r.alone
 	}
 	return res, nil
 }

@@ -112,12 +112,12 @@ type queueRows struct {
 	Later   int64 `json:"later"`
 }
 
-// queueShelf is what waits for one verifier.
+// queueShelf is what waits for a verifier.
 type queueShelf struct {
-	Verifier      string  `json:"verifier"`
-	Rows          int64   `json:"rows"`
-	ClosedSeconds float64 `json:"closed_seconds"` // 0 = workers take them
-	Alone         bool    `json:"alone"`          // it is closed for one worker at least, and not for all
+	Verifiers     []string `json:"verifiers"` // all that refused the rows
+	Rows          int64    `json:"rows"`
+	ClosedSeconds float64  `json:"closed_seconds"` // 0 = workers take them
+	Alone         bool     `json:"alone"`          // it is closed for one worker at least, and not for all
 }
 
 type queueTokens struct {
@@ -183,7 +183,7 @@ func (a *app) emitQueue(ctx context.Context, q *asynqqueue.Queue, tenant string,
 	}
 	shelves := []queueShelf{}
 	for _, shelf := range now.Shelves {
-		shelves = append(shelves, queueShelf{shelf.Verifier, shelf.Rows, shelf.Closed.Seconds(), shelf.Alone})
+		shelves = append(shelves, queueShelf{shelf.Verifiers, shelf.Rows, shelf.Closed.Seconds(), shelf.Alone})
 	}
 	return a.emit(queueJSON{Schema: "hearsay.queue/1", Tenant: tenant, Queue: q.Name(), Paused: now.Paused, Workers: now.Workers,
 		Rows: queueRows{now.Waiting, now.Claimed, now.Later}, Shelves: shelves,
@@ -255,7 +255,7 @@ With -o json: {"schema": "hearsay.queue/1", "paused": …, "workers": …, "rows
 					until += ", each worker by itself"
 				}
 			}
-			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(shelf.Verifier, maxMessage), shelf.Rows, until)
+			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(strings.Join(shelf.Verifiers, ", "), maxMessage), shelf.Rows, until)
 		}
 		fmt.Fprintf(tw, "tokens\t%d pending, %d active, %d retry, %d archived\t\n", now.Pending, now.Active, now.Retry, now.Archived)
 		if known != nil {

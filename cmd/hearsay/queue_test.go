@@ -35,7 +35,7 @@ type refusing struct {
 }
 
 func (r refusing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
-	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: "crm\nrm -rf", Alone: r.alone}, nil
+	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: []string{"crm\nrm -rf"}, Alone: r.alone}, nil
 }
 
 func TestQueue(t *testing.T) {
@@ -152,7 +152,7 @@ func TestQueue(t *testing.T) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		if got := q.Shelves[0]; q.Rows.Later != rows || got.Verifier != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
+		if got := q.Shelves[0]; q.Rows.Later != rows || len(got.Verifiers) != 1 || got.Verifiers[0] != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
 			t.Errorf("%+v", q)
 		}
 		if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, fmt.Sprint(rows, " rows")) || strings.Contains(out, "\nrm") || strings.Contains(out, "each worker by itself") != alone {

@@ -17,8 +17,8 @@
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
-// The scope is the tenant, or tenant.namespace, each in hexadecimal, as are the verifiers
-// of shelves: all that refused a row, which is one as a rule.
+// The scope is the tenant, or tenant.namespace, each in hexadecimal. So are the verifiers
+// of shelves, with points between: all that refused a row, which is one as a rule.
 //
 // A worker renews its claims while it checks the rows. One that is not renewed,
 // because its worker died, returns when its lease ends, within Options.Lease and a
@@ -141,7 +141,7 @@ type Queue struct {
 	waits     atomic.Bool // the same: rows do; or until none was found since
 
 	mu     sync.Mutex
-	avoids map[string]time.Time // shelves that this process leaves alone, in hexadecimal, until when
+	avoids map[string]time.Time // shelves that this process leaves alone, until when
 }
 
 // New returns a queue over a Redis client.
@@ -559,23 +559,23 @@ const (
 type released struct {
 	claim
 	ending
-	at     time.Time // of all but done and back
-	source string    // of behind and alone: whose shelf
-	last   bool      // all others go before it then, until it is offered anew
+	at    time.Time // of all but done and back
+	shelf string    // of behind and alone
+	last  bool      // all others go before it then, until it is offered anew
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
 		if c.ending == alone { // also if the claim is lost: the verifier did refuse
-			q.avoid(c.source, c.at)
+			q.avoid(c.shelf, c.at)
 		}
 		if c.lease != "" {
 			wait := int64(0)
 			if left := time.Until(c.at); left > 0 {
 				wait = left.Milliseconds() + 1 // not before it
 			}
-			args = append(args, string(c.id), c.lease, string(c.ending), wait, shelf(c.source), c.last)
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.last)
 		}
 	}
 	if len(args) == 1 {
@@ -589,15 +589,14 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 
 // avoid closes a shelf for this process, by the rules of releaseScript: until the first
 // moment that a refusal names, but no shorter than a pump, and for whole pumps.
-func (q *Queue) avoid(source string, at time.Time) {
-	source = shelf(source)
+func (q *Queue) avoid(shelf string, at time.Time) {
 	now := time.Now()
 	wait := min(at.Sub(now), math.MaxInt64-pumpEvery)
 	until := now.Add((max(wait, 1) + pumpEvery - 1).Truncate(pumpEvery))
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if closed := q.avoids[source]; !closed.After(now) || wait > 0 && until.Before(closed) {
-		q.avoids[source] = until
+	if closed := q.avoids[shelf]; !closed.After(now) || wait > 0 && until.Before(closed) {
+		q.avoids[shelf] = until
 	}
 }
 
@@ -606,16 +605,35 @@ func (q *Queue) avoided(args ...any) []any {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for source, until := range q.avoids {
+	for shelf, until := range q.avoids {
 		if until.After(now) {
-			args = append(args, source)
+			args = append(args, shelf)
 		}
 	}
 	return args
 }
 
-// shelf is the name of the shelf of some verifiers in Redis.
-func shelf(source string) string { return hex.EncodeToString([]byte(source)) }
+// shelf is the name in Redis of the shelf of some verifiers: each in hexadecimal, since any
+// character may be in their names.
+func shelf(verifiers []string) string {
+	names := make([]string, len(verifiers))
+	for i, v := range verifiers {
+		names[i] = hex.EncodeToString([]byte(v))
+	}
+	return strings.Join(names, ".")
+}
+
+// onShelf is the inverse of shelf.
+func onShelf(shelf string) (verifiers []string, err error) {
+	for name := range strings.SplitSeq(shelf, ".") {
+		v, err := hex.DecodeString(name)
+		if err != nil {
+			return nil, err
+		}
+		verifiers = append(verifiers, string(v))
+	}
+	return verifiers, nil
+}
 
 // pump returns the claims of workers that died and the rows whose time has come,
 // and tops tokens up to what can be taken, or to twice what this process can work on
@@ -715,7 +733,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claims[i], done, o.result.RetryAt, o.result.Behind, o.result.Failed > 1}
+		r := released{claims[i], done, o.result.RetryAt, shelf(o.result.Behind), o.result.Failed > 1}
 		switch {
 		case r.lease == "":
 		case o.err != nil && ctx.Err() != nil:
@@ -727,9 +745,9 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
 		case o.result.Status != promotion.Down && o.result.Status != promotion.Deferred:
-		case r.source != "" && o.result.Alone:
+		case r.shelf != "" && o.result.Alone:
 			r.ending = alone
-		case r.source != "":
+		case r.shelf != "":
 			r.ending = behind
 		default:
 			r.ending = later
@@ -765,7 +783,7 @@ type Stats struct {
 	Latency  time.Duration
 	Workers  int  // processes that serve the queue, as of their last heartbeat
 	Paused   bool // no row is taken; see [Queue.Pause]
-	// Shelves are those with rows on them, by the name of the verifier. Waiting counts the
+	// Shelves are those with rows on them, by the names of the verifiers. Waiting counts the
 	// rows of those that are open, Later those of the others.
 	Shelves []Shelf
 }
@@ -773,9 +791,9 @@ type Stats struct {
 // Shelf is where the rows stand that a verifier refused: its budget was spent, or its
 // breaker open.
 type Shelf struct {
-	Verifier string // as in [promotion.Result.Behind]: several with ", " between
-	Rows     int64
-	Closed   time.Duration // for how long none of them is taken still; 0 = it is open
+	Verifiers []string // all that refused the rows: one as a rule; see [promotion.Result.Behind]
+	Rows      int64
+	Closed    time.Duration // for how long none of them is taken still; 0 = it is open
 	// Alone says that it is closed for one worker at least, and not for all: the breaker
 	// of that one is open, and others may be taking rows.
 	Alone bool
@@ -794,13 +812,13 @@ func (q *Queue) count(ctx context.Context) (Stats, error) {
 	}
 	s.Waiting, s.Claimed, s.Later = number(0), number(1), number(2)
 	for i := 3; i+3 < len(counts); i += 4 {
-		name, err := hex.DecodeString(counts[i])
+		verifiers, err := onShelf(counts[i])
 		if rows := number(i + 1); err == nil && rows > 0 {
-			s.Shelves = append(s.Shelves, Shelf{Verifier: string(name), Rows: rows,
+			s.Shelves = append(s.Shelves, Shelf{Verifiers: verifiers, Rows: rows,
 				Closed: time.Duration(number(i+2)) * time.Millisecond, Alone: counts[i+3] == "1"})
 		}
 	}
-	slices.SortFunc(s.Shelves, func(a, b Shelf) int { return strings.Compare(a.Verifier, b.Verifier) })
+	slices.SortFunc(s.Shelves, func(a, b Shelf) int { return slices.Compare(a.Verifiers, b.Verifiers) })
 	return s, nil
 }
 

@@ -3,7 +3,6 @@ package asynqqueue
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,7 +51,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	sources := []string{"crm", "a source: {odd}"}
+	sources := []string{"crm", "a source: {odd}", "two|crm", "two, crm"} // "|" = of several verifiers
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
 		if err := r.Client.FlushAll(ctx).Err(); err != nil {
@@ -99,7 +98,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				c, worker := someClaim(t), someWorker(t)
-				over := false
+				over, source := false, ""
 				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind, alone, alone}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
 				switch e.ending {
 				case done:
@@ -110,35 +109,36 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				case later:
 					m.at[c.id] = "later"
 				case behind:
-					e.source = rapid.SampledFrom(sources).Draw(t, "source")
+					source = rapid.SampledFrom(sources).Draw(t, "source")
 					// One that was open closes; a refusal whose time is over opens nothing.
 					if over = rapid.Bool().Draw(t, "over"); over {
 						e.at = time.Now().Add(-time.Hour)
 					} else {
-						m.closed[e.source] = true
-						delete(m.noted, e.source)
+						m.closed[source] = true
+						delete(m.noted, source)
 					}
-					m.at[c.id] = e.source
+					m.at[c.id] = source
 				case alone:
-					e.source = rapid.SampledFrom(sources).Draw(t, "source")
+					source = rapid.SampledFrom(sources).Draw(t, "source")
 					if over = rapid.Bool().Draw(t, "over"); over {
 						e.at = time.Now().Add(-time.Hour)
 					} else {
-						m.avoids[worker][e.source] = true
-						m.noted[e.source] = m.noted[e.source] || !m.closed[e.source]
+						m.avoids[worker][source] = true
+						m.noted[source] = m.noted[source] || !m.closed[source]
 					}
-					m.at[c.id] = e.source
+					m.at[c.id] = source
 				}
+				e.shelf = shelfOf(source)
 				must(workers[worker].release(ctx, []released{e}))
 				if e.ending == alone && over {
-					if !m.avoids[worker][e.source] {
-						workers[worker].avoids[shelf(e.source)] = time.Now()
+					if !m.avoids[worker][source] {
+						workers[worker].avoids[shelfOf(source)] = time.Now()
 					}
-					over = !m.noted[e.source]
+					over = !m.noted[source]
 				}
-				if over && !m.closed[e.source] { // one that was open closes for a pump at most, which is over too
-					delete(m.noted, e.source)
-					must(r.Client.HSet(ctx, q.closed, shelf(e.source), 1).Err())
+				if over && !m.closed[source] { // one that was open closes for a pump at most, which is over too
+					delete(m.noted, source)
+					must(r.Client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
 				}
 				delete(m.claims, c.id)
 				must(q.release(ctx, []released{{claim: c, ending: done}})) // the claim is gone: it does nothing
@@ -156,15 +156,15 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				if !m.closed[source] {
 					t.Skip("it is open")
 				}
-				must(r.Client.HSet(ctx, q.closed, shelf(source), 1).Err())
+				must(r.Client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
 				delete(m.closed, source)
 			},
 			"the time of a note comes": func(t *rapid.T) {
 				source := rapid.SampledFrom(sources).Draw(t, "source")
-				if m.closed[source] || !m.noted[source] || !r.Client.HExists(ctx, q.closed, shelf(source)).Val() {
+				if m.closed[source] || !m.noted[source] || !r.Client.HExists(ctx, q.closed, shelfOf(source)).Val() {
 					t.Skip("there is none")
 				}
-				must(r.Client.HSet(ctx, q.closed, shelf(source), -1).Err())
+				must(r.Client.HSet(ctx, q.closed, shelfOf(source), -1).Err())
 				delete(m.noted, source)
 			},
 			"a breaker closes": func(t *rapid.T) {
@@ -172,7 +172,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				if !m.avoids[worker][source] {
 					t.Skip("it is closed")
 				}
-				workers[worker].avoids[shelf(source)] = time.Now()
+				workers[worker].avoids[shelfOf(source)] = time.Now()
 				delete(m.avoids[worker], source)
 			},
 			"pump": func(t *rapid.T) {
@@ -198,7 +198,16 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				}
 				clear(m.closed)
 			},
-			"": func(t *rapid.T) { m.hold(t, q) },
+			"": func(t *rapid.T) {
+				m.hold(t, q)
+				for i, avoids := range m.avoids {
+					for source := range avoids {
+						if until := time.Until(workers[i].avoids[shelfOf(source)]); until < 50*time.Minute {
+							t.Fatalf("worker %d leaves the shelf of %s alone for %s, and was to for an hour", i, source, until)
+						}
+					}
+				}
+			},
 		})
 	})
 }
@@ -228,11 +237,11 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	}
 	for _, key := range shelves {
 		name := strings.TrimPrefix(key, q.behind+":")
-		source, err := hex.DecodeString(name)
+		source, err := onShelf(name)
 		if known := q.redis.HExists(ctx, q.closed, name).Val(); err != nil || !known {
 			t.Fatalf("the shelf %s is not listed: %v", name, err)
 		}
-		note(key, string(source))
+		note(key, strings.Join(source, "|"))
 	}
 	if !maps.Equal(at, m.at) {
 		t.Fatalf("rows are at\n%v, want\n%v", at, m.at)
@@ -242,7 +251,7 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	for id, at := range m.at {
 		on, onShelf := placed[string(id)]
 		_, apart := ordered[string(id)]
-		if away := at == "claimed" || at == "later"; away != apart || onShelf && on != shelf(at) || onShelf != (!away && at != "waiting") {
+		if away := at == "claimed" || at == "later"; away != apart || onShelf && on != shelfOf(at) || onShelf != (!away && at != "waiting") {
 			t.Fatalf("%s is %s: its order is kept apart: %t, its shelf is %q", id, at, apart, on)
 		}
 		switch {
@@ -262,9 +271,12 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 		t.Fatalf("waiting, claimed and later are %v, want %v (%v)", n, want, err)
 	}
 	for _, shelf := range s.Shelves {
-		closed, noted := m.closed[shelf.Verifier], m.noted[shelf.Verifier]
-		if (shelf.Closed > 0) != (closed || noted) || shelf.Alone != (noted && !closed) {
+		source := strings.Join(shelf.Verifiers, "|")
+		closed, noted := m.closed[source], m.noted[source]
+		if (shelf.Closed > 50*time.Minute) != (closed || noted) || (shelf.Closed > 0) != (closed || noted) || shelf.Alone != (noted && !closed) {
 			t.Fatalf("%+v; it is closed for all: %t, for one: %t", shelf, closed, noted)
 		}
 	}
 }
+
+func shelfOf(source string) string { return shelf(strings.Split(source, "|")) }
