@@ -22,9 +22,10 @@ import (
 type model struct {
 	at     map[memory.ID]string // "waiting", "claimed", "later", or a shelf by its source
 	heat   map[memory.ID]float64
-	closed map[string]bool   // for all
-	noted  map[string]bool   // one worker leaves it alone, as people are told
-	avoids []map[string]bool // which shelves each worker leaves alone
+	last   map[memory.ID]bool // all others go before it
+	closed map[string]bool    // for all
+	noted  map[string]bool    // one worker leaves it alone, as people are told
+	avoids []map[string]bool  // which shelves each worker leaves alone
 	claims map[memory.ID]claim
 }
 
@@ -37,7 +38,12 @@ func (m *model) takes(worker, most int) []memory.ID {
 			can = append(can, id)
 		}
 	}
-	slices.SortFunc(can, func(a, b memory.ID) int { return cmp.Or(cmp.Compare(m.heat[b], m.heat[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(can, func(a, b memory.ID) int {
+		if m.last[a] != m.last[b] {
+			return map[bool]int{true: 1, false: -1}[m.last[a]]
+		}
+		return cmp.Or(cmp.Compare(m.heat[b], m.heat[a]), cmp.Compare(a, b))
+	})
 	return can[:min(most, len(can))]
 }
 
@@ -65,7 +71,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, closed: map[string]bool{}, noted: map[string]bool{},
+		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, last: map[memory.ID]bool{}, closed: map[string]bool{}, noted: map[string]bool{},
 			avoids: []map[string]bool{{}, {}}, claims: map[memory.ID]claim{}}
 		someClaim := func(t *rapid.T) claim {
 			if len(m.claims) == 0 {
@@ -76,6 +82,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"offer": func(t *rapid.T) {
 				id := memory.ID(fmt.Sprint("row", rapid.IntRange(0, 9).Draw(t, "row")))
+				delete(m.last, id)
 				m.heat[id] = float64(rapid.IntRange(0, 5).Draw(t, "heat"))
 				if m.at[id] == "" {
 					m.at[id] = "waiting"
@@ -95,15 +102,19 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				if !slices.Equal(got, want) {
 					t.Fatalf("claimed %v, want %v", got, want)
 				}
+				maps.DeleteFunc(m.noted, func(source string, _ bool) bool { return !slices.Contains(slices.Collect(maps.Values(m.at)), source) })
 			},
 			"release": func(t *rapid.T) {
 				c, worker := someClaim(t), someWorker(t)
 				over, source := false, ""
 				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind, alone, alone}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
+				e.last = rapid.Bool().Draw(t, "last")
+				m.last[c.id] = m.last[c.id] || e.last
 				switch e.ending {
 				case done:
 					delete(m.at, c.id)
 					delete(m.heat, c.id)
+					delete(m.last, c.id)
 				case back:
 					m.at[c.id] = "waiting"
 				case later:
