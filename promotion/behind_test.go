@@ -86,34 +86,30 @@ func TestARefusalForABudgetOfItsOwnIsOfTheWorkerAlone(t *testing.T) {
 	}
 }
 
-// How often the question about a row failed in a row is said of that row alone, and an
-// answer ends it.
-func TestAResultSaysHowOftenTheQuestionFailed(t *testing.T) {
+// That the question failed is said of a row alone: neither of one that nobody was asked
+// about, nor of one that was answered.
+func TestAResultSaysThatTheQuestionFailed(t *testing.T) {
 	refuses := func(err error) verifiertest.Step {
 		return verifiertest.Fails(&verifier.UnavailableError{Verifier: "x", RetryAfter: time.Minute, Err: err})
 	}
 	w := newWorld(t)
 	v := verifiertest.New("crm", verifiertest.Down(0))
 	worker := w.worker(&promotion.Options{Budget: -1}, promotion.Source{Name: "crm", Verifier: v, Rank: memory.RankTool})
-	row, other := w.claim("acme", "Bonn", nil), w.claim("initech", "Rome", nil)
+	row := w.claim("acme", "Bonn", nil)
 	for _, c := range []struct {
 		name string
-		id   memory.ID
 		says verifiertest.Step
-		want int
+		want bool
 	}{
-		{"it fails", row, verifiertest.Down(0), 1},
-		{"and again", row, verifiertest.Down(0), 2},
-		{"that of another row fails", other, verifiertest.Down(0), 1},
-		{"the breaker is open", row, refuses(verifier.ErrOpen), 0},
-		{"all places are taken", row, refuses(verifier.ErrBusy), 0},
-		{"it fails for the third time", row, verifiertest.Down(0), 3},
-		{"it is answered", row, verifiertest.Unclear(), 0},
-		{"it fails after it was answered", row, verifiertest.Down(0), 1},
+		{"it fails", verifiertest.Down(0), true},
+		{"it fails, and the source asks to be left alone", verifiertest.Down(time.Minute), true},
+		{"the breaker is open", refuses(verifier.ErrOpen), false},
+		{"all places are taken", refuses(verifier.ErrBusy), false},
+		{"it is answered", verifiertest.Unclear(), false},
 	} {
 		v.Set(c.says)
-		if r := w.check(worker, c.id); r.Failed != c.want {
-			t.Errorf("%s: it failed %d times, want %d", c.name, r.Failed, c.want)
+		if r := w.check(worker, row); r.Failed != c.want {
+			t.Errorf("%s: %+v", c.name, r)
 		}
 		w.pass(24 * time.Hour) // no answer stands
 	}

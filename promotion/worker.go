@@ -87,11 +87,10 @@ type Result struct {
 	// what it was told may hold for it only, and so may its budget ([Options.Spending] nil).
 	// Another worker may be heard.
 	Alone bool
-	// Failed is how often in a row the question about this row failed at one source, as
-	// this worker saw it, while the source may have answered about others; 0 = it did not
-	// now. A queue lets others go first from the second time on: the hottest row is the
-	// one that probes a source, and one that always fails would keep it closed for all.
-	Failed int
+	// Failed says that a question about this row failed, while the source may have
+	// answered about others. A queue lets others go first for a while: the hottest row is
+	// asked about first, and one that always fails would keep its source busy, or closed.
+	Failed bool
 	Calls  int           // verifiers asked
 	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
@@ -156,7 +155,6 @@ type Worker struct {
 
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
-	failed   map[answer]int       // questions that failed in a row
 	said     map[string]time.Time // when a line was last logged
 }
 
@@ -172,7 +170,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, failed: map[answer]int{}, said: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -331,18 +329,20 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		if wait, behind := w.spend(ctx, &s); wait > 0 {
-			res.wait(Deferred, time.Now().Add(wait))
-			r.held = append(r.held, behind)
+		v, spent, err := w.verify(ctx, &s, row)
+		var over *overspent
+		switch {
+		case errors.As(err, &over):
+			res.wait(Deferred, time.Now().Add(over.wait))
+			r.held = append(r.held, over.behind)
 			_, own := w.opts.Spending.(*ownSpending)
 			r.alone = r.alone || own
 			continue
-		}
-		v, err := w.verify(ctx, &s, row)
-		switch {
 		case s.observes: // nobody was asked
 		case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
-			w.refund(ctx, s.Name)
+			if spent {
+				w.refund(ctx, s.Name)
+			}
 		default:
 			res.Calls++
 		}
@@ -356,7 +356,6 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			continue
 		}
-		w.understood(answer{row.ID, s.Name})
 		move := Next(row, v)
 		status, err := w.apply(ctx, &s, row, v, move)
 		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
@@ -404,15 +403,37 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 	return res, nil
 }
 
-// verify asks one source, in a span.
-func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (verifier.Verdict, error) {
+// conditional is a verifier that says when it would ask; [verifier.Guarded] is one.
+type conditional interface {
+	VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (verifier.Verdict, error)
+}
+
+// verify asks one source, in a span. A question is taken from the budget when it would be
+// asked, and not before: if a breaker refused it after that, a worker that cannot reach
+// the source would leave others no budget while it waits to give it back.
+func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (v verifier.Verdict, spent bool, err error) {
 	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
 	defer span.End()
-	v, err := s.Verifier.Verify(ctx, row)
+	may := func(ctx context.Context) error {
+		if wait, behind := w.spend(ctx, s); wait > 0 {
+			return &overspent{wait, behind}
+		}
+		spent = true
+		return nil
+	}
+	if c, ok := s.Verifier.(conditional); ok {
+		v, err = c.VerifyIf(ctx, row, may)
+	} else if err = may(ctx); err == nil {
+		v, err = s.Verifier.Verify(ctx, row)
+	}
 	outcome := v.Outcome.String()
+	var over *overspent
 	switch {
 	case err == nil:
+	case errors.As(err, &over):
+		span.SetAttributes(attribute.String("hearsay.outcome", Deferred.String()))
+		return v, spent, err
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
 		outcome = "not_asked"
 	case errors.Is(err, verifier.ErrMisconfigured):
@@ -426,8 +447,16 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (verifie
 		span.SetStatus(codes.Error, outcome)
 	}
 	span.SetAttributes(attribute.String("hearsay.outcome", outcome))
-	return v, err
+	return v, spent, err
 }
+
+// overspent says that the budget of a source is spent.
+type overspent struct {
+	wait   time.Duration
+	behind string // the source; "" = the budget cannot be counted
+}
+
+func (o *overspent) Error() string { return "the budget of this tick is spent" }
 
 func (w *Worker) stands(a answer) (until time.Time, ok bool) {
 	now := w.store.Now()
@@ -450,24 +479,6 @@ func (w *Worker) remember(a answer) {
 	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
-// failedAgain counts a question that failed.
-func (w *Worker) failedAgain(a answer) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.failed) >= maxAnswers { // all are forgotten, which costs questions only
-		clear(w.failed)
-	}
-	w.failed[a]++
-	return w.failed[a]
-}
-
-// understood ends a row of questions that failed.
-func (w *Worker) understood(a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.failed, a)
-}
-
 // wait notes that the check has to come back, at the earliest time any source can.
 func (r *Result) wait(s Status, at time.Time) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
@@ -479,7 +490,7 @@ func (r *Result) wait(s Status, at time.Time) {
 }
 
 // end notes that the check has not to come back.
-func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Failed = s, time.Time{}, 0 }
+func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Failed = s, time.Time{}, false }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
@@ -498,7 +509,7 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		case errors.Is(err, verifier.ErrOpen):
 			behind, r.alone = source, true
 		case !errors.Is(err, verifier.ErrBusy):
-			res.Failed = max(res.Failed, w.failedAgain(answer{id, source}))
+			res.Failed = true
 			if down != nil && down.RetryAfter > 0 { // that is said of all rows
 				behind, r.alone = source, true
 			}

@@ -165,6 +165,13 @@ func (g *Guarded) InFlight() int { return len(g.places) }
 
 // Verify asks v within the limits of the guard; see [WithBreaker].
 func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
+	return g.VerifyIf(ctx, row, func(context.Context) error { return nil })
+}
+
+// VerifyIf is Verify on a condition that costs something, a budget say: may is called when
+// the question has its place and the breaker lets it pass, and not before. If it returns
+// an error, that is returned as it is, v is not asked, and nothing is counted.
+func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return Verdict{}, classify(ctx, g.name, err)
 	}
@@ -182,6 +189,10 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 	var part func()
 	verdict, err := g.breaker.Execute(func() (Verdict, error) {
 		part = g.pair()
+		if err := may(ctx); err != nil {
+			part() // for v, which is not asked
+			return Verdict{}, &denied{err}
+		}
 		return g.ask(ctx, row, part)
 	})
 	if part == nil { // open after all, or another question is the probe
@@ -193,8 +204,18 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 		return Verdict{}, &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
 	}
 	part()
+	var no *denied
+	if errors.As(err, &no) {
+		return Verdict{}, no.why
+	}
 	return verdict, err
 }
+
+// denied is the error of a condition on its way past the breaker, which is to see none of
+// its causes.
+type denied struct{ why error }
+
+func (d *denied) Error() string { return d.why.Error() }
 
 func (g *Guarded) held() error {
 	if wait := time.Until(g.RetryAt()); wait > 0 {

@@ -111,13 +111,25 @@ func (m *meters) watch(name string, v verifier.Verifier, o *verifier.BreakerOpti
 	return w
 }
 
-// Verify asks, and counts what came of it.
-func (w watched) Verify(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
-	start := time.Now()
-	v, err := w.Guarded.Verify(ctx, row)
+// VerifyIf asks, and counts what came of it.
+func (w watched) VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (verifier.Verdict, error) {
+	start, denied := time.Now(), false
+	v, err := w.Guarded.VerifyIf(ctx, row, func(ctx context.Context) error {
+		err := may(ctx)
+		denied = err != nil
+		return err
+	})
+	if denied { // nobody was asked
+		return v, err
+	}
 	w.meters.seconds.WithLabelValues(w.Name()).Observe(time.Since(start).Seconds())
 	w.meters.calls.WithLabelValues(w.Name(), outcomeOf(v, err)).Inc()
 	return v, err
+}
+
+// Verify is VerifyIf without a condition.
+func (w watched) Verify(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
+	return w.VerifyIf(ctx, row, func(context.Context) error { return nil })
 }
 
 func outcomeOf(v verifier.Verdict, err error) string {

@@ -13,6 +13,8 @@
 //	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed for
 //	                                         all, ms; negative: one worker leaves it alone
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
+//	hearsay:{<scope>}:yields    hash         row id -> questions about it that failed, and until
+//	                                         when all others go before it, ms
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
@@ -30,12 +32,17 @@
 // is put on the verifier's shelf, which is closed then until the verifier may be asked again: for all workers if
 // they share the budget, and for this process alone otherwise: breakers are its own, and
 // it alone was told to wait. A worker takes the hottest row of those that wait and of all shelves that are not
-// closed to it. So the first refusal after a shelf opened closes it again: each row is
-// looked at in vain once when it comes, and after that, each time the verifier may be
-// asked, as many rows as a worker checks at once, however many stand there. None of them
-// holds up a row of another verifier, and no worker that alone cannot reach a verifier
-// holds up the others. A row that two refused stands on a shelf of both, so that rows
-// about which one was asked in vain hide none about which it can be asked.
+// closed to it. So each row is looked at in vain once when it comes, and after that, when
+// a budget is renewed, as many rows as are checked at once, however many stand there. None
+// of them holds up a row of another verifier, and a worker that alone cannot reach a
+// verifier leaves the rows to the others. A row that two refused stands on a shelf of both,
+// so that rows about which one was asked in vain hide none about which it can be asked.
+//
+// A shelf that a worker closed for itself it opens by a probe, as a breaker does: when the
+// time comes it takes one row, one in each pump, until it was heard about one. That row is
+// drawn by lot. And a row about which questions failed again and again lets all others go
+// first, for twice as long each time. Else the hottest row, if a verifier can never answer
+// about it, would keep it from being asked about any other.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -77,6 +84,7 @@ const (
 	DefaultLease       = 8 * time.Second // of a claim, renewed three times in each
 	pumpEvery          = 250 * time.Millisecond
 	tokenTimeout       = 2 * time.Minute
+	pumpsAfterFault    = 6                // until a process looks for rows without a token, when that failed
 	tokenShare         = 30 * time.Second // a token takes no further row after it, so that its last check has time
 	tokenTurn          = pumpEvery / 2    // the same, where several queues share a process
 	rowsPerToken       = 1024
@@ -86,7 +94,9 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
-	beyondParking      = 10 * time.Minute       // until a row that cannot be parked either is tried again
+	yieldsFirst        = 30 * time.Second       // for how long others go first, and then twice as long each time
+	yieldsMost         = time.Hour
+	beyondParking      = 10 * time.Minute // until a row that cannot be parked either is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -135,13 +145,14 @@ type Queue struct {
 	lost      string
 	trace     string
 	spent     string
+	yields    string
 	closed    string
-	behind    string      // and with ":" and a verifier, the shelf of that
-	paused    atomic.Bool // as of the last pump
-	waits     atomic.Bool // the same: rows do; or until none was found since
+	behind    string       // and with ":" and a verifier, the shelf of that
+	paused    atomic.Bool  // as of the last pump
+	waits     atomic.Int64 // rows that it can take, the same; 0 = none was found since
 
 	mu     sync.Mutex
-	avoids map[string]time.Time // shelves that this process leaves alone, until when
+	avoids map[string]time.Time // shelves that this process closed for itself; from when on it draws from them
 }
 
 // New returns a queue over a Redis client.
@@ -179,7 +190,7 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 	q.name, q.kind = "hearsay-"+scope, "hearsay:check"
 	prefix := "hearsay:{" + scope + "}:"
 	q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.spent = prefix+"waiting", prefix+"claimed", prefix+"order", prefix+"later", prefix+"lost", prefix+"trace", prefix+"spent"
-	q.closed, q.behind = prefix+"closed", prefix+"behind"
+	q.closed, q.behind, q.yields = prefix+"closed", prefix+"behind", prefix+"yields"
 	return q
 }
 
@@ -195,16 +206,21 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 `
 
 var (
-	offerScript = redis.NewScript(`
-local shelved = redis.call('EXISTS', KEYS[8]) == 1
+	offerScript = redis.NewScript(redisNow + yielding + `
+local shelved, some = redis.call('EXISTS', KEYS[8]) == 1, redis.call('EXISTS', KEYS[9]) == 1
 for i = 1, #ARGV, 3 do
+  local order = ARGV[i+1]
+  if some then
+    local _, till = yielding(ARGV[i])
+    if till > now then order = afterAll(order) end
+  end
   local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
   if shelf then redis.call('HSETNX', KEYS[7], shelf, '0') end -- that nobody lists is open
   if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
-    redis.call('HSET', KEYS[3], ARGV[i], ARGV[i+1])
+    redis.call('HSET', KEYS[3], ARGV[i], order)
   else
-    redis.call('ZADD', shelf and KEYS[8] .. ':' .. shelf or KEYS[1], ARGV[i+1], ARGV[i])
+    redis.call('ZADD', shelf and KEYS[8] .. ':' .. shelf or KEYS[1], order, ARGV[i])
   end
 end
 return 0`)
@@ -212,7 +228,7 @@ return 0`)
 	// claimScript returns of each row its id, how often a claim of it was lost before,
 	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
 	// before comes alone, and one that was lost often not while another such is claimed.
-	// From ARGV[4] on are the shelves that it takes nothing from.
+	// It takes nothing from the shelves from ARGV[4] on.
 	claimScript = redis.NewScript(redisNow + avoids + `
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
 local avoid = avoids(4)
@@ -290,6 +306,22 @@ for _, s in ipairs(shelves) do
 end
 return got`)
 
+	// drawScript returns the same of one row that is drawn by lot from a shelf, if that is
+	// not closed for all.
+	drawScript = redis.NewScript(redisNow + `
+local closed, key = redis.call('HGET', KEYS[7], ARGV[2]), KEYS[8] .. ':' .. ARGV[2]
+if not closed or tonumber(closed) > now then return {} end
+local id = redis.call('ZRANDMEMBER', key)
+if not id then return {} end
+local lease = string.format('%.0f', now + ARGV[1])
+redis.call('HSET', KEYS[3], id, redis.call('ZSCORE', key, id))
+redis.call('ZREM', key, id)
+redis.call('HDEL', KEYS[8], id)
+redis.call('ZADD', KEYS[2], lease, id)
+redis.call('HINCRBY', KEYS[5], id, 1)
+if redis.call('EXISTS', key) == 0 then redis.call('HDEL', KEYS[7], ARGV[2]) end
+return {id, '0', lease, redis.call('HGET', KEYS[6], id) or ''}`)
+
 	// renewScript takes ids and their leases, and returns the new end of each lease, or
 	// nothing where the claim is lost.
 	renewScript = redis.NewScript(redisNow + `
@@ -310,10 +342,13 @@ return out`)
 	// Whole pumps, so that rows that are set aside come back together in their order, and
 	// a shelf does not open and close faster, whatever moments refusals name. A
 	// shelf is closed until the first moment that a refusal names: later ones may
-	// be of a budget that is given back. One that a worker alone leaves alone is open;
-	// until when is noted for people, and only the last such moment.
-	releaseScript = redis.NewScript(redisNow + `
-for i = 2, #ARGV, 6 do
+	// be of a budget that is given back. One that a worker closed for itself is open;
+	// until when is noted for people, and only the last such moment. A row whose question
+	// failed ('1') yields from the second time on, and if that silenced the verifier ('2')
+	// from the first.
+	releaseScript = redis.NewScript(redisNow + yielding + `
+local some = redis.call('EXISTS', KEYS[9]) == 1
+for i = 4, #ARGV, 6 do
   local id, ending = ARGV[i], ARGV[i+2]
   local lease = redis.call('ZSCORE', KEYS[2], id)
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
@@ -321,8 +356,14 @@ for i = 2, #ARGV, 6 do
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
     local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
     local order = redis.call('HGET', KEYS[3], id) or '0'
-    if ARGV[i+5] == '1' and tonumber(order) <= 0 then -- as no offer orders it
-      order = string.format('%.17g', order + 1e13)
+    if ARGV[i+5] ~= '0' then
+      local n, till = yielding(id), 0
+      if n > 0 or ARGV[i+5] == '2' then
+        till = now + math.min(ARGV[2] * 2 ^ math.max(n - 1, 0), ARGV[3])
+        order = afterAll(order)
+      end
+      redis.call('HSET', KEYS[9], id, string.format('%.0f %.0f', n + 1, till))
+      some = true
     end
     if ending == 'later' or ending == 'failed' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
@@ -345,6 +386,7 @@ for i = 2, #ARGV, 6 do
         end
       else
         redis.call('HDEL', KEYS[6], id)
+        if some then redis.call('HDEL', KEYS[9], id) end
       end
     end
   end
@@ -387,8 +429,8 @@ for i = 1, #out do out[i] = tostring(out[i]) end
 for _, v in ipairs(shelves) do out[#out+1] = v end
 return out`)
 
-	// reapScript returns how many rows came back, of a page, and how many can be taken then,
-	// without those on the shelves from ARGV[2] on.
+	// reapScript returns how many rows came back, of a page; how many this worker can take
+	// then, which does not take those on the shelves from ARGV[2] on; and how many all can.
 	reapScript = redis.NewScript(redisNow + avoids + `
 local n, avoid = 0, avoids(2)
 for _, from in ipairs({KEYS[2], KEYS[4]}) do
@@ -401,13 +443,27 @@ for _, from in ipairs({KEYS[2], KEYS[4]}) do
   n = math.max(n, #late)
 end
 local can, closed = redis.call('ZCARD', KEYS[1]), redis.call('HGETALL', KEYS[7])
+local all = can
 for i = 1, #closed, 2 do
-  if tonumber(closed[i+1]) <= now and not avoid[closed[i]] then
-    can = can + redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
-  end
+  local at, rows = tonumber(closed[i+1]), redis.call('ZCARD', KEYS[8] .. ':' .. closed[i])
+  if at <= now and not avoid[closed[i]] then can = can + rows end
+  if math.abs(at) <= now then all = all + rows end
 end
-return {n, can}`)
+return {n, can, all}`)
 )
+
+// yielding says how many questions about a row failed, and until when it lets all others go
+// first; afterAll is its order then, as no offer orders it.
+const yielding = `
+local function yielding(id)
+  local n, till = string.match(redis.call('HGET', KEYS[9], id) or '', '^(%d+) (%d+)$')
+  return tonumber(n or '0'), tonumber(till or '0')
+end
+local function afterAll(order)
+  if tonumber(order) > 0 then return order end
+  return string.format('%.17g', order + 1e13)
+end
+`
 
 // avoids makes a set of the arguments from one on.
 const avoids = `
@@ -419,7 +475,7 @@ end
 `
 
 func (q *Queue) keys() []string {
-	return []string{q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.closed, q.behind}
+	return []string{q.waiting, q.claimed, q.order, q.later, q.lost, q.trace, q.closed, q.behind, q.yields}
 }
 
 // Offer puts rows into the waiting set, or moves them in it, in the order of
@@ -450,11 +506,22 @@ type claim struct {
 	lost  int    // claims that were not given back since it was last
 	trace string // spans that wanted it
 	lease string // its end, by the clock of Redis; the fencing token of renew and release; "" = lost
+	drawn string // the shelf that it was drawn from, to see whether its verifiers answer; "" = it was not
 }
 
-// claim takes the hottest rows, at most so many; none if none waits.
+// claim takes the hottest rows, at most so many; none if none waits. Before all others it
+// takes one from a shelf that this process closed for itself, if its time has come.
 func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
-	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
+	if shelf, ok := q.draws(); ok {
+		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), shelf).StringSlice()
+		if err != nil {
+			return nil, fmt.Errorf("asynqqueue: draw: %w", err)
+		}
+		if len(v) == 4 {
+			return []claim{{id: memory.ID(v[0]), lease: v[2], trace: v[3], drawn: shelf}}, nil
+		}
+	}
+	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(time.Time{}, q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
@@ -559,15 +626,15 @@ const (
 type released struct {
 	claim
 	ending
-	at    time.Time // of all but done and back
-	shelf string    // of behind and alone
-	last  bool      // all others go before it then, until it is offered anew
+	at     time.Time // of all but done and back
+	shelf  string    // of behind and alone
+	failed int       // 1 = a question about it failed, 2 = and that silenced the verifier
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
-	args := []any{pumpEvery.Milliseconds()}
+	args := []any{pumpEvery.Milliseconds(), yieldsFirst.Milliseconds(), yieldsMost.Milliseconds()}
 	for _, c := range claims {
-		if c.ending == alone { // also if the claim is lost: the verifier did refuse
+		if c.ending == alone {
 			q.avoid(c.shelf, c.at)
 		}
 		if c.lease != "" {
@@ -575,10 +642,10 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 			if left := time.Until(c.at); left > 0 {
 				wait = left.Milliseconds() + 1 // not before it
 			}
-			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.last)
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.failed)
 		}
 	}
-	if len(args) == 1 {
+	if len(args) == 3 {
 		return nil
 	}
 	if err := releaseScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
@@ -600,17 +667,50 @@ func (q *Queue) avoid(shelf string, at time.Time) {
 	}
 }
 
-// avoided appends the shelves that this process leaves alone to the arguments of a script.
-func (q *Queue) avoided(args ...any) []any {
-	now := time.Now()
+// avoided appends to the arguments of a script the shelves that this process closed for
+// itself, for longer than until after.
+func (q *Queue) avoided(after time.Time, args ...any) []any {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for shelf, until := range q.avoids {
-		if until.After(now) {
+		if until.After(after) {
 			args = append(args, shelf)
 		}
 	}
 	return args
+}
+
+// draws returns a shelf that this process closed for itself, if it is time to see whether
+// its verifiers answer. Nobody else does so in this pump.
+func (q *Queue) draws() (shelf string, ok bool) {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for shelf, until := range q.avoids {
+		if !until.After(now) {
+			q.avoids[shelf] = now.Add(pumpEvery)
+			return shelf, true
+		}
+	}
+	return "", false
+}
+
+// drew takes note of what came of a row that was drawn.
+func (q *Queue) drew(c claim, r promotion.Result) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch r.Status {
+	case promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear: // they answer
+		delete(q.avoids, c.drawn)
+	case promotion.Down, promotion.Deferred:
+		if refused := shelf(r.Behind); refused == c.drawn && r.Alone {
+			q.avoids[c.drawn] = time.Time{} // release says until when
+		} else if refused != "" { // one of them may be asked
+			delete(q.avoids, c.drawn)
+		}
+	default: // nobody was asked
+		q.avoids[c.drawn] = time.Time{}
+	}
 }
 
 // shelf is the name in Redis of the shelf of some verifiers: each in hexadecimal, since any
@@ -639,13 +739,14 @@ func onShelf(shelf string) (verifiers []string, err error) {
 // and tops tokens up to what can be taken, or to twice what this process can work on
 // at a time.
 func (q *Queue) pump(ctx context.Context) error {
-	waiting := int64(0)
+	waiting := int64(0) // for all
 	for came := int64(reapPage); came >= reapPage; {
-		n, err := reapScript.Run(ctx, q.redis, q.keys(), q.avoided(reapPage)...).Int64Slice()
+		n, err := reapScript.Run(ctx, q.redis, q.keys(), q.avoided(time.Now(), reapPage)...).Int64Slice()
 		if err != nil {
 			return fmt.Errorf("asynqqueue: reap: %w", err)
 		}
-		came, waiting = n[0], n[1]
+		came, waiting = n[0], n[2]
+		q.waits.Store(n[1])
 	}
 	// asynq's client says once in its life that the queue exists; a Redis that was
 	// wiped has forgotten it, and its tokens would not be counted.
@@ -657,7 +758,6 @@ func (q *Queue) pump(ctx context.Context) error {
 		return fmt.Errorf("asynqqueue: pump: %w", err)
 	}
 	q.paused.Store(info.Paused)
-	q.waits.Store(waiting > 0)
 	have := info.Pending + info.Retry + info.Scheduled
 	for want := min(int(waiting), 2*q.opts.Concurrency) - have; want > 0; want-- {
 		task := asynq.NewTask(q.kind, nil, asynq.Queue(q.name), asynq.MaxRetry(maxRetry), asynq.Timeout(tokenTimeout))
@@ -696,7 +796,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}, checker Checker,
 		}
 		claims, err := q.claim(ctx, batch)
 		if err != nil || len(claims) == 0 {
-			q.waits.Store(false)
+			q.waits.Store(0)
 			return taken, err
 		}
 		taken += len(claims)
@@ -733,7 +833,16 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claims[i], done, o.result.RetryAt, shelf(o.result.Behind), o.result.Failed > 1}
+		r := released{claim: claims[i], ending: done, at: o.result.RetryAt, shelf: shelf(o.result.Behind)}
+		if o.result.Failed {
+			r.failed = 1
+			if o.result.Alone {
+				r.failed = 2
+			}
+		}
+		if r.drawn != "" && o.err == nil {
+			q.drew(r.claim, o.result)
+		}
 		switch {
 		case r.lease == "":
 		case o.err != nil && ctx.Err() != nil:

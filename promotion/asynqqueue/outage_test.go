@@ -44,8 +44,7 @@ func TestAVerifierThatIsDownForManyCyclesIsTrafficAndNoFailure(t *testing.T) { /
 		w.heat(map[memory.ID]float64{ids[3]: 500, ids[1]: 40, ids[4]: 3})
 		w.sweep(q)
 		serve(t, q, w.worker)
-		// Each when it came, and then one probes in each slot: the hottest that did not
-		// fail twice yet, and when all did, the hottest.
+		// Each when it came, and then one probes in each slot, drawn by lot.
 		eventually(t, "every row was asked about twice, and many probed", func() bool {
 			return leastAsked(w.verifier.Asked(), ids) >= 2 && w.verifier.Calls() >= 3*len(ids)
 		})
@@ -94,8 +93,13 @@ func TestAVerifierThatIsDownForManyCyclesIsTrafficAndNoFailure(t *testing.T) { /
 				order = append(order, id)
 			}
 		}
-		if hot := []memory.ID{ids[3], ids[1], ids[4]}; len(order) != 5 || !slices.Equal(order[:3], hot) {
-			t.Errorf("verified in the order %v, want first %v", order, hot)
+		hot := []memory.ID{ids[3], ids[1], ids[4]}
+		if len(order) == 5 { // one was the probe
+			hot = slices.DeleteFunc(hot, func(id memory.ID) bool { return id == order[0] })
+			order = order[1:]
+		}
+		if len(order) != 4 || !slices.Equal(order[:len(hot)], hot) {
+			t.Errorf("verified in the order %v after the probe, want first %v", order, hot)
 		}
 		w.quiet()
 	})

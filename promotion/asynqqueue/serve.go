@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -54,28 +56,72 @@ func ServeShares(ctx context.Context, shares []Share) error {
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 500 * time.Millisecond,
 		ShutdownTimeout: first.opts.ShutdownTimeout, Logger: quiet{first.opts.Logger}, LogLevel: asynq.WarnLevel,
 	})
-	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
-		name, _ := asynq.GetQueueName(token)
-		own, ok := byName[name]
-		if !ok || t.Type() != own.Queue.kind { // ServeMux would match by prefix
-			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
-		}
+	places := make(chan struct{}, first.opts.Concurrency)
+	// spend works in one place until no rows of any queue wait, or some were taken. Those
+	// of own wait: a token said so.
+	spend := func(checks context.Context, own *turn) error {
 		for ctx.Err() == nil {
 			s := all.begin(own)
 			if s == nil {
 				break
 			}
-			took, err := all.give(s, func() (int, error) { return s.Queue.work(token, ctx.Done(), s.Checker, lasts) })
+			took, err := all.give(s, func() (int, error) { return s.Queue.work(checks, ctx.Done(), s.Checker, lasts) })
 			if took > 0 || err != nil {
 				return err
 			}
 			own = nil // that its rows wait is known no more
 		}
 		return nil
+	}
+	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
+		name, _ := asynq.GetQueueName(token)
+		own, ok := byName[name]
+		if !ok || t.Type() != own.Queue.kind { // ServeMux would match by prefix
+			return fmt.Errorf("asynqqueue: task of type %q: %w", t.Type(), asynq.SkipRetry)
+		}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			return spend(token, own)
+		case <-token.Done():
+		case <-ctx.Done():
+		}
+		return nil
 	})); err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
-	t := time.NewTicker(pumpEvery)
+	// Tokens wake whoever is quickest, which may be a process to which the shelf is closed
+	// whose rows wait. So each sees for itself after each pump.
+	checks, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	var looking sync.WaitGroup
+	var failed atomic.Int64 // pumps until the next look, after one that failed
+	look := func() {
+		if failed.Add(-1) >= 0 {
+			return
+		}
+		failed.Store(0)
+		for range all.wait() {
+			select {
+			case places <- struct{}{}:
+			default:
+				return
+			}
+			looking.Go(func() {
+				defer func() { <-places }()
+				bounded, end := context.WithTimeout(checks, tokenTimeout)
+				defer end()
+				err := errPanic
+				defer func() {
+					if recover() != nil || err != nil {
+						failed.Store(pumpsAfterFault)
+					}
+				}()
+				err = spend(bounded, nil)
+			})
+		}
+	}
+	t := time.NewTimer(0)
 	defer t.Stop()
 	reached := true
 	for {
@@ -92,9 +138,24 @@ func ServeShares(ctx context.Context, shares []Share) error {
 			first.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "queue is reached again")
 		}
 		reached = err == nil
+		look()
+		// Not in step with other processes: else the same one would see first each time what
+		// came back.
+		t.Reset(pumpEvery/2 + rand.N(pumpEvery/2))
 		select {
 		case <-ctx.Done():
+			late := time.After(first.opts.ShutdownTimeout + pumpEvery)
+			time.AfterFunc(first.opts.ShutdownTimeout, cut)
 			server.Shutdown()
+			ended := make(chan struct{})
+			go func() {
+				looking.Wait()
+				close(ended)
+			}()
+			select {
+			case <-ended:
+			case <-late: // a check is deaf; its claim runs out
+			}
 			return nil
 		case <-t.C:
 		}
@@ -125,7 +186,7 @@ func (t *turns) begin(token *turn) *turn {
 	t.count()
 	var next *turn
 	for _, s := range t.shares {
-		waits := s == token || s.Queue.waits.Load()
+		waits := s == token || s.Queue.waits.Load() > 0
 		switch {
 		case !waits && s.places == 0: // what it leaves to the others is not owed to it
 			s.used = max(s.used, t.now)
@@ -138,6 +199,16 @@ func (t *turns) begin(token *turn) *turn {
 		next.places++
 	}
 	return next
+}
+
+// wait counts the rows that can be taken, as of the last pumps.
+func (t *turns) wait() (rows int64) {
+	for _, s := range t.shares {
+		if !s.Queue.paused.Load() {
+			rows += s.Queue.waits.Load()
+		}
+	}
+	return rows
 }
 
 // give has a queue work in its place, and takes the place back.

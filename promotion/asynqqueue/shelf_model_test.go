@@ -22,11 +22,14 @@ import (
 type model struct {
 	at     map[memory.ID]string // "waiting", "claimed", "later", or a shelf by its source
 	heat   map[memory.ID]float64
+	failed map[memory.ID]int  // questions about it
+	yields map[memory.ID]bool // the time in which all others go before it is not over
 	last   map[memory.ID]bool // all others go before it
 	closed map[string]bool    // for all
 	noted  map[string]bool    // one worker leaves it alone, as people are told
-	avoids []map[string]bool  // which shelves each worker leaves alone
+	avoids []map[string]bool  // which shelves each worker closed for itself; true = and does not draw from
 	claims map[memory.ID]claim
+	by     map[memory.ID]int // who has it
 }
 
 // takes is what a worker gets: the hottest rows of those that wait and of the shelves that
@@ -34,7 +37,8 @@ type model struct {
 func (m *model) takes(worker, most int) []memory.ID {
 	var can []memory.ID
 	for id, at := range m.at {
-		if at == "waiting" || at != "claimed" && at != "later" && !m.closed[at] && !m.avoids[worker][at] {
+		_, avoids := m.avoids[worker][at]
+		if at == "waiting" || at != "claimed" && at != "later" && !m.closed[at] && !avoids {
 			can = append(can, id)
 		}
 	}
@@ -71,8 +75,8 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, last: map[memory.ID]bool{}, closed: map[string]bool{}, noted: map[string]bool{},
-			avoids: []map[string]bool{{}, {}}, claims: map[memory.ID]claim{}}
+		m := &model{at: map[memory.ID]string{}, heat: map[memory.ID]float64{}, failed: map[memory.ID]int{}, yields: map[memory.ID]bool{}, last: map[memory.ID]bool{},
+			closed: map[string]bool{}, noted: map[string]bool{}, avoids: []map[string]bool{{}, {}}, claims: map[memory.ID]claim{}, by: map[memory.ID]int{}}
 		someClaim := func(t *rapid.T) claim {
 			if len(m.claims) == 0 {
 				t.Skip("nothing is claimed")
@@ -82,7 +86,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"offer": func(t *rapid.T) {
 				id := memory.ID(fmt.Sprint("row", rapid.IntRange(0, 9).Draw(t, "row")))
-				delete(m.last, id)
+				m.last[id] = m.yields[id]
 				m.heat[id] = float64(rapid.IntRange(0, 5).Draw(t, "heat"))
 				if m.at[id] == "" {
 					m.at[id] = "waiting"
@@ -94,10 +98,19 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				want := m.takes(worker, most)
 				claims, err := workers[worker].claim(ctx, most)
 				must(err)
+				drawn, drew := m.draws(worker, workers[worker])
+				if len(claims) == 1 && claims[0].drawn != "" {
+					if at := m.at[claims[0].id]; !drew || at != drawn || claims[0].drawn != shelfOf(drawn) || m.closed[at] {
+						t.Fatalf("drew %+v from %q (it is to draw from %q: %t)", claims[0], at, drawn, drew)
+					}
+					want = []memory.ID{claims[0].id}
+				} else if drew && !m.closed[drawn] && slices.Contains(slices.Collect(maps.Values(m.at)), drawn) {
+					t.Fatalf("nothing was drawn from %q", drawn)
+				}
 				var got []memory.ID
 				for _, c := range claims {
 					got = append(got, c.id)
-					m.at[c.id], m.claims[c.id] = "claimed", c
+					m.at[c.id], m.claims[c.id], m.by[c.id] = "claimed", c, worker
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("claimed %v, want %v", got, want)
@@ -105,20 +118,30 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 				maps.DeleteFunc(m.noted, func(source string, _ bool) bool { return !slices.Contains(slices.Collect(maps.Values(m.at)), source) })
 			},
 			"release": func(t *rapid.T) {
-				c, worker := someClaim(t), someWorker(t)
+				c := someClaim(t)
+				worker := m.by[c.id]
 				over, source := false, ""
 				e := released{claim: c, ending: rapid.SampledFrom([]ending{done, back, later, behind, behind, alone, alone}).Draw(t, "ending"), at: time.Now().Add(time.Hour)}
-				e.last = rapid.Bool().Draw(t, "last")
-				m.last[c.id] = m.last[c.id] || e.last
+				e.failed = rapid.IntRange(0, 2).Draw(t, "failed")
+				if e.failed > 0 {
+					m.yields[c.id] = m.failed[c.id] > 0 || e.failed == 2
+					m.last[c.id] = m.last[c.id] || m.yields[c.id]
+					m.failed[c.id]++
+				}
+				result := promotion.Result{}
 				switch e.ending {
 				case done:
 					delete(m.at, c.id)
 					delete(m.heat, c.id)
 					delete(m.last, c.id)
+					delete(m.yields, c.id)
+					delete(m.failed, c.id)
+					result.Status = rapid.SampledFrom([]promotion.Status{promotion.Promoted, promotion.Unclear, promotion.NotDue, promotion.Parked}).Draw(t, "status")
 				case back:
 					m.at[c.id] = "waiting"
 				case later:
 					m.at[c.id] = "later"
+					result.Status = promotion.Down
 				case behind:
 					source = rapid.SampledFrom(sources).Draw(t, "source")
 					// One that was open closes; a refusal whose time is over opens nothing.
@@ -134,18 +157,30 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 					if over = rapid.Bool().Draw(t, "over"); over {
 						e.at = time.Now().Add(-time.Hour)
 					} else {
-						m.avoids[worker][source] = true
 						m.noted[source] = m.noted[source] || !m.closed[source]
 					}
 					m.at[c.id] = source
 				}
 				e.shelf = shelfOf(source)
-				must(workers[worker].release(ctx, []released{e}))
-				if e.ending == alone && over {
-					if !m.avoids[worker][source] {
-						workers[worker].avoids[shelfOf(source)] = time.Now()
+				if source != "" {
+					result = promotion.Result{Status: promotion.Deferred, Behind: strings.Split(source, "|"), Alone: e.ending == alone}
+				}
+				if c.drawn != "" && e.ending != back {
+					workers[worker].drew(c, result)
+					switch drawn := m.source(c.drawn, sources); {
+					case result.Status == promotion.Promoted, result.Status == promotion.Unclear, source != "" && (source != drawn || e.ending != alone):
+						delete(m.avoids[worker], drawn)
+					case result.Status != promotion.Down:
+						m.avoids[worker][drawn] = false
 					}
-					over = !m.noted[source]
+				}
+				must(workers[worker].release(ctx, []released{e}))
+				if e.ending == alone {
+					m.avoids[worker][source] = m.avoids[worker][source] || !over
+					if !m.avoids[worker][source] { // for a pump, which is over too
+						workers[worker].avoids[shelfOf(source)] = time.Time{}
+					}
+					over = over && !m.noted[source]
 				}
 				if over && !m.closed[source] { // one that was open closes for a pump at most, which is over too
 					delete(m.noted, source)
@@ -184,13 +219,27 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 					t.Skip("it is closed")
 				}
 				workers[worker].avoids[shelfOf(source)] = time.Now()
-				delete(m.avoids[worker], source)
+				m.avoids[worker][source] = false
+			},
+			"others went first for long enough": func(t *rapid.T) {
+				if len(m.yields) == 0 {
+					t.Skip("none yields")
+				}
+				id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.yields))).Draw(t, "row")
+				must(r.Client.HSet(ctx, q.yields, string(id), fmt.Sprint(m.failed[id], " 1")).Err())
+				m.yields[id] = false // it is last until it is offered anew
 			},
 			"pump": func(t *rapid.T) {
 				worker := someWorker(t)
 				must(workers[worker].pump(ctx))
-				if can := len(m.takes(worker, len(m.at))); workers[worker].waits.Load() != (can > 0) {
-					t.Fatalf("rows wait: %t, and %d can be taken", workers[worker].waits.Load(), can)
+				can := len(m.takes(worker, len(m.at)))
+				for _, at := range m.at { // of a shelf from which it draws it can take one, and then more
+					if shut, avoids := m.avoids[worker][at]; avoids && !shut && !m.closed[at] {
+						can++
+					}
+				}
+				if workers[worker].waits.Load() != int64(can) {
+					t.Fatalf("%d rows wait, and %d can be taken", workers[worker].waits.Load(), can)
 				}
 			},
 			"retry": func(t *rapid.T) {
@@ -212,7 +261,15 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 			"": func(t *rapid.T) {
 				m.hold(t, q)
 				for i, avoids := range m.avoids {
-					for source := range avoids {
+					if len(avoids) != len(workers[i].avoids) {
+						t.Fatalf("worker %d closed %v for itself, want %v", i, workers[i].avoids, avoids)
+					}
+					for source, shut := range avoids {
+						if until := time.Until(workers[i].avoids[shelfOf(source)]); !shut && until > 0 {
+							t.Fatalf("worker %d draws from the shelf of %s in %s, and was to do so now", i, source, until)
+						} else if !shut {
+							continue
+						}
 						if until := time.Until(workers[i].avoids[shelfOf(source)]); until < 50*time.Minute {
 							t.Fatalf("worker %d leaves the shelf of %s alone for %s, and was to for an hour", i, source, until)
 						}
@@ -257,6 +314,9 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	if !maps.Equal(at, m.at) {
 		t.Fatalf("rows are at\n%v, want\n%v", at, m.at)
 	}
+	if yields := q.redis.HGetAll(ctx, q.yields).Val(); len(yields) != len(m.failed) {
+		t.Fatalf("questions failed about %v, want %v", yields, m.failed)
+	}
 	placed, ordered := q.redis.HGetAll(ctx, q.behind).Val(), q.redis.HGetAll(ctx, q.order).Val()
 	var waiting, claimed, later int64
 	for id, at := range m.at {
@@ -291,3 +351,20 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 }
 
 func shelfOf(source string) string { return shelf(strings.Split(source, "|")) }
+
+// draws says from which shelf a worker drew, and notes that it draws from it no more for
+// now: for a pump, which is an hour here.
+func (m *model) draws(worker int, q *Queue) (source string, drew bool) {
+	for s, shut := range m.avoids[worker] {
+		if !shut && q.avoids[shelfOf(s)].After(time.Now()) {
+			q.avoids[shelfOf(s)] = time.Now().Add(time.Hour)
+			m.avoids[worker][s] = true
+			return s, true
+		}
+	}
+	return "", false
+}
+
+func (m *model) source(shelf string, sources []string) string {
+	return sources[slices.IndexFunc(sources, func(s string) bool { return shelfOf(s) == shelf })]
+}

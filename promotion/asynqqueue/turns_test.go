@@ -29,7 +29,7 @@ func TestATurnIsGivenByTheTimeOfPlaces(t *testing.T) {
 				var had [2]time.Duration
 				for i := range 2 {
 					all.shares = append(all.shares, &turn{Share: Share{Queue: &Queue{}, Weight: c.weights[i]}})
-					all.shares[i].Queue.waits.Store(i == 0 || c.alone == 0)
+					all.shares[i].Queue.waits.Store(map[bool]int64{true: 1}[i == 0 || c.alone == 0])
 				}
 				play := func(lasts time.Duration) {
 					for end := time.Now().Add(lasts); time.Now().Before(end); {
@@ -45,7 +45,7 @@ func TestATurnIsGivenByTheTimeOfPlaces(t *testing.T) {
 				if play(c.alone); had[1] > 0 {
 					t.Errorf("without a row it had %s", had[1])
 				}
-				all.shares[1].Queue.waits.Store(true)
+				all.shares[1].Queue.waits.Store(1)
 				had = [2]time.Duration{}
 				play(time.Minute)
 				if part := had[0].Seconds() / (had[0] + had[1]).Seconds(); part < c.part-0.04 || part > c.part+0.04 {
