@@ -352,3 +352,47 @@ func TestStatesHaveNames(t *testing.T) {
 		t.Error("a state is misnamed")
 	}
 }
+
+// A condition that costs something is asked when the question would be, and one that it
+// denies counts nothing and leaves its place and the probe to others.
+func TestAConditionIsAskedWhenTheQuestionWouldBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		denied := fmt.Errorf("no budget: %w", verifier.ErrUnavailable) // which would count as an outage
+		s := verifiertest.New("crm", verifiertest.Down(0))
+		g := verifier.WithBreaker("crm", s, &verifier.BreakerOptions{Failures: 1, MaxConcurrent: 1})
+		asked := 0
+		ask := func(says error) (verifier.Verdict, error) {
+			return g.VerifyIf(t.Context(), row("acme", "iban", "DE89", functional), func(context.Context) error { asked++; return says })
+		}
+		want := func(what string, err, wantErr error, conditions, calls int) {
+			t.Helper()
+			if !errors.Is(err, wantErr) || wantErr == denied && err != denied || asked != conditions || s.Calls() != calls || g.InFlight() != 0 {
+				t.Fatalf("%s: %v after %d conditions and %d questions, %d places taken; want %v, %d and %d", what, err, asked, s.Calls(), g.InFlight(), wantErr, conditions, calls)
+			}
+		}
+		for i := range 3 {
+			_, err := ask(denied)
+			want("closed, and denied", err, denied, i+1, 0)
+		}
+		if g.State() != verifier.StateClosed {
+			t.Fatal("what was denied opened it")
+		}
+		_, err := ask(nil)
+		synctest.Wait()
+		want("it fails", err, verifier.ErrUnavailable, 4, 1)
+		_, err = ask(nil)
+		want("open", err, verifier.ErrOpen, 4, 1)
+		<-time.After(time.Until(g.RetryAt()))
+		for i := range 3 {
+			_, err = ask(denied)
+			want("half-open, and denied", err, denied, 5+i, 1)
+		}
+		s.Set(verifiertest.Supports())
+		v, err := ask(nil)
+		synctest.Wait()
+		want("it answers the probe", err, nil, 8, 2)
+		if v.Outcome != verifier.Supported || g.State() != verifier.StateClosed {
+			t.Fatal(v, g.State())
+		}
+	})
+}

@@ -280,6 +280,46 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 	})
 }
 
+// A row lets others go first for twice as long each time that a question about it fails.
+func TestARowYieldsForTwiceAsLongEachTime(t *testing.T) {
+	t.Parallel()
+	r, err := localredis.Open(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	q := New(r.Client, nil)
+	for id, c := range map[string]struct {
+		failed int
+		want   []time.Duration
+	}{
+		"plain":    {1, []time.Duration{0, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour}},
+		"silences": {2, []time.Duration{30 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute}},
+	} {
+		for i, want := range c.want {
+			if err := q.Offer(t.Context(), []promotion.Offer{{ID: memory.ID(id)}}); err != nil {
+				t.Fatal(err)
+			}
+			claims, err := q.claim(t.Context(), 1)
+			if err != nil || len(claims) != 1 {
+				t.Fatal(claims, err)
+			}
+			began := time.Now()
+			if err := q.release(t.Context(), []released{{claim: claims[0], ending: back, failed: c.failed}}); err != nil {
+				t.Fatal(err)
+			}
+			var n int
+			var till int64
+			if _, err := fmt.Sscanf(r.Client.HGet(t.Context(), q.yields, id).Val(), "%d %d", &n, &till); err != nil || n != i+1 {
+				t.Fatalf("%s: %d times, want %d (%v)", id, n, i+1, err)
+			}
+			if got := time.UnixMilli(till).Sub(began); want == 0 && till != 0 || want > 0 && (got < want-time.Millisecond || got > want+time.Since(began)+time.Millisecond) {
+				t.Errorf("%s: for %s the %d. time, want %s", id, got, i+1, want)
+			}
+		}
+	}
+}
+
 // hold compares the keys in Redis with the model.
 func (m *model) hold(t *rapid.T, q *Queue) {
 	ctx := context.Background()

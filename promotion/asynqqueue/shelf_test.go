@@ -582,17 +582,6 @@ func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 	})
 }
 
-// The hottest row probes a source whose breaker is open. One whose question always fails
-// would keep it open for ever.
-func TestARowWhoseQuestionAlwaysFailsLetsOthersProbe(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		// The breaker is open for longer than the row is set aside.
-		w, worker, q, _, others := spoiled(t, client, verifiertest.Down(0), 5, verifier.BreakerOptions{Failures: 1, OpenFor: 1500 * time.Millisecond})
-		serve(t, q, worker)
-		eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
-	})
-}
-
 // A row whose question fails again lets all others go first, also if it is read meanwhile or
 // swept up; among such rows heat decides. From the first time on, if that silenced the source.
 func TestRowsWhoseQuestionsFailAgainLetAllOthersGoFirst(t *testing.T) {

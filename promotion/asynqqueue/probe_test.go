@@ -1,0 +1,236 @@
+package asynqqueue_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// Many more rows are looked at while the breaker is open than the budget of a tick, which
+// all workers share, has questions.
+func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
+	const rows, budget = 300, 5
+	cut := func(t *testing.T, openFor time.Duration) (w *world, client redis.UniversalClient, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
+		client = open(t, localredis.Child)
+		w = newWorld(t)
+		for i := range rows {
+			w.write(fmt.Sprint("row", i), memory.StateUnverified)
+		}
+		make = func(v verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker) {
+			q := asynqqueue.New(client, nil)
+			guard := verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Failures: 1, OpenFor: openFor, MaxConcurrent: 1})
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}},
+				&promotion.Options{Spending: q, Budget: budget, Tick: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q, worker
+		}
+		v = verifiertest.New("crm", verifiertest.Down(0))
+		return w, client, v, make
+	}
+	shelved := func(t *testing.T, q *asynqqueue.Queue) {
+		eventually(t, "all rows are on the shelf, but one about which it asked", func() bool {
+			s := stats(t, q)
+			return len(s.Shelves) == 1 && s.Shelves[0].Rows >= rows-1 && s.Claimed == 0
+		})
+		if s := stats(t, q).Shelves; !s[0].Alone {
+			t.Fatalf("the shelf is closed for all: %+v", s)
+		}
+	}
+	t.Run("so another worker has all of it but what was asked", func(t *testing.T) {
+		t.Parallel()
+		w, _, down, make := cut(t, time.Hour)
+		q, sick := make(down)
+		w.sweep(q)
+		stop := serve(t, q, sick)
+		shelved(t, q)
+		stop()
+		up := verifiertest.New("crm", verifiertest.Supports())
+		q, healthy := make(up)
+		serve(t, q, healthy)
+		eventually(t, "the budget is spent, for all", func() bool {
+			s := stats(t, q).Shelves
+			return up.Calls() == budget-down.Calls() && len(s) == 1 && !s[0].Alone && s[0].Closed > 0
+		})
+		if down.Calls() != 1 {
+			t.Errorf("%d questions were asked in vain", down.Calls())
+		}
+	})
+	t.Run("so it is there when the verifier is back", func(t *testing.T) {
+		t.Parallel()
+		w, _, v, make := cut(t, 400*time.Millisecond)
+		q, worker := make(v)
+		w.sweep(q)
+		serve(t, q, worker)
+		shelved(t, q)
+		v.Set(verifiertest.Supports())
+		eventually(t, "it is asked as often as it may be", func() bool { return v.Calls() == budget })
+	})
+}
+
+// Rows that a worker left to the others make no tokens: whoever may ask sees for itself.
+func TestRowsThatOneWorkerLeavesAloneWakeTheOthersWithoutTokens(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		sick, agent := asynqqueue.New(client, nil), asynqqueue.New(client, nil)
+		var rows []promotion.Offer
+		for i := range 50 {
+			rows = append(rows, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
+		}
+		offer(t, agent, rows...)
+		work(t, sick, &refuses{alone: true})
+		// The tokens that were made while they waited are gone with a queue that serves nothing.
+		stop := serve(t, sick, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+			t.Error("it took a row of a shelf that is closed to it")
+			return promotion.Result{}, nil
+		}))
+		eventually(t, "the tokens are spent", func() bool { s := stats(t, agent); return s.Pending+s.Active == 0 })
+		stop()
+		offer(t, agent, rows...)
+		if s := stats(t, agent); s.Pending != 0 || s.Later != 50 {
+			t.Errorf("%d tokens wake workers for rows that the only one leaves alone: %+v", s.Pending, s)
+		}
+		healthy := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		var checks, most, now atomic.Int64
+		release := make(chan struct{})
+		stop = serve(t, healthy, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			if checks.Add(1) <= 2 {
+				<-release
+			}
+			now.Add(-1)
+			return promotion.Result{Status: promotion.Promoted}, nil
+		}))
+		eventually(t, "two places have each a row", func() bool { return checks.Load() == 2 })
+		if s := stats(t, agent); s.Pending+s.Active != 0 || s.Claimed != 2 {
+			t.Errorf("%+v", s)
+		}
+		ended := make(chan struct{})
+		go func() { stop(); close(ended) }()
+		select {
+		case <-ended:
+			t.Error("it ended before its checks")
+		case <-time.After(100 * time.Millisecond):
+		}
+		close(release)
+		<-ended
+		wantRows(t, agent, 0, 0, 48) // no other was taken
+		if checks.Load() != 2 {
+			t.Errorf("%d checks in two places that were to end", checks.Load())
+		}
+	})
+}
+
+// One row always fails, hottest of all, and is read and swept up again and again.
+func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
+	const openFor = time.Second
+	for _, c := range []struct {
+		name   string
+		bad    verifiertest.Step
+		places int
+		sweeps bool
+		reads  bool
+	}{
+		{"nobody offers it again", verifiertest.Down(0), 1, false, false},
+		{"sweeps", verifiertest.Down(0), 1, true, false},
+		{"sweeps and reads, and it silences the source", verifiertest.Down(openFor), 1, true, true},
+		{"sweeps and reads, in 8 places", verifiertest.Down(0), 8, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			client := open(t, localredis.Child)
+			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Failures: 1, OpenFor: openFor})
+			q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: c.places})
+			every := time.NewTicker(openFor / 2)
+			defer every.Stop()
+			var tries atomic.Int64
+			serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				r, err := worker.Check(ctx, id)
+				if id == poison && r.Failed {
+					tries.Add(1)
+				}
+				return r, err
+			}))
+			eventually(t, "all others are verified", func() bool {
+				select {
+				case <-every.C:
+					if c.sweeps {
+						w.sweep(q)
+					}
+					if c.reads {
+						offer(t, q, promotion.Offer{ID: poison, Heat: 1001})
+					}
+				default:
+				}
+				return w.all(memory.StateVerified, others...)
+			})
+			if n := tries.Load(); n > 8 { // of 20 others one is drawn 19 times of 20
+				t.Errorf("the row that always fails was asked about %d times", n)
+			}
+		})
+	}
+}
+
+// A row that makes the source ask for an hour's rest silences one worker after the other,
+// but not before the other rows were asked about.
+func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
+	t.Parallel()
+	const workers = 4
+	client := open(t, localredis.Child)
+	w := newWorld(t)
+	poison := w.write("poison", memory.StateUnverified)
+	w.heat(map[memory.ID]float64{poison: 1000})
+	var others []memory.ID
+	for i := range 40 {
+		others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+	}
+	w.sweep(asynqqueue.New(client, nil))
+	v := verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
+		if row.ID == poison {
+			return verifiertest.Down(time.Hour)(ctx, s, row)
+		}
+		return verifiertest.Slow(100*time.Millisecond, verifiertest.Supports())(ctx, s, row)
+	})
+	for range workers {
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: verifier.WithBreaker("crm", v, nil), Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(t, asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1}), worker)
+	}
+	eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+}
+
+// Which row probes is drawn by lot: a cold one does too, while nobody is answered.
+func TestTheProbeIsDrawnByLot(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		offer(t, q, promotion.Offer{ID: "hot", Heat: 9}, promotion.Offer{ID: "cold"})
+		var hot, cold, answered atomic.Int64
+		var answers atomic.Bool
+		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			if answers.Load() {
+				answered.Add(1)
+				return promotion.Result{Status: promotion.Promoted}, nil
+			}
+			map[memory.ID]*atomic.Int64{"hot": &hot, "cold": &cold}[id].Add(1)
+			return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Behind: []string{"crm"}, Alone: true}, nil
+		}))
+		eventually(t, "both were the probe", func() bool { return hot.Load() > 2 && cold.Load() > 2 })
+		answers.Store(true)
+		eventually(t, "both are done", func() bool { return answered.Load() == 2 })
+	})
+}
