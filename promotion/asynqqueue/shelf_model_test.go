@@ -288,7 +288,6 @@ func TestARowYieldsForTwiceAsLongEachTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	q := New(r.Client, nil)
 	for id, c := range map[string]struct {
 		failed int
 		want   []time.Duration
@@ -296,6 +295,7 @@ func TestARowYieldsForTwiceAsLongEachTime(t *testing.T) {
 		"plain":    {1, []time.Duration{0, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour}},
 		"silences": {2, []time.Duration{30 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute}},
 	} {
+		q := New(r.Client, &Options{Tenant: id})
 		for i, want := range c.want {
 			if err := q.Offer(t.Context(), []promotion.Offer{{ID: memory.ID(id)}}); err != nil {
 				t.Fatal(err)
