@@ -29,7 +29,7 @@ func (b *bench) bulkhead(ctx context.Context, dir string) (figures []report.Figu
 	return []report.Figure{
 		report.Beside("outage/bulkhead_until_all_others_are_promoted", "s", beside.took.Seconds(), alone.took.Seconds(), cold, b.seed),
 		report.AtMost("outage/bulkhead_checks_in_vain_a_row_until_then", "checks", float64(beside.vain)/float64(hot), 1.5, hot, b.seed),
-		report.AtMost("outage/bulkhead_checks_in_vain_a_probe_after_it", "checks", float64(beside.after)/probes, 2*places*batch, hot, b.seed),
+		report.AtMost("outage/bulkhead_checks_in_vain_a_probe_after_it", "checks", float64(beside.after)/probes, 4, hot, b.seed),
 	}, nil
 }
 

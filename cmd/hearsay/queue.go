@@ -198,7 +198,7 @@ func (a *app) queueStatusCommand(f *queueFlags) *cobra.Command {
 
   waiting   rows that want a check, hottest first
   claimed   rows that a worker checks now
-  later     rows whose verifier is down or whose budget is spent; they come back alone
+  later     rows whose verifier is down or whose budget is spent; they come back by themselves
   behind V  of those, and of the waiting ones, the rows that verifier V refused, and for
             how long it may not be asked; V are several if each of them refused.
             "Each worker by itself": a worker found it down or was told to wait; others

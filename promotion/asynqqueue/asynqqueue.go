@@ -893,7 +893,8 @@ type Stats struct {
 	Workers  int  // processes that serve the queue, as of their last heartbeat
 	Paused   bool // no row is taken; see [Queue.Pause]
 	// Shelves are those with rows on them, by the names of the verifiers. Waiting counts the
-	// rows of those that are open, Later those of the others.
+	// rows of those that are open to all, Later those of the others, also if only one worker
+	// leaves them alone, and for as long as it said.
 	Shelves []Shelf
 }
 
