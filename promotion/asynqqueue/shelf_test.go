@@ -471,18 +471,23 @@ func TestAShelf(t *testing.T) {
 			wantClaims(t, q, 2, "b", "a")
 		})
 		t.Run("that is empty leaves no key behind", func(t *testing.T) {
-			q := fresh(asynqqueue.Options{})
-			offer(t, q, promotion.Offer{ID: "a"})
-			work(t, q, &refuses{})
-			if _, err := q.Retry(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-				return promotion.Result{Status: promotion.Promoted}, nil
-			}))
-			keys, err := client.Keys(t.Context(), strings.TrimSuffix(q.LostKey(), "lost")+"*").Result()
-			if len(keys) != 0 || err != nil {
-				t.Errorf("%v %v", keys, err)
+			for _, alone := range []bool{false, true} {
+				q := fresh(asynqqueue.Options{})
+				offer(t, q, promotion.Offer{ID: "a"})
+				answers := false
+				c := checker(func(context.Context, memory.ID) (promotion.Result, error) {
+					if answers {
+						return promotion.Result{Status: promotion.Promoted}, nil
+					}
+					return promotion.Result{Status: promotion.Down, RetryAt: time.Now(), Behind: []string{"crm"}, Alone: alone}, nil
+				})
+				work(t, q, c)
+				answers = true
+				eventually(t, "nothing is left", func() bool {
+					work(t, q, c)
+					keys, err := client.Keys(t.Context(), strings.TrimSuffix(q.LostKey(), "lost")+"*").Result()
+					return len(keys) == 0 && err == nil
+				})
 			}
 		})
 		t.Run("takes no row that was set aside before there were shelves: it comes back to those that wait", func(t *testing.T) {
