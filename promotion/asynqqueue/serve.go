@@ -59,19 +59,18 @@ func ServeShares(ctx context.Context, shares []Share) error {
 	places := make(chan struct{}, first.opts.Concurrency)
 	// spend works in one place until no rows of any queue wait, or some were taken. Those
 	// of own wait: a token said so.
-	spend := func(checks context.Context, own *turn) error {
+	spend := func(checks context.Context, own *turn) (took int, err error) {
 		for ctx.Err() == nil {
 			s := all.begin(own)
 			if s == nil {
 				break
 			}
-			took, err := all.give(s, func() (int, error) { return s.Queue.work(checks, ctx.Done(), s.Checker, lasts) })
-			if took > 0 || err != nil {
-				return err
+			if took, err = all.give(s, func() (int, error) { return s.Queue.work(checks, ctx.Done(), s.Checker, lasts) }); took > 0 || err != nil {
+				return took, err
 			}
 			own = nil // that its rows wait is known no more
 		}
-		return nil
+		return 0, nil
 	}
 	if err := server.Start(asynq.HandlerFunc(func(token context.Context, t *asynq.Task) error {
 		name, _ := asynq.GetQueueName(token)
@@ -82,7 +81,8 @@ func ServeShares(ctx context.Context, shares []Share) error {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
-			return spend(token, own)
+			_, err := spend(token, own)
+			return err
 		case <-token.Done():
 		case <-ctx.Done():
 		}
@@ -111,13 +111,15 @@ func ServeShares(ctx context.Context, shares []Share) error {
 				defer func() { <-places }()
 				bounded, end := context.WithTimeout(checks, tokenTimeout)
 				defer end()
-				err := errPanic
+				took, err := 1, error(nil)
 				defer func() {
 					if recover() != nil || err != nil {
 						failed.Store(pumpsAfterFault)
 					}
 				}()
-				err = spend(bounded, nil)
+				for began := time.Now(); took > 0 && err == nil && time.Since(began) < tokenShare; {
+					took, err = spend(bounded, nil)
+				}
 			})
 		}
 	}
