@@ -141,13 +141,10 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 		name   string
 		bad    verifiertest.Step
 		places int
-		sweeps bool
-		reads  bool
 	}{
-		{"nobody offers it again", verifiertest.Down(0), 1, false, false},
-		{"sweeps", verifiertest.Down(0), 1, true, false},
-		{"sweeps and reads, and it silences the source", verifiertest.Down(openFor), 1, true, true},
-		{"sweeps and reads, in 8 places", verifiertest.Down(0), 8, true, true},
+		{"in one place", verifiertest.Down(0), 1},
+		{"and it silences the source", verifiertest.Down(openFor), 1},
+		{"in 8 places", verifiertest.Down(0), 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,12 +164,8 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 			eventually(t, "all others are verified", func() bool {
 				select {
 				case <-every.C:
-					if c.sweeps {
-						w.sweep(q)
-					}
-					if c.reads {
-						offer(t, q, promotion.Offer{ID: poison, Heat: 1001})
-					}
+					w.sweep(q)
+					offer(t, q, promotion.Offer{ID: poison, Heat: 1001})
 				default:
 				}
 				return w.all(memory.StateVerified, others...)
@@ -229,7 +222,7 @@ func TestTheProbeIsDrawnByLot(t *testing.T) {
 			map[memory.ID]*atomic.Int64{"hot": &hot, "cold": &cold}[id].Add(1)
 			return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Behind: []string{"crm"}, Alone: true}, nil
 		}))
-		eventually(t, "both were the probe", func() bool { return hot.Load() > 2 && cold.Load() > 2 })
+		eventually(t, "both were the probe", func() bool { return hot.Load() > 1 && cold.Load() > 1 })
 		answers.Store(true)
 		eventually(t, "both are done", func() bool { return answered.Load() == 2 })
 	})

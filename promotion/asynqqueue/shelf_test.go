@@ -145,58 +145,58 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 // Each worker has a breaker of its own. One that asks in vain, and is told to wait for an
 // hour besides, leaves the rows to those that are answered.
 func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const rows, places, batch = 400, 2, 8
-		for tenant, c := range []struct {
-			name  string
-			says  verifiertest.Step
-			guard verifier.BreakerOptions
-		}{
-			{"its breaker is open for long", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: time.Hour}},
-			{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: 300 * time.Millisecond}},
-			{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{OpenFor: time.Hour}},
-		} {
-			w := newWorld(t)
-			var ids []memory.ID
-			for i := range rows {
-				ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
-			}
-			worker := func(says verifiertest.Step) (*asynqqueue.Queue, *promotion.Worker) {
-				q := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Concurrency: places, Batch: batch})
-				guard := verifier.WithBreaker("crm", verifiertest.New("crm", says), &c.guard)
-				worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Spending: q, Budget: 1000})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return q, worker
-			}
-			sickQueue, sick := worker(c.says)
-			w.sweep(sickQueue)
-			var looks atomic.Int64
-			met := time.Now()
-			stopSick := serve(t, sickQueue, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
-				looks.Add(1)
-				return sick.Check(ctx, id)
-			}))
-			eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
-				s := stats(t, sickQueue).Shelves
-				return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
-			})
-			began := time.Now()
-			healthyQueue, healthy := worker(verifiertest.Supports())
-			stopHealthy := serve(t, healthyQueue, healthy)
-			eventually(t, c.name+": all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
-			// Each row once; then in each of its moments one that probes and one that failed
-			// before, and more only of those that others failed to take.
-			most := int64(rows + 2*places + 2*(int(time.Since(met)/min(c.guard.OpenFor, 250*time.Millisecond))+1))
-			if n := looks.Load(); n > most {
-				t.Errorf("%s: it looked at rows %d times, want %d at most", c.name, n, most)
-			}
-			t.Logf("%s: all are verified %s after the other came, with %d looks of this one", c.name, time.Since(began), looks.Load())
-			stopHealthy()
-			stopSick()
+	t.Parallel()
+	client := open(t, localredis.Child)
+	const rows, places, batch = 400, 2, 8
+	for tenant, c := range []struct {
+		name  string
+		says  verifiertest.Step
+		guard verifier.BreakerOptions
+	}{
+		{"its breaker is open for long", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: time.Hour}},
+		{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Failures: 1, OpenFor: 300 * time.Millisecond}},
+		{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{OpenFor: time.Hour}},
+	} {
+		w := newWorld(t)
+		var ids []memory.ID
+		for i := range rows {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
 		}
-	})
+		worker := func(says verifiertest.Step) (*asynqqueue.Queue, *promotion.Worker) {
+			q := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Concurrency: places, Batch: batch})
+			guard := verifier.WithBreaker("crm", verifiertest.New("crm", says), &c.guard)
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Spending: q, Budget: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q, worker
+		}
+		sickQueue, sick := worker(c.says)
+		w.sweep(sickQueue)
+		var looks atomic.Int64
+		met := time.Now()
+		stopSick := serve(t, sickQueue, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+			looks.Add(1)
+			return sick.Check(ctx, id)
+		}))
+		eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
+			s := stats(t, sickQueue).Shelves
+			return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
+		})
+		began := time.Now()
+		healthyQueue, healthy := worker(verifiertest.Supports())
+		stopHealthy := serve(t, healthyQueue, healthy)
+		eventually(t, c.name+": all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+		// Each row once; then in each of its moments one that probes and one that failed
+		// before, and more only of those that others failed to take.
+		most := int64(rows + 2*places + 2*(int(time.Since(met)/min(c.guard.OpenFor, 250*time.Millisecond))+1))
+		if n := looks.Load(); n > most {
+			t.Errorf("%s: it looked at rows %d times, want %d at most", c.name, n, most)
+		}
+		t.Logf("%s: all are verified %s after the other came, with %d looks of this one", c.name, time.Since(began), looks.Load())
+		stopHealthy()
+		stopSick()
+	}
 }
 
 // only has a budget for one source.
