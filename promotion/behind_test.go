@@ -3,6 +3,7 @@ package promotion_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,32 +87,55 @@ func TestARefusalForABudgetOfItsOwnIsOfTheWorkerAlone(t *testing.T) {
 	}
 }
 
-// That the question failed is said of a row alone: neither of one that nobody was asked
-// about, nor of one that was answered.
-func TestAResultSaysThatTheQuestionFailed(t *testing.T) {
+// A row yields if a question about it fails again although others were answered meanwhile,
+// each time for longer; and if a source asks for a long rest because of it.
+func TestARowYieldsIfItsQuestionsFailAndThoseOfOthersDoNot(t *testing.T) {
 	refuses := func(err error) verifiertest.Step {
 		return verifiertest.Fails(&verifier.UnavailableError{Verifier: "x", RetryAfter: time.Minute, Err: err})
 	}
 	w := newWorld(t)
 	v := verifiertest.New("crm", verifiertest.Down(0))
 	worker := w.worker(&promotion.Options{Budget: -1}, promotion.Source{Name: "crm", Verifier: v, Rank: memory.RankTool})
-	row := w.claim("acme", "Bonn", nil)
-	for _, c := range []struct {
+	row, other := w.claim("acme", "Bonn", nil), w.claim("initech", "Rome", nil)
+	down, answers := verifiertest.Down(0), verifiertest.Unclear()
+	for i, c := range []struct {
 		name string
+		id   memory.ID
 		says verifiertest.Step
-		want bool
+		want time.Duration
 	}{
-		{"it fails", verifiertest.Down(0), true},
-		{"it fails, and the source asks to be left alone", verifiertest.Down(time.Minute), true},
-		{"the breaker is open", refuses(verifier.ErrOpen), false},
-		{"all places are taken", refuses(verifier.ErrBusy), false},
-		{"it is answered", verifiertest.Unclear(), false},
+		{"it fails", row, down, 0},
+		{"it fails again, as all may", row, down, 0},
+		{"another fails", other, down, 0},
+		{"it fails again", row, down, 0},
+		{"another is answered", other, answers, 0},
+		{"the breaker is open", row, refuses(verifier.ErrOpen), 0},
+		{"all places are taken", row, refuses(verifier.ErrBusy), 0},
+		{"it fails though another was answered", row, down, 30 * time.Second},
+		{"it fails again, and nobody was answered since", row, down, 30 * time.Second},
+		{"another is answered", other, answers, 0},
+		{"it fails again", row, down, time.Minute},
+		{"it is answered", row, answers, 0},
+		{"it fails after it was answered", row, down, 0},
+		{"the source limits its rate", row, verifiertest.Down(29 * time.Second), 0},
+		{"the source asks for an hour's rest", other, verifiertest.Down(time.Hour), time.Hour},
 	} {
 		v.Set(c.says)
-		if r := w.check(worker, row); r.Failed != c.want {
-			t.Errorf("%s: %+v", c.name, r)
+		if r := w.check(worker, c.id); r.Yield != c.want {
+			t.Errorf("%d: %s: for %s, want %s", i, c.name, r.Yield, c.want)
 		}
 		w.pass(24 * time.Hour) // no answer stands
+	}
+	var last time.Duration
+	for i := range 12 {
+		v.Set(answers)
+		w.check(worker, w.claim(fmt.Sprint("umbrella", i), "Oslo", nil))
+		v.Set(down)
+		last = w.check(worker, row).Yield
+		w.pass(24 * time.Hour)
+	}
+	if last != time.Hour {
+		t.Errorf("for %s in the end, want an hour", last)
 	}
 }
 

@@ -87,10 +87,12 @@ type Result struct {
 	// what it was told may hold for it only, and so may its budget ([Options.Spending] nil).
 	// Another worker may be heard.
 	Alone bool
-	// Failed says that a question about this row failed, while the source may have
-	// answered about others. A queue lets others go first for a while: the hottest row is
-	// asked about first, and one that always fails would keep its source busy, or closed.
-	Failed bool
+	// Yield is for how long all other rows are to go first: a question about this one failed
+	// again, though its source answered about others since it did before (30 s, then twice
+	// as long each time, up to an hour); or the source asked for a rest of 30 s or longer
+	// when it was asked about it. The hottest row is asked about first, and one that always fails would keep its
+	// source busy, or closed. 0 = it keeps its place; in an outage all do.
+	Yield  time.Duration
 	Calls  int           // verifiers asked
 	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
@@ -107,6 +109,8 @@ const (
 	maxTries   = 10      // answers that moved nothing, after which a row that nobody reads is parked (D-19)
 	coldBelow  = 0.5     // decayed reads: nobody read the row for a day
 	maxAnswers = 100_000 // remembered; beyond, all are forgotten, which costs questions only
+	firstYield = 30 * time.Second
+	mostYield  = time.Hour
 )
 
 // Options of a [Worker]. Every zero field has a usable default.
@@ -155,6 +159,8 @@ type Worker struct {
 
 	mu       sync.Mutex
 	answered map[answer]time.Time // until when an answer stands, by the store's clock
+	heard    map[string]uint64    // answers of a source
+	failed   map[answer]failure   // questions that failed since they were answered last
 	said     map[string]time.Time // when a line was last logged
 }
 
@@ -170,7 +176,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, said: map[string]time.Time{}}
+		answered: map[answer]time.Time{}, heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -330,6 +336,9 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			continue
 		}
 		v, spent, err := w.verify(ctx, &s, row)
+		if err == nil {
+			w.hear(answer{row.ID, s.Name})
+		}
 		var over *overspent
 		switch {
 		case errors.As(err, &over):
@@ -479,6 +488,39 @@ func (w *Worker) remember(a answer) {
 	w.answered[a] = now.Add(w.opts.VerdictLifetime)
 }
 
+// failure is what is known of the questions about a row that failed.
+type failure struct {
+	heard  uint64 // answers of the source until the last of them
+	yields int    // how often it failed though others were answered meanwhile
+}
+
+// hear counts an answer.
+func (w *Worker) hear(a answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard[a.source]++
+	delete(w.failed, a)
+}
+
+// yield counts a question that failed, and says for how long others go first.
+func (w *Worker) yield(a answer) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, again := w.failed[a]
+	if again && w.heard[a.source] > f.heard {
+		f.yields++
+	}
+	f.heard = w.heard[a.source]
+	if len(w.failed) >= maxAnswers { // all are forgotten, which costs questions only
+		clear(w.failed)
+	}
+	w.failed[a] = f
+	if f.yields == 0 {
+		return 0
+	}
+	return min(firstYield<<min(f.yields-1, 10), mostYield)
+}
+
 // wait notes that the check has to come back, at the earliest time any source can.
 func (r *Result) wait(s Status, at time.Time) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
@@ -490,7 +532,7 @@ func (r *Result) wait(s Status, at time.Time) {
 }
 
 // end notes that the check has not to come back.
-func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Failed = s, time.Time{}, false }
+func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Yield = s, time.Time{}, 0 }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
@@ -509,9 +551,12 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		case errors.Is(err, verifier.ErrOpen):
 			behind, r.alone = source, true
 		case !errors.Is(err, verifier.ErrBusy):
-			res.Failed = true
+			res.Yield = max(res.Yield, w.yield(answer{id, source}))
 			if down != nil && down.RetryAfter > 0 { // that is said of all rows
 				behind, r.alone = source, true
+				if down.RetryAfter >= firstYield { // and not where a source limits its rate
+					res.Yield = max(res.Yield, down.RetryAfter)
+				}
 			}
 		}
 		res.wait(Down, at)

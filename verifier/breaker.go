@@ -170,7 +170,8 @@ func (g *Guarded) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 
 // VerifyIf is Verify on a condition that costs something, a budget say: may is called when
 // the question has its place and the breaker lets it pass, and not before. If it returns
-// an error, that is returned as it is, v is not asked, and nothing is counted.
+// an error, that is returned as it is, v is not asked, and nothing is counted. A panic of
+// may is an error.
 func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return Verdict{}, classify(ctx, g.name, err)
@@ -189,7 +190,7 @@ func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context
 	var part func()
 	verdict, err := g.breaker.Execute(func() (Verdict, error) {
 		part = g.pair()
-		if err := may(ctx); err != nil {
+		if err := permitted(ctx, may); err != nil {
 			part() // for v, which is not asked
 			return Verdict{}, &denied{err}
 		}
@@ -209,6 +210,15 @@ func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context
 		return Verdict{}, no.why
 	}
 	return verdict, err
+}
+
+func permitted(ctx context.Context, may func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errPanic(p)
+		}
+	}()
+	return may(ctx)
 }
 
 // denied is the error of a condition on its way past the breaker, which is to see none of

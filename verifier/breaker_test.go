@@ -396,3 +396,11 @@ func TestAConditionIsAskedWhenTheQuestionWouldBe(t *testing.T) {
 		}
 	})
 }
+
+func TestAConditionThatPanicsIsAnErrorAndKeepsNoPlace(t *testing.T) {
+	s := verifiertest.New("crm", verifiertest.Supports())
+	g := verifier.WithBreaker("crm", s, &verifier.BreakerOptions{Failures: 1, MaxConcurrent: 1})
+	if _, err := g.VerifyIf(t.Context(), row("acme", "iban", "DE89", functional), func(context.Context) error { panic("secret") }); err == nil || s.Calls() != 0 || g.InFlight() != 0 || g.State() != verifier.StateClosed {
+		t.Errorf("%v after %d questions, %d places taken, %s", err, s.Calls(), g.InFlight(), g.State())
+	}
+}

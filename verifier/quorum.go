@@ -61,6 +61,32 @@ func (q *Quorum) Name() string { return q.name }
 
 // Verify asks the members.
 func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
+	return q.VerifyIf(ctx, row, func(context.Context) error { return nil })
+}
+
+// VerifyIf is Verify on a condition; see [Guarded.VerifyIf]. may is called once, when the
+// first member would be asked, and not if none can be.
+func (q *Quorum) VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (Verdict, error) {
+	var allowed bool
+	var denied error
+	ask := func(v Verifier) (Verdict, error) {
+		first := func(ctx context.Context) error {
+			if !allowed {
+				denied = may(ctx)
+				allowed = denied == nil
+			}
+			return denied
+		}
+		if c, ok := v.(interface {
+			VerifyIf(context.Context, memory.Row, func(context.Context) error) (Verdict, error)
+		}); ok {
+			return c.VerifyIf(ctx, row, first)
+		}
+		if err := first(ctx); err != nil {
+			return Verdict{}, err
+		}
+		return v.Verify(ctx, row)
+	}
 	var (
 		asked   int // members that answered
 		missing int // those that did not
@@ -76,7 +102,10 @@ func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 			break
 		}
 		left--
-		v, err := m.Verifier.Verify(ctx, row)
+		v, err := ask(m.Verifier)
+		if denied != nil {
+			return Verdict{}, denied
+		}
 		if err == nil {
 			err = v.Check()
 		}

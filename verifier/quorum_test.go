@@ -206,3 +206,50 @@ func TestAQuorumNeverSaysMoreThanItsMembers(t *testing.T) {
 		}
 	})
 }
+
+// A condition is asked once, when the first member would be, and not if none can be asked.
+func TestAQuorumAsksItsConditionOnce(t *testing.T) {
+	denied := errors.New("no budget")
+	open := func(v verifier.Verifier) verifier.Verifier {
+		g := verifier.WithBreaker("m", v, &verifier.BreakerOptions{Failures: 1, OpenFor: time.Hour})
+		g.Verify(t.Context(), oslo())
+		return g
+	}
+	for _, c := range []struct {
+		name       string
+		plain      bool // no member has a breaker; else the first one's is open
+		allOpen    bool
+		says       error
+		conditions int
+		asked      int // of the second and third
+		want       error
+	}{
+		{"the first that can be asked", false, false, nil, 1, 2, nil},
+		{"it is denied, and nobody is asked", false, false, denied, 1, 0, denied},
+		{"none can be asked", false, true, nil, 0, 0, verifier.ErrOpen},
+		{"members without breakers", true, false, nil, 1, 1, nil},
+		{"members without breakers, and it is denied", true, false, denied, 1, 0, denied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var members []verifier.Member
+			var asked []*verifiertest.Scripted
+			for i := range 3 {
+				s := verifiertest.New(fmt.Sprint("m", i), verifiertest.Supports())
+				var v verifier.Verifier = s
+				if !c.plain && (i == 0 || c.allOpen) {
+					s.Set(verifiertest.Down(0))
+					v = open(s)
+				}
+				if i > 0 {
+					asked = append(asked, s)
+				}
+				members = append(members, verifier.Member{Name: s.Name, Rank: s.Rank, Verifier: v})
+			}
+			before, conditions := asked[0].Calls()+asked[1].Calls(), 0
+			_, err := verifier.NewQuorum("q", 2, members...).VerifyIf(t.Context(), oslo(), func(context.Context) error { conditions++; return c.says })
+			if n := asked[0].Calls() + asked[1].Calls() - before; !errors.Is(err, c.want) || conditions != c.conditions || n != c.asked {
+				t.Errorf("%v after %d conditions, and %d asked; want %v, %d and %d", err, conditions, n, c.want, c.conditions, c.asked)
+			}
+		})
+	}
+}

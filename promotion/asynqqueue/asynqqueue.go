@@ -13,8 +13,7 @@
 //	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed for
 //	                                         all, ms; negative: one worker leaves it alone
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
-//	hearsay:{<scope>}:yields    hash         row id -> questions about it that failed, and until
-//	                                         when all others go before it, ms
+//	hearsay:{<scope>}:yields    hash         row id -> until when all others go before it, ms
 //	hearsay:{<scope>}:trace     hash         row id -> spans that wanted it, until it is done
 //	hearsay:{<scope>}:spent     hash         verifier -> questions of this tick, and its end
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
@@ -39,10 +38,10 @@
 // so that rows about which one was asked in vain hide none about which it can be asked.
 //
 // A shelf that a worker closed for itself it opens by a probe, as a breaker does: when the
-// time comes it takes one row, one in each pump, until it was heard about one. That row is
-// drawn by lot. And a row about which questions failed again and again lets all others go
-// first, for twice as long each time. Else the hottest row, if a verifier can never answer
-// about it, would keep it from being asked about any other.
+// time comes it takes one row after the other, one in a pump at most, until it was heard
+// about one. That row is drawn by lot. And a row about which questions fail again, while
+// others are answered, lets all others go first for a while. Else the hottest row, if a
+// verifier can never answer about it, would keep it from being asked about any other.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -94,9 +93,7 @@ const (
 	slowBatch          = 200 * time.Millisecond // one that took more, by a smaller one
 	aloneAfter         = 2                      // lost claims, after which no other such row is checked beside
 	maxLost            = 5                      // lost claims or faults, after which the row is parked
-	yieldsFirst        = 30 * time.Second       // for how long others go first, and then twice as long each time
-	yieldsMost         = time.Hour
-	beyondParking      = 10 * time.Minute // until a row that cannot be parked either is tried again
+	beyondParking      = 10 * time.Minute       // until a row that cannot be parked either is tried again
 	queuesKey          = "asynq:queues"
 	maxRetry           = 10 // never 0: asynq archives such a task at once, even if nothing failed
 )
@@ -211,8 +208,7 @@ local shelved, some = redis.call('EXISTS', KEYS[8]) == 1, redis.call('EXISTS', K
 for i = 1, #ARGV, 3 do
   local order = ARGV[i+1]
   if some then
-    local _, till = yielding(ARGV[i])
-    if till > now then order = afterAll(order) end
+    if yielding(ARGV[i]) > now then order = afterAll(order) end
   end
   local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
   if shelf then redis.call('HSETNX', KEYS[7], shelf, '0') end -- that nobody lists is open
@@ -343,12 +339,10 @@ return out`)
 	// a shelf does not open and close faster, whatever moments refusals name. A
 	// shelf is closed until the first moment that a refusal names: later ones may
 	// be of a budget that is given back. One that a worker closed for itself is open;
-	// until when is noted for people, and only the last such moment. A row whose question
-	// failed ('1') yields from the second time on, and if that silenced the verifier ('2')
-	// from the first.
+	// until when is noted for people, and only the last such moment.
 	releaseScript = redis.NewScript(redisNow + yielding + `
 local some = redis.call('EXISTS', KEYS[9]) == 1
-for i = 4, #ARGV, 6 do
+for i = 2, #ARGV, 6 do
   local id, ending = ARGV[i], ARGV[i+2]
   local lease = redis.call('ZSCORE', KEYS[2], id)
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
@@ -357,13 +351,8 @@ for i = 4, #ARGV, 6 do
     local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
     local order = redis.call('HGET', KEYS[3], id) or '0'
     if ARGV[i+5] ~= '0' then
-      local n, till = yielding(id), 0
-      if n > 0 or ARGV[i+5] == '2' then
-        till = now + math.min(ARGV[2] * 2 ^ math.max(n - 1, 0), ARGV[3])
-        order = afterAll(order)
-      end
-      redis.call('HSET', KEYS[9], id, string.format('%.0f %.0f', n + 1, till))
-      some = true
+      redis.call('HSET', KEYS[9], id, string.format('%.0f', math.max(yielding(id), now + ARGV[i+5])))
+      order, some = afterAll(order), true
     end
     if ending == 'later' or ending == 'failed' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', at), id)
@@ -394,7 +383,9 @@ end
 return 0`)
 
 	// retryScript brings back what is set aside, and opens shelves that are closed for all.
+	// Rows that yield take their place when they are offered again.
 	retryScript = redis.NewScript(redisNow + `
+redis.call('DEL', KEYS[9])
 local all = redis.call('ZRANGE', KEYS[4], 0, -1)
 for _, id in ipairs(all) do
   redis.call('ZADD', KEYS[1], redis.call('HGET', KEYS[3], id) or '0', id)
@@ -452,13 +443,10 @@ end
 return {n, can, all}`)
 )
 
-// yielding says how many questions about a row failed, and until when it lets all others go
-// first; afterAll is its order then, as no offer orders it.
+// yielding says until when a row lets all others go first; afterAll is its order then, as no
+// offer orders it.
 const yielding = `
-local function yielding(id)
-  local n, till = string.match(redis.call('HGET', KEYS[9], id) or '', '^(%d+) (%d+)$')
-  return tonumber(n or '0'), tonumber(till or '0')
-end
+local function yielding(id) return tonumber(redis.call('HGET', KEYS[9], id) or '0') end
 local function afterAll(order)
   if tonumber(order) > 0 then return order end
   return string.format('%.17g', order + 1e13)
@@ -515,11 +503,13 @@ func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
 	if shelf, ok := q.draws(); ok {
 		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), shelf).StringSlice()
 		if err != nil {
+			q.drew(shelf, promotion.Result{})
 			return nil, fmt.Errorf("asynqqueue: draw: %w", err)
 		}
 		if len(v) == 4 {
 			return []claim{{id: memory.ID(v[0]), lease: v[2], trace: v[3], drawn: shelf}}, nil
 		}
+		q.drew(shelf, promotion.Result{})
 	}
 	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(time.Time{}, q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
 	if err != nil {
@@ -626,13 +616,13 @@ const (
 type released struct {
 	claim
 	ending
-	at     time.Time // of all but done and back
-	shelf  string    // of behind and alone
-	failed int       // 1 = a question about it failed, 2 = and that silenced the verifier
+	at    time.Time     // of all but done and back
+	shelf string        // of behind and alone
+	yield time.Duration // for how long all others go before it
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
-	args := []any{pumpEvery.Milliseconds(), yieldsFirst.Milliseconds(), yieldsMost.Milliseconds()}
+	args := []any{pumpEvery.Milliseconds()}
 	for _, c := range claims {
 		if c.ending == alone {
 			q.avoid(c.shelf, c.at)
@@ -642,10 +632,10 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 			if left := time.Until(c.at); left > 0 {
 				wait = left.Milliseconds() + 1 // not before it
 			}
-			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.failed)
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.yield.Milliseconds())
 		}
 	}
-	if len(args) == 3 {
+	if len(args) == 1 {
 		return nil
 	}
 	if err := releaseScript.Run(ctx, q.redis, q.keys(), args...).Err(); err != nil {
@@ -681,35 +671,35 @@ func (q *Queue) avoided(after time.Time, args ...any) []any {
 }
 
 // draws returns a shelf that this process closed for itself, if it is time to see whether
-// its verifiers answer. Nobody else does so in this pump.
+// its verifiers answer. Nobody else does so before [Queue.drew].
 func (q *Queue) draws() (shelf string, ok bool) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for shelf, until := range q.avoids {
 		if !until.After(now) {
-			q.avoids[shelf] = now.Add(pumpEvery)
+			q.avoids[shelf] = now.Add(tokenTimeout) // all checks are over then
 			return shelf, true
 		}
 	}
 	return "", false
 }
 
-// drew takes note of what came of a row that was drawn.
-func (q *Queue) drew(c claim, r promotion.Result) {
+// drew takes note of what came of a row that was drawn; the zero Result is of a fault, or of
+// a shelf with none.
+func (q *Queue) drew(drawn string, r promotion.Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch r.Status {
-	case promotion.Promoted, promotion.Demoted, promotion.Kept, promotion.Unclear: // they answer
-		delete(q.avoids, c.drawn)
-	case promotion.Down, promotion.Deferred:
-		if refused := shelf(r.Behind); refused == c.drawn && r.Alone {
-			q.avoids[c.drawn] = time.Time{} // release says until when
-		} else if refused != "" { // one of them may be asked
-			delete(q.avoids, c.drawn)
-		}
-	default: // nobody was asked
-		q.avoids[c.drawn] = time.Time{}
+	refused := shelf(r.Behind)
+	switch {
+	case r.Status == promotion.NotDue, r.Status == promotion.Moved, r.Status == promotion.Parked: // nobody was asked
+		q.avoids[drawn] = time.Now()
+	case refused == drawn && r.Alone: // release says until when
+		q.avoids[drawn] = time.Now()
+	case r.Status == 0, r.Status == promotion.Down && refused == "":
+		q.avoids[drawn] = time.Now().Add(pumpEvery)
+	default: // its verifiers answer, or one of them, or their budget is spent
+		delete(q.avoids, drawn)
 	}
 }
 
@@ -833,15 +823,9 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claim: claims[i], ending: done, at: o.result.RetryAt, shelf: shelf(o.result.Behind)}
-		if o.result.Failed {
-			r.failed = 1
-			if o.result.Alone {
-				r.failed = 2
-			}
-		}
-		if r.drawn != "" && o.err == nil {
-			q.drew(r.claim, o.result)
+		r := released{claim: claims[i], ending: done, at: o.result.RetryAt, shelf: shelf(o.result.Behind), yield: o.result.Yield}
+		if r.drawn != "" {
+			q.drew(r.drawn, o.result)
 		}
 		switch {
 		case r.lease == "":

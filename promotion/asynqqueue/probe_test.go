@@ -156,7 +156,7 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 			var tries atomic.Int64
 			serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
 				r, err := worker.Check(ctx, id)
-				if id == poison && r.Failed {
+				if id == poison && r.Calls > 0 {
 					tries.Add(1)
 				}
 				return r, err
@@ -225,5 +225,55 @@ func TestTheProbeIsDrawnByLot(t *testing.T) {
 		eventually(t, "both were the probe", func() bool { return hot.Load() > 1 && cold.Load() > 1 })
 		answers.Store(true)
 		eventually(t, "both are done", func() bool { return answered.Load() == 2 })
+	})
+}
+
+// A probe may last, and others of its verifier may be all that waits; one place is used for
+// it at most, and when the verifier says that it can never answer, its rows get no start.
+func TestAProbeHoldsUpNoRowOfAnotherVerifier(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const rows, places = 30, 2
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: places})
+		release := make(chan struct{})
+		var open, misconfigured atomic.Bool
+		var probes, bads, goods atomic.Int64
+		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			switch {
+			case id[0] == 'g':
+				goods.Add(1)
+				return promotion.Result{Status: promotion.Promoted}, nil
+			case misconfigured.Load():
+				bads.Add(1)
+				<-time.After(20 * time.Millisecond)
+				return promotion.Result{Status: promotion.Misconfigured}, nil
+			case open.Load():
+				probes.Add(1)
+				<-release
+				return promotion.Result{Status: promotion.Misconfigured}, nil
+			}
+			return promotion.Result{Status: promotion.Down, RetryAt: time.Now(), Behind: []string{"bad"}, Alone: true}, nil
+		}))
+		for i := range rows {
+			offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprint("bad", i))})
+		}
+		eventually(t, "all stand on the shelf", func() bool { s := stats(t, q).Shelves; return len(s) == 1 && s[0].Rows >= rows-1 })
+		open.Store(true)
+		eventually(t, "it probes", func() bool { return probes.Load() > 0 })
+		for i := range 5 { // for longer than a pump
+			offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprint("good", i)), Heat: 9})
+			eventually(t, "a row of another verifier is checked", func() bool { return goods.Load() == int64(i+1) })
+			<-time.After(100 * time.Millisecond)
+		}
+		if n := probes.Load(); n != 1 {
+			t.Errorf("%d probes at once", n)
+		}
+		misconfigured.Store(true)
+		close(release)
+		eventually(t, "its rows are taken", func() bool { return bads.Load() > 2 })
+		offer(t, q, promotion.Offer{ID: "good", Heat: 9})
+		eventually(t, "the hottest row is checked", func() bool { return goods.Load() == 6 })
+		if n := bads.Load(); n == rows-1 {
+			t.Error("the hottest row was checked after all of a verifier that cannot answer")
+		}
 	})
 }

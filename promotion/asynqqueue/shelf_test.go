@@ -369,14 +369,12 @@ func TestAShelf(t *testing.T) {
 						n++
 						return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: []string{"crm"}, Alone: alone}, nil
 					}))
-					var got []memory.ID
 					eventually(t, "both can be taken", func() bool {
-						ids, err := q.ClaimMany(t.Context(), 2)
-						if err != nil {
-							t.Fatal(err)
-						}
-						got = append(got, ids...)
-						return len(got) == 2
+						work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+							n++
+							return promotion.Result{Status: promotion.Promoted}, nil
+						}))
+						return n == 4
 					})
 					if took := time.Since(began); took < soon {
 						t.Errorf("both can be taken after %s (alone: %t)", took, alone)
@@ -603,17 +601,16 @@ func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
 	})
 }
 
-// A row whose question fails again lets all others go first, also if it is read meanwhile or
-// swept up; among such rows heat decides. From the first time on, if that silenced the source.
-func TestRowsWhoseQuestionsFailAgainLetAllOthersGoFirst(t *testing.T) {
+// A row that yields lets all others go first, also if it is read meanwhile or swept up;
+// among such rows heat decides.
+func TestRowsThatYieldLetAllOthersGoFirst(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		for tenant, read := range []bool{false, true} {
 			q := asynqqueue.New(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Batch: 1})
 			offer(t, q, promotion.Offer{ID: "a", Heat: 9}, promotion.Offer{ID: "b", Heat: 5}, promotion.Offer{ID: "c", Heat: 3}, promotion.Offer{ID: "d", Heat: 2}, promotion.Offer{ID: "e"})
-			fails := map[memory.ID]int{"a": 3, "b": 2, "c": 1, "d": 1}
+			yields := map[memory.ID]time.Duration{"a": time.Hour, "b": time.Minute, "d": time.Hour}
 			checks := checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
-				fails[id]--
-				r := promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Failed: fails[id] >= 0}
+				r := promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Yield: yields[id]}
 				if id == "d" {
 					r.Behind, r.Alone = []string{"crm"}, true
 				}
