@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -277,6 +278,52 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 			},
 		})
 	})
+}
+
+// What came of a row that was drawn says whether its shelf opens.
+func TestAShelfOpensWhenAProbeWasAnswered(t *testing.T) {
+	const opens, at, pump, held = "it opens", "the next is drawn at once", "the next is drawn in the next pump", "release says when the next is drawn"
+	drawn := []string{"crm", "erp"}
+	for _, c := range []struct {
+		name string
+		r    promotion.Result
+		want string
+	}{
+		{"promoted", promotion.Result{Status: promotion.Promoted}, opens},
+		{"demoted", promotion.Result{Status: promotion.Demoted}, opens},
+		{"evidence was kept", promotion.Result{Status: promotion.Kept}, opens},
+		{"it knows nothing", promotion.Result{Status: promotion.Unclear}, opens},
+		{"it can never answer, which is no outage", promotion.Result{Status: promotion.Misconfigured}, opens},
+		{"one of the two answered", promotion.Result{Status: promotion.Down, Behind: drawn[:1], Alone: true}, opens},
+		{"the budget of all is spent, so the breaker let it pass", promotion.Result{Status: promotion.Deferred, Behind: drawn}, opens},
+		{"both refuse still", promotion.Result{Status: promotion.Down, Behind: drawn, Alone: true}, held},
+		{"the question failed", promotion.Result{Status: promotion.Down}, pump},
+		{"a fault", promotion.Result{}, pump},
+		{"nobody was asked", promotion.Result{Status: promotion.NotDue}, at},
+		{"the row moved", promotion.Result{Status: promotion.Moved}, at},
+		{"nobody can be asked", promotion.Result{Status: promotion.Parked}, at},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &Queue{avoids: map[string]time.Time{shelf(drawn): time.Now()}}
+				if s, ok := q.draws(); !ok || s != shelf(drawn) {
+					t.Fatal("it does not draw")
+				}
+				<-time.After(tokenTimeout / 2)
+				if _, ok := q.draws(); ok {
+					t.Fatal("two are drawn at once")
+				}
+				q.drew(shelf(drawn), c.r)
+				if c.want == held {
+					q.avoid(shelf(drawn), time.Now().Add(time.Hour))
+				}
+				until, avoids := q.avoids[shelf(drawn)]
+				if got := map[bool]string{true: map[time.Duration]string{0: at, pumpEvery: pump, time.Hour: held}[time.Until(until)], false: opens}[avoids]; got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 // hold compares the keys in Redis with the model.
