@@ -90,8 +90,8 @@ type Result struct {
 	// Yield is for how long all other rows are to go first: a question about this one failed
 	// again, though its source answered about others since it did before (30 s, then twice
 	// as long each time, up to an hour); or the source asked for a rest of 30 s or longer
-	// when it was asked about it. The hottest row is asked about first, and one that always fails would keep its
-	// source busy, or closed. 0 = it keeps its place; in an outage all do.
+	// when it was asked about it. The hottest row is asked about first, and one that always
+	// fails would keep its source busy, or closed. 0 = it keeps its place; in an outage all do.
 	Yield  time.Duration
 	Calls  int           // verifiers asked
 	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before

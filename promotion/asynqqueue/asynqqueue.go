@@ -28,14 +28,15 @@
 //
 // A row about which a question failed is set aside for a while. A row that a verifier
 // refused, since its breaker is open, its budget is spent, or it asked to be left alone,
-// is put on the verifier's shelf, which is closed then until the verifier may be asked again: for all workers if
-// they share the budget, and for this process alone otherwise: breakers are its own, and
-// it alone was told to wait. A worker takes the hottest row of those that wait and of all shelves that are not
-// closed to it. So each row is looked at in vain once when it comes, and after that, when
-// a budget is renewed, as many rows as are checked at once, however many stand there. None
-// of them holds up a row of another verifier, and a worker that alone cannot reach a
-// verifier leaves the rows to the others. A row that two refused stands on a shelf of both,
-// so that rows about which one was asked in vain hide none about which it can be asked.
+// is put on the verifier's shelf. That is closed then until the verifier may be asked again:
+// for all workers if they share the budget, and for this process alone otherwise, since
+// breakers are its own, and it alone was told to wait. A worker takes the hottest row of
+// those that wait and of all shelves that are not closed to it. So each row is looked at in
+// vain once when it comes, and after that, when a budget is renewed, as many rows as are
+// checked at once, however many stand there. None of them holds up a row of another
+// verifier, and a worker that alone cannot reach a verifier leaves the rows to the others. A
+// row that two refused stands on a shelf of both, so that rows about which one was asked in
+// vain hide none about which it can be asked.
 //
 // A shelf that a worker closed for itself it opens by a probe, as a breaker does: when the
 // time comes it takes one row after the other, one in a pump at most, until it was heard
