@@ -76,8 +76,11 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 	fill(ctx, store, "cold", cold, memory.StateUnverified)
 	report.Must(promotion.NewSweeper(store, queue, 0, nil).Sweep(ctx))
 	serving, stop := context.WithCancel(ctx)
-	defer stop()
 	ended := make(chan error, 1)
+	defer func() { // before the client is closed
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
 	began := time.Now()
 	go func() { ended <- queue.Serve(serving, worker) }()
 	report.Check(until(ctx, time.Minute, "the cold rows are promoted", func() (bool, error) { return promoted.Load() == int64(cold), nil }))
@@ -85,8 +88,7 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 	from := asked.Load()
 	report.Check(until(ctx, time.Minute, "the source was asked again", func() (bool, error) { return asked.Load() >= from+probes, nil }))
 	f.after = vain.Load() - f.vain
-	stop()
-	return f, <-ended
+	return f, nil
 }
 
 // cutOff has a worker that can reach the source, alone and beside one that cannot, and has
