@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -745,10 +746,10 @@ func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := pipes(t)
-			paid := 0
+			var paid atomic.Int64 // the handler may still run when the test reads it
 			server := api.NewServer(&api.Implementation{Name: "bank", Version: "1"}, nil)
 			server.AddTool(&api.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *api.CallToolRequest) (*api.CallToolResult, error) {
-				paid++
+				paid.Add(1)
 				return &api.CallToolResult{}, c.ends(near.(*api.IOTransport))
 			})
 			ended := make(chan struct{})
@@ -778,8 +779,8 @@ func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != (c.outcome == memory.OutcomeUnknown) {
 				t.Fatal(err)
 			}
-			if d, err := store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != c.outcome || paid != 1 {
-				t.Errorf("%q, %v, paid %d times", d.Outcome, err, paid)
+			if d, err := store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != c.outcome || paid.Load() != 1 {
+				t.Errorf("%q, %v, paid %d times", d.Outcome, err, paid.Load())
 			}
 		})
 	}

@@ -2,12 +2,15 @@ package fault
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +26,7 @@ import (
 type Trace struct {
 	cmd  *exec.Cmd
 	file string
+	pids []int
 }
 
 // ErrNoTrace: nothing can be traced here.
@@ -70,7 +74,7 @@ func follow(ctx context.Context, strace, file string, pids []int, args ...string
 	for _, pid := range pids {
 		args = append(args, "-p", strconv.Itoa(pid))
 	}
-	t := &Trace{cmd: exec.CommandContext(ctx, strace, args...), file: file}
+	t := &Trace{cmd: exec.CommandContext(ctx, strace, args...), file: file, pids: pids}
 	said, err := t.cmd.StderrPipe()
 	if err == nil {
 		err = t.cmd.Start()
@@ -113,11 +117,46 @@ var (
 )
 
 // Stop lets go of the processes, and returns how often a call was made to fail.
+//
+// SIGINT ends strace, except that strace 6.1 waits for ever on a traced process whose
+// main thread has ended. Once all traced processes are like that, Stop kills strace.
+// The file is whole all the same, because strace writes each line before it lets the
+// traced thread go on. Stop returns an error if strace runs for another minute.
 func (t *Trace) Stop() (failed int, err error) {
-	_ = t.cmd.Process.Signal(syscall.SIGINT) // it ends by itself when the processes have
-	_ = t.cmd.Wait()                         // interrupted
-	text, err := os.ReadFile(t.file)
-	return strings.Count(string(text), "(INJECTED)"), err
+	_ = t.cmd.Process.Signal(syscall.SIGINT) // an error means that it has ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = t.cmd.Wait() // an interrupt is how it ends
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	guard := time.After(time.Minute)
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-tick.C:
+			if !slices.ContainsFunc(t.pids, alive) {
+				_ = t.cmd.Process.Kill()
+			}
+		case <-guard:
+			_ = t.cmd.Process.Kill()
+			err = fmt.Errorf("strace does not let go of %v", t.pids)
+		}
+	}
+	text, readErr := os.ReadFile(t.file)
+	return strings.Count(string(text), "(INJECTED)"), errors.Join(err, readErr)
+}
+
+// alive says whether the main thread of a process runs.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	state := stat[bytes.LastIndexByte(stat, ')')+1:] // the name of the program, in parentheses, comes before it
+	return !bytes.HasPrefix(state, []byte(" Z"))
 }
 
 // End lets go of the processes and returns what succeeded, in the order in which it

@@ -1,0 +1,250 @@
+# The steps of the checks. .ci/run and .ci/full source this file.
+# Each step prints what it counted, and fails on zero.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CI=true
+# Without -trimpath the folder of a checkout is part of the key of the build cache, and
+# each fresh clone compiles the whole module again.
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
+log=$(mktemp -d)
+trap 'rm -rf "$log"' EXIT
+# Guards against a program that hangs. Speed is not checked here.
+limit=600
+
+fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
+
+# step NAME FUNCTION [ARGUMENT ...]: runs a step, and prints and keeps its seconds.
+seconds=()
+step() {
+  local name=$1 began=$SECONDS
+  printf '\n== %s\n' "$name"
+  "${@:2}"
+  seconds+=("$((SECONDS - began)) $name")
+  printf -- '-- %s: %s s\n' "$name" "$((SECONDS - began))"
+}
+
+# summary prints the seconds of all steps.
+summary() {
+  printf '\n== seconds of each step\n'
+  printf '%s\n' "${seconds[@]}"
+  printf '%s all\n' "$SECONDS"
+}
+
+servers() {
+  local want=()
+  command -v redis-server >/dev/null || want+=(redis-server)
+  command -v redis-cli >/dev/null || want+=(redis-tools)
+  command -v sqlite3 >/dev/null || want+=(sqlite3)
+  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || want+=(postgresql)
+  if [ "${#want[@]}" -gt 0 ]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${want[@]}" >"$log/apt" 2>&1 || { cat "$log/apt"; fail "${want[*]} does not install"; }
+  fi
+  # Without strace the tests of lost power show less, and say so.
+  command -v strace >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq strace >"$log/apt" 2>&1 || echo "strace does not install"
+  redis-server --version
+  "$(ls -d /usr/lib/postgresql/*/bin | tail -1)/postgres" --version
+}
+
+modules() {
+  go mod verify
+  go mod tidy -diff
+  local count
+  count=$(go list -m all | wc -l)
+  [ "$count" -gt 1 ] || fail "no module"
+  printf '%s modules in the graph\n' "$count"
+}
+
+lint() {
+  local files unformatted
+  files=$(git ls-files '*.go' | wc -l)
+  [ "$files" -gt 0 ] || fail "no Go file"
+  unformatted=$(gofmt -l $(git ls-files '*.go'))
+  [ -z "$unformatted" ] || fail "gofmt: $unformatted"
+  go vet ./...
+  go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+  printf '%s Go files formatted, vetted and checked\n' "$files"
+}
+
+# build compiles all packages and leaves the programs in $log/bin.
+build() {
+  [ ! -d "$log/bin" ] || return 0
+  go build -o "$log/bin/" ./...
+  printf '%s programs built\n' "$(ls "$log/bin" | wc -l)"
+}
+
+# test runs the README's test command, with -json to count.
+test_all() {
+  if ! go test -count=1 -json ./... >"$log/test.json"; then
+    # What the tests that failed said, and no other: the end of it if it is long.
+    python3 - "$log/test.json" <<'PY'
+import json, sys
+said, failed = {}, []
+for line in open(sys.argv[1]):
+    try:
+        e = json.loads(line)
+    except ValueError:
+        print(line, end="")
+        continue
+    at = (e.get("Package") or e.get("ImportPath"), e.get("Test"))
+    if e["Action"] in ("output", "build-output"):
+        said.setdefault(at, []).append(e["Output"])
+    elif e["Action"] in ("fail", "build-fail"):
+        failed.append(at)
+for at in failed:
+    print("---", *[name for name in at if name])
+    print("".join(said.get(at, []))[-6000:])
+PY
+    fail "go test ./..."
+  fi
+  local passed failed skipped store
+  passed=$(grep -c '"Action":"pass".*"Test":' "$log/test.json" || true)
+  failed=$(grep -c '"Action":"fail".*"Test":' "$log/test.json" || true)
+  skipped=$(grep -c '"Action":"skip".*"Test":' "$log/test.json" || true)
+  [ "$passed" -gt 0 ] || fail "no test ran"
+  [ "$skipped" -eq 0 ] || { grep '"Action":"skip".*"Test":' "$log/test.json"; fail "$skipped tests were skipped"; }
+  printf '%s tests and subtests passed, %s failed, %s skipped; the slowest packages:\n' "$passed" "$failed" "$skipped"
+  python3 - "$log/test.json" <<'PY'
+import json, sys
+took = {}
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    if e["Action"] == "pass" and not e.get("Test"):
+        took[e["Package"]] = e["Elapsed"]
+for name, s in sorted(took.items(), key=lambda x: -x[1])[:8]:
+    print("%.0fs %s" % (s, name))
+PY
+  # What the suite asked of which store: a store that nobody met is a failure.
+  grep -hoE 'storetest: [^"\\]+ tests, [0-9,]+ checks' "$log/test.json" | sort | uniq -c || true
+  # And what faults left of each.
+  grep -hoE 'faults: [^"\\]+' "$log/test.json" | sort -u
+  grep -q 'faults: .* runs: ' "$log/test.json" || fail "no crash point was met"
+  for store in SQLite Redis PostgreSQL; do
+    grep -q "storetest: $store" "$log/test.json" || fail "the suite met no $store"
+  done
+}
+
+# race PATTERN ...: runs the tests of packages with the race detector.
+#
+# The engine of SQLite is C made into Go. It shares nothing with goroutines but what our
+# code hands it, and with it instrumented its tests take eight times as long. All that is
+# ours is instrumented; lint vets it. Left out are tests that try every case of something
+# one after the other, in one goroutine or in processes of their own: they run in test,
+# have nothing to race, and take three times as long here.
+race() {
+  local packages package
+  packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@")
+  [ -n "$packages" ] || fail "no package to race"
+  go test -race -count=1 -vet=off -gcflags='modernc.org/...=-race=false' \
+    -skip '^Test(EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|ALongDumpTakesTheMemoryOfABatch|EveryWayToAToolIsListed)$' $packages >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
+  for package in $packages; do
+    awk -v p="$package" '$1 == "ok" && $2 == p { ran = 1 } END { exit !ran }' "$log/race" || { cat "$log/race"; fail "$package was not raced"; }
+  done
+  printf '%s packages raced; the slowest:\n' "$(wc -w <<<"$packages")"
+  awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$log/race" | sort -rn | head -8
+}
+
+# fuzz runs each fuzz target with 5,000 inputs.
+fuzz() {
+  local targets=0 dir name
+  while IFS= read -r dir; do # one binary for all targets of a package
+    go test -c -fuzz=Fuzz -vet=off -o "$log/fuzz.test" "./$dir" >"$log/fuzz" 2>&1 || { cat "$log/fuzz"; fail "$dir: no fuzz binary"; }
+    while IFS= read -r name; do
+      (cd "$dir" && "$log/fuzz.test" -test.run '^$' -test.fuzz "^$name\$" -test.fuzztime 5000x -test.fuzzminimizetime 10x -test.fuzzcachedir "$log/fuzzcache") >"$log/fuzz" 2>&1 || { cat "$log/fuzz"; fail "$dir $name"; }
+      grep -q 'execs:' "$log/fuzz" || { cat "$log/fuzz"; fail "$dir $name fuzzed nothing"; }
+      printf '%s %s: %s\n' "$dir" "$name" "$(grep -oE 'execs: [0-9]+' "$log/fuzz" | tail -1)"
+      targets=$((targets + 1))
+    done < <(git grep -hoE '^func Fuzz[A-Za-z0-9_]+' -- "$dir/*_test.go" ":(exclude,glob)$dir/*/**" | cut -d' ' -f2)
+  done < <(git grep -lE '^func Fuzz[A-Za-z0-9_]+\(' -- '*_test.go' | xargs -n1 dirname | sort -u)
+  [ "$targets" -gt 0 ] || fail "no fuzz target"
+  printf '%s fuzz targets ran\n' "$targets"
+}
+
+# benchmarks runs each benchmark of the tests once.
+benchmarks() {
+  local count
+  go test -run '^$' -vet=off -bench . -benchtime 1x $(git grep -lE '^func Benchmark[A-Za-z0-9_]*\(' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') >"$log/bench" 2>&1 || { cat "$log/bench"; fail "benchmarks"; }
+  count=$(grep -c '^Benchmark' "$log/bench" || true)
+  [ "$count" -gt 0 ] || fail "no benchmark ran"
+  printf '%s benchmarks ran\n' "$count"
+}
+
+# examples runs each example to its end.
+examples() {
+  build
+  local count=0 dir name
+  for dir in examples/*/; do
+    name=$(basename "$dir")
+    [ -f "$dir/main.go" ] || continue
+    timeout "$limit" "$log/bin/$name" >"$log/example-$name" 2>&1 || { cat "$log/example-$name"; fail "example $name"; }
+    [ -s "$log/example-$name" ] || fail "example $name printed nothing"
+    printf 'examples/%s: %s lines\n' "$name" "$(wc -l <"$log/example-$name")"
+    count=$((count + 1))
+  done
+  [ "$count" -ge 7 ] || fail "$count examples, want 7 or more"
+}
+
+demo() {
+  build
+  timeout "$limit" "$log/bin/hearsay" demo -o json >"$log/demo.json" || fail "demo"
+  cat "$log/demo.json"
+  python3 - "$log/demo.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+stores = {s["name"]: s for s in d["stores"]}
+assert set(stores) == {"append", "hash-dedup", "hearsay"}, sorted(stores)
+assert stores["append"]["rows"] == 808 and stores["append"]["call"] == "ran", stores["append"]
+assert stores["hash-dedup"]["call"] == "ran", stores["hash-dedup"]
+h = stores["hearsay"]
+assert h["rows"] == 1 and h["supports"] == 0 and h["call"] == "blocked", h
+assert d["true_facts"] == {"total": 20, "usable": 20, "blocked": 0}, d["true_facts"]
+assert d["contradictions"]["total"] > 0 and d["contradictions"]["merged"] == 0, d["contradictions"]
+print("demo: %d stores, %d true facts and %d contradictions checked" % (len(stores), d["true_facts"]["total"], d["contradictions"]["total"]))
+PY
+}
+
+# figures FILE [NAME ...]: prints the figures of a bench. A miss is printed and fails
+# nothing, except for the figures that are named: no slow machine excuses those.
+figures() {
+  python3 - "$@" <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))
+assert rows, "no figure"
+for r in rows:
+    assert set(r) >= {"name", "unit", "value", "floor", "ratio", "target", "ok", "n", "seed"}, r
+    print("%-60s %12.4g %-9s ratio %-8.3g target %-8.4g %s" % (r["name"], r["value"], r["unit"], r["ratio"] or 0, r["target"] or 0, "ok" if r["ok"] else "MISSED"))
+for name in sys.argv[2:]:
+    assert [r for r in rows if r["name"] == name][0]["ok"], name
+print("%d figures" % len(rows))
+PY
+}
+
+# bench NAME [FLAG ...]: a short run of a program of bench, which starts its own servers.
+bench() {
+  build
+  timeout "$limit" "$log/bin/$1" "${@:2}" -short -o json >"$log/figures.json" || fail "bench/$*"
+  local must=()
+  [ "$1" != promotion ] || must=(outage/rows_not_verified_after_it outage/rows_that_moved_in_it again/rows_without_exactly_one_effect)
+  figures "$log/figures.json" "${must[@]}"
+}
+
+# traces [MODE]: other people's attacks through the gate, in one mode or in all.
+traces() {
+  build
+  local data=${HEARSAY_DATA:-../shared/data} only=${1:-}
+  [ -d "$data" ] || fail "no data sets in $data; HEARSAY_DATA names their folder"
+  timeout "$limit" "$log/bin/traces" -data "$data" -mode "$only" -launder=false -o json >"$log/traces.json" || { cat "$log/traces.json"; fail "bench/traces"; }
+  python3 - "$log/traces.json" "$only" <<'PY'
+import json, sys
+rows = {r["name"]: r for r in json.load(open(sys.argv[1]))}
+ungated = rows["agentdojo/none/attacks_fired"]
+assert ungated["n"] > 0 and ungated["value"] == ungated["n"], ungated
+for mode in [sys.argv[2]] if sys.argv[2] else ["run", "argument", "corroborated", "endorsed"]:
+    fired = rows["agentdojo/%s/attacks_fired" % mode]
+    assert fired["n"] == ungated["n"] and fired["ok"], fired
+    assert mode != "run" or fired["value"] == 0, fired
+for name, r in sorted(rows.items()):
+    print("%-60s %6g of %-5d %s" % (name, r["value"], r["n"], "ok" if r["ok"] else "MISSED"))
+print("%d figures" % len(rows))
+PY
+}
