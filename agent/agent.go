@@ -24,8 +24,12 @@ var (
 	// ErrNotTyped: the words are not a verbatim span of what the principal typed
 	// in this run (I-13).
 	ErrNotTyped = errors.New("agent: not in the principal's typed words")
-	// ErrTool: the tool ran and failed, or its output could not be recorded.
+	// ErrTool: the tool was called, and gave an error or [ErrUnrecorded].
 	ErrTool = errors.New("agent: tool failed")
+	// ErrUnrecorded: the tool ran, and what came of it could not be recorded. It was done,
+	// or may have been, so it must not be repeated; the gate holds the same call until it is
+	// known how it ended. [ErrTool] holds too.
+	ErrUnrecorded = errors.New("agent: the tool ran, and what came of it could not be recorded")
 	// ErrNoAnswer: the tool was called and gave no answer, so that it may have done what
 	// it was asked to; [ErrTool] holds too, and the outcome is recorded as unknown. A tool
 	// function that does not know how it ended wraps it. The error of a context that ended
@@ -40,8 +44,13 @@ type Store interface {
 	admission.Store
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error)
+	RecordWrites(ctx context.Context, decision string, writes []memory.OwnWrite) error
+	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	Now() time.Time
 	RecordOutcome(ctx context.Context, decision, outcome string) error
+	// EndRun must note that a run makes no more calls, so that none of its held ones is
+	// approved any more. It may be said more than once.
+	EndRun(ctx context.Context, run string) error
 	gate.Holds
 }
 
@@ -70,11 +79,16 @@ type Options struct {
 	// Reads hears of every row read; nil = nobody.
 	Reads ReadObserver
 	// Down says whether the verifier of a claim is down right now, so that the
-	// claim is written unavailable_at_write_time (SR-2.2). nil = never.
+	// claim is written unavailable_at_write_time (SR-2.2). nil = where the workers of the
+	// store say so ([memory.Store.PublishVerifiers]).
 	Down func(memory.Content) bool
 	// Tokens carry lineage to other processes and over a restart; nil = none, and
 	// what arrives from elsewhere is of unknown lineage.
 	Tokens *Tokens
+	// Kinds says, by exact predicate, what the objects of rows are values of, for tools
+	// with [TypedSinks]: a row clears a sink of a kind that its predicate is registered
+	// for, and no other. What is not registered clears none.
+	Kinds map[string][]gate.Kind
 	// Logger gets denials and faults, without claim text or arguments; nil = none.
 	Logger *slog.Logger
 }
@@ -89,6 +103,8 @@ type Agent struct {
 	write *admission.Writer
 	tools map[string]*Tool
 	order []string
+	reads map[string]string // by predicate, the tool that reads its system of record
+	about []string          // subjects that tools speak of by names of their own
 	opts  Options
 }
 
@@ -98,6 +114,8 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 	switch {
 	case strings.TrimSpace(name) == "":
 		return nil, errors.New("agent: New: name is empty")
+	case memory.CheckName("name", name) != nil:
+		return nil, fmt.Errorf("agent: New: %w", memory.CheckName("name", name))
 	case strings.TrimSpace(model.ID) == "" || strings.TrimSpace(model.Family) == "":
 		return nil, errors.New("agent: New: a model needs an id and a family")
 	case store == nil:
@@ -105,9 +123,16 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 	case decider == nil:
 		return nil, errors.New("agent: New: no gate")
 	}
-	a := &Agent{name: name, model: model, store: store, gate: decider, write: admission.New(store), tools: map[string]*Tool{}}
+	a := &Agent{name: name, model: model, store: store, gate: decider, write: admission.New(store), tools: map[string]*Tool{}, reads: map[string]string{}}
 	if o != nil {
 		a.opts = *o
+		a.opts.Kinds = map[string][]gate.Kind{}
+		for predicate, of := range o.Kinds {
+			if predicate == "" || len(of) == 0 || slices.ContainsFunc(of, func(k gate.Kind) bool { return k.String() == gate.KindNone.String() }) {
+				return nil, fmt.Errorf("agent: New: kinds of predicate %q: one is none", predicate)
+			}
+			a.opts.Kinds[predicate] = slices.Clone(of)
+		}
 	}
 	if a.opts.Logger == nil {
 		a.opts.Logger = slog.New(slog.DiscardHandler)
@@ -122,7 +147,16 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 		}
 		folded[strings.ToLower(t.name)] = t.name
 		t.contract.Sinks, t.contract.Output = slices.Clone(t.contract.Sinks), slices.Clone(t.contract.Output)
-		t.contract.Kinds = maps.Clone(t.contract.Kinds)
+		t.contract.Optional, t.contract.Kinds = slices.Clone(t.contract.Optional), maps.Clone(t.contract.Kinds)
+		t.contract.Fixed, t.contract.Identity = maps.Clone(t.contract.Fixed), slices.Clone(t.contract.Identity)
+		for _, f := range t.contract.Output {
+			if f.About != "" && !slices.Contains(a.about, f.About) {
+				a.about = append(a.about, f.About)
+			}
+			if f.Trust.Claims() && a.reads[f.Predicate] == "" {
+				a.reads[f.Predicate] = t.name
+			}
+		}
 		a.tools[t.name] = &t
 		a.order = append(a.order, t.name)
 	}
@@ -143,7 +177,13 @@ func (a *Agent) Tools() []Declaration {
 }
 
 // Start begins a run for a principal: the person the agent acts for. Its ledger
-// is empty and known to be.
+// is empty and known to be. A principal that nobody can tell from another one
+// ([memory.CheckName]) is refused: every call of the run gives the [*memory.FieldError]
+// of the field principal. Nobody, "", is a principal who has no word.
 func (a *Agent) Start(principal string) *Run {
-	return &Run{agent: a, id: "run_" + strings.ToLower(rand.Text()), principal: principal, ledger: newLedger()}
+	r := &Run{agent: a, id: "run_" + strings.ToLower(rand.Text()), principal: principal, ledger: newLedger()}
+	if principal != "" {
+		r.refused = memory.CheckName("principal", principal)
+	}
+	return r
 }

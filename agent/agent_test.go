@@ -152,6 +152,13 @@ func (w *world) verified(t testing.TB, c memory.Content) memory.ID {
 			Group: by.Group(), Anchor: memory.Anchor{URI: "call:seed"}, At: w.store.Now()}}})
 }
 
+// quote writes the words that a claim was taken from.
+func (w *world) quote(t testing.TB, claim memory.ID, words string) memory.ID {
+	t.Helper()
+	r := w.row(t, claim)
+	return w.put(t, memory.Quotation(claim, memory.Draft{Content: r.Content, Origin: r.Origin, Asserter: r.Asserter, Sensitivity: r.Sensitivity}, words))
+}
+
 func (w *world) put(t testing.TB, d memory.Draft) memory.ID {
 	t.Helper()
 	if d.Content.Cardinality == 0 {

@@ -3,48 +3,74 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // maxErrorLine is the most bytes of an error that a model is shown.
 const maxErrorLine = 2000
 
-// ToolText is what an adapter gives a model as the result of a call: the output
-// if it fired, else a text that begins with NOT EXECUTED, or with FAILED if the
-// tool ran and failed. It is never empty, since some APIs refuse that.
+// ToolText is what an adapter gives a model as the result of a call: the output if it
+// fired, else a text that begins with NOT EXECUTED. Of a tool that ran and gave an error it
+// begins with FAILED. It begins with DONE if what came of a call could not be recorded, and
+// with MAY HAVE BEEN DONE if nobody knows; of a tool that changes nothing, with NOT SHOWN.
+// It is never empty, since some APIs refuse that.
 //
 // What a tool returned is not memory: where it imitates the tag of memory, the text
 // loses the bracket that opens the tag ([recall.Defuse]). The output itself, and the
-// row that it became, stay as they were.
+// row that it became, stay as they were. If a call that only reads repeats what nobody
+// has verified ([Result.Pending]), a note behind the output says so.
 func ToolText(res Result, err error) string {
 	var (
 		denied    *gate.DeniedError
 		arguments *gate.ArgumentError
+		doubt     *doubtError
 	)
 	switch {
+	case err == nil && len(res.Withheld) > 0:
+		return recall.Defuse(outputText(res.Output)) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending)
 	case err == nil:
-		return recall.Defuse(outputText(res.Output))
+		return recall.Defuse(outputText(res.Output)) + pendingText(res.Pending)
+	case errors.As(err, &doubt):
+		return doubt.toolText(res)
+	case errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
+		return "FAILED: " + recall.Defuse(errorLine(err))
 	case errors.As(err, &denied):
 		return denied.ToolText()
 	case errors.As(err, &arguments):
 		return "NOT EXECUTED: the arguments are not valid: " + recall.Defuse(errorLine(arguments)) + "\nCorrect them and call again."
-	case errors.Is(err, ErrTool):
-		return "FAILED: " + recall.Defuse(errorLine(err))
 	}
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
 }
 
-func outputText(b json.RawMessage) string {
-	text := strings.ToValidUTF8(string(b), string(unicode.ReplacementChar))
-	var s string
-	if json.Unmarshal(b, &s) == nil { // a string, or null
-		text = s
+// maxPending is how many rows are named one by one.
+const maxPending = 5
+
+// pendingText tells a model that a call that only reads was made with what nobody has
+// verified; "" if it was not.
+func pendingText(ids []memory.ID) string {
+	if len(ids) == 0 {
+		return ""
 	}
-	if strings.TrimSpace(text) == "" {
+	var names []string
+	for _, id := range ids[:min(len(ids), maxPending)] {
+		names = append(names, string(id))
+	}
+	if more := len(ids) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return "\n\nNote of the system: the arguments came from what nobody has verified: " + strings.Join(names, ", ") +
+		". The answer says nothing about whether that is right; say so if you use it."
+}
+
+func outputText(b json.RawMessage) string {
+	text := legible(b)
+	if strings.TrimSpace(text) == "" || text == "null" {
 		return "(empty)"
 	}
 	return text

@@ -1,9 +1,15 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"sync"
 
+	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -14,7 +20,9 @@ import (
 type calling struct {
 	run    *Run
 	tool   *Tool
-	ledger *ledger // what feeds the call: that of run, and what its handles stand for
+	args   json.RawMessage // canonical
+	ledger *ledger         // what feeds the call: that of run, and what its handles stand for
+	outer  *calling        // the call inside which it is made; nil = none
 
 	mu   sync.Mutex
 	runs map[*Run]bool // that the tool has used, its caller included
@@ -25,6 +33,17 @@ type callingKey struct{}
 func callingIn(ctx context.Context) *calling {
 	c, _ := ctx.Value(callingKey{}).(*calling)
 	return c
+}
+
+// nested reports whether a call is asked for inside the very same one: by the function of
+// its tool, or in the run of an agent that the function asks.
+func nested(ctx context.Context, t *Tool, args json.RawMessage) bool {
+	for c := callingIn(ctx); c != nil; c = c.outer {
+		if c.tool.name == t.name && bytes.Equal(t.contract.SameCall(c.args), t.contract.SameCall(args)) {
+			return true
+		}
+	}
+	return false
 }
 
 // readyIn reports what ready does. A run that is used inside a tool function rests on
@@ -75,8 +94,12 @@ func (l *ledger) join(other *ledger) {
 	for id := range other.ancestors {
 		ancestors = append(ancestors, id)
 	}
+	asked := maps.Clone(other.asked)
 	other.mu.Unlock()
-	l.read(rows, ancestors)
+	l.carry(rows, ancestors)
+	l.mu.Lock()
+	maps.Copy(l.asked, asked)
+	l.mu.Unlock()
 	if unknown != "" {
 		l.lose(unknown)
 	}
@@ -92,9 +115,12 @@ func (l *ledger) join(other *ledger) {
 // given. With another context the two runs know nothing of each other.
 //
 // Since the calls of the run are gated themselves, the tool may be declared
-// [ReadOnly]; its answer is third-party text all the same.
+// [ReadOnly]; its answer is third-party text all the same. A tool that declares part of
+// it to be [Authoritative] or an [Identifier] is [ErrDelegate] when the agent is built:
+// what a model says is no record of a system, whatever it was told. Of a tool function
+// that uses a run itself, such declarations count for no call in which it did.
 func Delegate[In, Out any](name, description string, to *Agent, fn func(ctx context.Context, run *Run, in In) (Out, error), opts ...Option) Tool {
-	return Func(name, description, func(ctx context.Context, in In) (out Out, err error) {
+	t := Func(name, description, func(ctx context.Context, in In) (out Out, err error) {
 		run := to.Start("")
 		if run.ready() != nil {
 			return out, ErrNotBuilt
@@ -110,6 +136,25 @@ func Delegate[In, Out any](name, description string, to *Agent, fn func(ctx cont
 		}
 		return fn(ctx, run, in)
 	}, opts...)
+	t.delegates = true
+	return t
+}
+
+// ErrDelegate: a tool that asks another agent declares part of the answer to be more
+// than third-party text.
+var ErrDelegate = errors.New("agent: a delegate's answer is third-party text")
+
+// sealDelegate refuses what a delegate cannot be.
+func (t *Tool) sealDelegate() error {
+	if !t.delegates {
+		return nil
+	}
+	for _, f := range t.contract.Output {
+		if f.Trust != gate.ThirdParty {
+			return fmt.Errorf("%w: tool %q, output field %q", ErrDelegate, t.name, f.Pointer)
+		}
+	}
+	return nil
 }
 
 // SendsTo declares that the tool sends its call on to another process, which knows

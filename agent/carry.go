@@ -56,7 +56,7 @@ func (r *Run) Accept(ctx context.Context, token string, call []byte) (known bool
 	if err := r.readyIn(ctx); err != nil {
 		return false, err
 	}
-	c, ok := r.admit(ctx, token, call)
+	c, ok := r.admit(ctx, token, call, r.ledger.read) // who reads the answer has read the rows
 	if ok {
 		r.mu.Lock()
 		r.sender = [2]string{c.agent, c.run}
@@ -76,18 +76,44 @@ func (r *Run) Sender() (agent, run string) {
 	return r.sender[0], r.sender[1]
 }
 
+// ForSender says that the run is for one call of the run that its token names
+// ([Run.Accept]), as of a server that starts a run for each call. The same call of that run
+// is then the same call, in whichever run it arrives. Without a token that held it does
+// nothing.
+func (r *Run) ForSender() {
+	if r.ready() != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.oneCall = true
+}
+
+// sentBy names the run that the calls of this one are of; "" if they are its own.
+func (r *Run) sentBy() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.oneCall || r.sender == [2]string{} {
+		return ""
+	}
+	return fmt.Sprintf("%q %q", r.sender[0], r.sender[1])
+}
+
+// entering puts rows and their ancestors into a ledger: [ledger.read] or [ledger.carry].
+type entering func(rows []memory.Row, ancestors []memory.ID)
+
 // admit takes a token, or loses the lineage.
-func (r *Run) admit(ctx context.Context, token string, words []byte) (*claims, bool) {
+func (r *Run) admit(ctx context.Context, token string, words []byte, enter entering) (*claims, bool) {
 	c, err := r.agent.opts.Tokens.open(ctx, kindWords, token, words)
 	if err != nil {
 		r.refuse(ctx, err)
 		return nil, false
 	}
-	return &c, r.rest(ctx, &c)
+	return &c, r.rest(ctx, &c, enter)
 }
 
 // rest makes the run rest on what a token says.
-func (r *Run) rest(ctx context.Context, c *claims) bool {
+func (r *Run) rest(ctx context.Context, c *claims, enter entering) bool {
 	if c == nil {
 		r.refuse(ctx, refusedMissing)
 		return false
@@ -100,7 +126,10 @@ func (r *Run) rest(ctx context.Context, c *claims) bool {
 		r.refuse(ctx, fmt.Errorf("%w: %w", refusedRow, err))
 		return false
 	}
-	r.ledger.read(rows, c.ancestors)
+	for i := range rows {
+		rows[i] = rows[i].For(r.principal)
+	}
+	enter(rows, c.ancestors)
 	if r.agent.opts.Reads != nil && len(rows) > 0 {
 		r.agent.opts.Reads.ObserveReads(ctx, c.direct, 1)
 	}
@@ -117,16 +146,16 @@ func (r *Run) refuse(ctx context.Context, err error) {
 
 // relayed writes down words that another process sent, as what they are: asserted by
 // its model, derived from all that it had read.
-func (r *Run) relayed(ctx context.Context, c *claims, text string) (string, error) {
+func (r *Run) relayed(ctx context.Context, c *claims, text string, level memory.Sensitivity) (string, error) {
 	now := r.ledger.snapshot()
 	receipt, err := r.agent.write.Model(ctx, memory.Draft{
 		Content: memory.Content{Text: text, Cardinality: memory.CardinalityUnknown},
 		Origin:  memory.OriginModelDerived, State: memory.StateUnverified,
 		Asserter:       memory.Asserter{Principal: c.agent, Model: c.model, Family: c.family},
-		LineageUnknown: now.unknown != "", Sensitivity: memory.SensitivityInternal, Source: "agent", Run: r.id,
+		LineageUnknown: now.unknown != "", Sensitivity: level, Source: "agent", Run: r.id,
 	}, now.served)
 	if err != nil {
 		return "", fmt.Errorf("agent: words from another process: %w", err)
 	}
-	return r.receive(ctx, receipt.ID)
+	return r.handed(ctx, receipt.ID)
 }

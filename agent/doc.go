@@ -14,6 +14,12 @@
 // [Tokens] carry lineage to other processes and over a restart; [Delegate] makes a
 // tool of another agent. What arrives without its lineage is of unknown lineage.
 //
+// What a run is shown stands in its ledger byte by byte. A tool's output is
+// third-party text as secret as the tool may be given, unless the tool declares its
+// fields ([Authoritative], [Identifier]), how secret they are ([OutputSensitivity],
+// [FieldSensitivity]) and which document they are from ([SourceArguments],
+// [SourceFields]).
+//
 // The one thing that is found in a context.Context is the call that a tool carries
 // out, by which a run of another agent joins the run that asked, and by which a
 // request to another process gets its token. A request that lost it is of unknown

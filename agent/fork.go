@@ -49,5 +49,5 @@ func (r *Run) Join(ctx context.Context, n Note) (Handle, error) {
 	if err != nil {
 		return Handle{}, fmt.Errorf("agent: reading rows: %w", err)
 	}
-	return r.parent.refer(ctx, rows, now.unknown)
+	return r.parent.refer(ctx, referred{rows: rows, unknown: now.unknown, words: r.ledger.askedWords()})
 }

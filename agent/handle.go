@@ -53,6 +53,10 @@ type referred struct {
 	rows      []memory.Row
 	ancestors []memory.ID
 	unknown   string // why part of that is not known; "" = all is known
+	part      string // what it stands for, if that is a part of what the rows say; see Withheld
+	// asked is what was asked for when it was found, and words that a third party was asked
+	// about; both count once the row is opened. See ledger.ask.
+	asked, words []string
 }
 
 func (f *referred) direct() []memory.ID {
@@ -82,13 +86,14 @@ func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, erro
 	}
 	policy := r.agent.opts.Recall
 	policy.Channels = recall.Context | recall.Uncertain
+	q.Principal = r.principal
 	res, err := recall.Recall(ctx, r.agent.store, q, policy)
 	if err != nil {
 		return nil, fmt.Errorf("agent: recall: %w", err)
 	}
 	var out []Handle
 	for _, row := range slices.Concat(res.Context, res.Uncertain) {
-		h, err := r.refer(ctx, []memory.Row{row}, "")
+		h, err := r.refer(ctx, referred{rows: []memory.Row{row}, asked: r.asks(q)})
 		if err != nil {
 			return nil, err
 		}
@@ -99,8 +104,12 @@ func (r *Run) RecallHandles(ctx context.Context, q recall.Query) ([]Handle, erro
 
 // refer makes a handle of the run for the first of some rows, which rests on the others
 // too.
-func (r *Run) refer(ctx context.Context, rows []memory.Row, unknown string) (Handle, error) {
-	to := referred{rows: rows, unknown: unknown}
+func (r *Run) refer(ctx context.Context, to referred) (Handle, error) {
+	rows := slices.Clone(to.rows)
+	for i := range rows {
+		rows[i] = rows[i].For(r.principal)
+	}
+	to.rows = rows
 	var err error
 	if to.ancestors, err = r.agent.store.Closure(ctx, to.direct()...); err != nil {
 		return Handle{}, fmt.Errorf("agent: tracing lineage: %w", err)
@@ -111,6 +120,29 @@ func (r *Run) refer(ctx context.Context, rows []memory.Row, unknown string) (Han
 		r.agent.opts.Reads.ObserveReads(ctx, []memory.ID{h.row}, 1)
 	}
 	return h, nil
+}
+
+// entrust makes handles of what an answer keeps from the model: each rests on all rows that
+// hold it.
+func (r *Run) entrust(ctx context.Context, parts []open, rows []memory.Row, asks []string) ([]Handle, error) {
+	if len(parts) == 0 || len(rows) == 0 {
+		return nil, nil
+	}
+	to := referred{asked: asks}
+	for i := range rows {
+		to.rows = append(to.rows, rows[i].For(r.principal))
+	}
+	var err error
+	if to.ancestors, err = r.agent.store.Closure(ctx, to.direct()...); err != nil {
+		return nil, fmt.Errorf("agent: tracing lineage: %w", err)
+	}
+	out := make([]Handle, len(parts))
+	for i, p := range parts {
+		to.part = p.text
+		r.ledger.refer(p.token, to)
+		out[i] = Handle{token: p.token, row: rows[0].ID, label: label(&rows[0])}
+	}
+	return out, nil
 }
 
 // label describes a row in words of a closed set: four looks, three states, four
@@ -140,21 +172,32 @@ func (r *Run) Open(ctx context.Context, handles ...Handle) (string, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return "", err
 	}
-	var out strings.Builder
+	var rows []memory.Row
 	for _, h := range handles {
 		ref, have := r.ledger.referred(h.token)
 		if !have || h.row == "" {
 			return "", ErrNoHandle
 		}
-		if err := r.enter(ctx, ref.rows); err != nil {
+		shown, err := r.rows(ctx, []memory.ID{ref.rows[0].ID}) // as it is now, not as it was
+		if err != nil {
+			return "", err
+		}
+		if err := r.enter(ctx, append(shown, ref.rows[1:]...)); err != nil {
 			return "", err
 		}
 		if ref.unknown != "" {
 			r.ledger.lose(ref.unknown)
 		}
-		out.WriteString(recall.Render(r.agent.store.Now(), ref.rows[0]))
+		if r.ledger.unfit(ref.direct()) {
+			r.ledger.ask(append(ref.asked, shown[0].Content.Subject))
+			r.ledger.askedBefore(ref.words)
+		}
+		if ref.part != "" {
+			shown[0].Content = memory.Content{Text: ref.part, Cardinality: memory.CardinalityUnknown}
+		}
+		rows = append(rows, shown[0])
 	}
-	return out.String(), nil
+	return recall.Instructed(r.agent.store.Now(), rows...), nil
 }
 
 // bound is a call's arguments with what its handles stand for in their place.
@@ -245,7 +288,10 @@ func (r *Run) substitute(b *bound, at string, v any, t *Tool) (any, error) {
 // value is what a tool gets for a handle: the typed object, a number where the schema
 // wants one, or else the text.
 func (f *referred) value(schema *jsonschema.Schema) any {
-	c := &f.rows[0].Content
+	c := f.rows[0].Content
+	if f.part != "" {
+		c = memory.Content{Object: f.part}
+	}
 	if !c.Typed() {
 		return c.Text
 	}
@@ -269,7 +315,7 @@ func (f *referred) says(leaf any) bool {
 // text, and derived from what fed the call.
 func (t *Tool) untrusted() *Tool {
 	u := *t
-	u.contract.Output = nil
+	u.contract.Output, u.contract.ErrorTexts = nil, nil
 	return &u
 }
 

@@ -138,7 +138,7 @@ func (a *Agent) Handler(principal func(*http.Request) (string, error), next Serv
 		token, err := FindToken(req.Header)
 		if err != nil {
 			run.refuse(req.Context(), err)
-		} else if c, ok := run.admit(req.Context(), token, requestBytes(req, body)); ok {
+		} else if c, ok := run.admit(req.Context(), token, requestBytes(req, body), run.ledger.carry); ok {
 			words = Segment{kind: segmentRelayed, from: c, text: string(body)}
 		}
 		req = req.WithContext(req.Context())

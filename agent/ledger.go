@@ -22,22 +22,71 @@ type ledger struct {
 	mu        sync.Mutex
 	served    []admission.Served // each row once, in the order it was first read
 	rows      map[memory.ID]memory.Row
+	says      map[string][]said // what the typed ones of rows say, by the value, in that order
+	facts     map[memory.ID][]fact
+	seen      map[memory.ID]bool // of rows: the run was shown the text itself
 	ancestors map[memory.ID]bool
-	handles   map[string]referred // by token; none of them is in rows by that
-	typed     []string            // what the principal typed
-	unknown   string              // why part of the lineage is not known; "" = all is known
+	rivals    map[memory.ID]memory.Row // not shown, since a better row says otherwise
+	handles   map[string]referred      // by token; none of them is in rows by that
+	typed     []string                 // what the principal typed
+	asked     map[string]bool          // words of it that a third party was asked about; see ask
+	ids       map[string]bool          // identifiers of records that were found
+	lines     map[string]*line         // by lineOf, of functional predicates
+	unknown   string                   // why part of the lineage is not known; "" = all is known
+}
+
+// line is what a run read of one subject and functional predicate.
+type line struct {
+	rows []memory.ID
+	last memory.ID // of them, the one that the run itself read last, as verified; "" = none since
 }
 
 func newLedger() *ledger {
-	return &ledger{rows: map[memory.ID]memory.Row{}, ancestors: map[memory.ID]bool{}, handles: map[string]referred{}}
+	return &ledger{rows: map[memory.ID]memory.Row{}, says: map[string][]said{}, facts: map[memory.ID][]fact{}, seen: map[memory.ID]bool{}, ancestors: map[memory.ID]bool{}, rivals: map[memory.ID]memory.Row{}, handles: map[string]referred{}, asked: map[string]bool{}, lines: map[string]*line{}, ids: map[string]bool{}}
 }
 
-// fork is a copy that grows by itself.
+// fork is a copy that grows by itself. What its run has read last of a line, it has to read
+// for itself.
 func (l *ledger) fork() *ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &ledger{served: slices.Clone(l.served), rows: maps.Clone(l.rows), ancestors: maps.Clone(l.ancestors),
-		handles: maps.Clone(l.handles), typed: slices.Clone(l.typed), unknown: l.unknown}
+	says := maps.Clone(l.says)
+	for object, rows := range says {
+		says[object] = slices.Clip(rows) // what either adds is its own
+	}
+	lines := make(map[string]*line, len(l.lines))
+	for name, of := range l.lines {
+		lines[name] = &line{rows: slices.Clip(of.rows)}
+	}
+	return &ledger{lines: lines, ids: maps.Clone(l.ids), served: slices.Clone(l.served), rows: maps.Clone(l.rows), says: says, facts: maps.Clone(l.facts), seen: maps.Clone(l.seen), ancestors: maps.Clone(l.ancestors),
+		rivals: maps.Clone(l.rivals), handles: maps.Clone(l.handles), typed: slices.Clone(l.typed), asked: maps.Clone(l.asked), unknown: l.unknown}
+}
+
+// outranked notes rows that were found and not shown, since a better one says otherwise.
+func (l *ledger) outranked(rows []memory.Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range rows {
+		if rows[i].Content.Typed() {
+			l.rivals[rows[i].ID] = rows[i]
+		}
+	}
+}
+
+// rival finds those of them that have a value which no row of the run has.
+func (l *ledger) rival(value string) (ids []memory.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rivals) == 0 || len(l.says[value]) > 0 {
+		return nil
+	}
+	for id, row := range l.rivals {
+		if _, read := l.rows[id]; !read && plain(row.Content.Object) == plain(value) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 func (l *ledger) refer(token string, to referred) {
@@ -53,21 +102,122 @@ func (l *ledger) referred(token string) (referred, bool) {
 	return ref, have
 }
 
-// read adds rows and their closure.
+// read adds rows whose text the run is shown, and their closure.
 func (l *ledger) read(rows []memory.Row, ancestors []memory.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.add(rows, ancestors, true)
+	for i := range rows {
+		l.seen[rows[i].ID] = true
+		l.reads(&rows[i])
+	}
+}
+
+// reads notes that the run is shown a row now: of its line, this is what it was told
+// last. What it was told before is not fit any more.
+func (l *ledger) reads(r *memory.Row) {
+	if old := l.rows[r.ID]; old.Revision != r.Revision {
+		l.replace(r)
+	}
+	of := l.line(r)
+	switch {
+	case of == nil || r.Truth != memory.TruthSupported && r.Truth != memory.TruthUnverified:
+		return // that it is history, or wrong, is said beside it
+	case r.Truth == memory.TruthUnverified:
+		of.last = ""
+		return
+	}
+	of.last = r.ID
+	for _, id := range of.rows {
+		if old := l.rows[id]; old.Content.Object != r.Content.Object && old.Truth == memory.TruthSupported {
+			old.Truth, old.Rank = memory.TruthSuperseded, 0
+			l.replace(&old)
+		}
+	}
+}
+
+// line is that of a row, with the row in it; nil if its predicate is not functional.
+func (l *ledger) line(r *memory.Row) *line {
+	if !r.Content.Typed() || r.Content.Cardinality != memory.CardinalityFunctional {
+		return nil
+	}
+	name := lineOf(&r.Content)
+	of := l.lines[name]
+	if of == nil {
+		of = &line{}
+		l.lines[name] = of
+	}
+	if !slices.Contains(of.rows, r.ID) {
+		of.rows = append(of.rows, r.ID)
+	}
+	return of
+}
+
+// replace puts a newer copy of a row in the place of the one that was read before.
+func (l *ledger) replace(r *memory.Row) {
+	fresh := *r
+	l.rows[r.ID] = fresh
+	for _, f := range l.facts[r.ID] {
+		all := slices.Clone(l.says[f.object])
+		for i := range all {
+			if all[i].row.ID == r.ID {
+				all[i].row = &fresh
+			}
+		}
+		l.says[f.object] = all
+	}
+}
+
+// said is a value that a row holds, and under which predicate.
+type said struct {
+	row       *memory.Row
+	predicate string
+}
+
+// carry adds rows that the run rests on, and their closure. Somebody else was shown
+// their text: another agent, another process.
+func (l *ledger) carry(rows []memory.Row, ancestors []memory.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(rows, ancestors, false)
+}
+
+// add adds rows, which the run itself reads now or not.
+func (l *ledger) add(rows []memory.Row, ancestors []memory.ID, own bool) {
 	for i := range rows {
 		r := rows[i]
+		if of := l.line(&r); of != nil && of.last != r.ID && !own {
+			of.last = "" // somebody was told it since, and may tell it
+		}
 		if _, have := l.rows[r.ID]; have {
 			continue
 		}
 		l.rows[r.ID] = r
+		l.facts[r.ID] = facts(&r)
+		for _, f := range l.facts[r.ID] {
+			l.says[f.object] = append(l.says[f.object], said{&r, f.predicate})
+		}
 		l.served = append(l.served, admission.NewServed(&r))
 	}
 	for _, id := range ancestors {
 		l.ancestors[id] = true
 	}
+}
+
+// found notes the identifiers that a found record names itself by, and identified reports
+// whether a value is one, byte for byte.
+func (l *ledger) found(ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		l.ids[id] = true
+	}
+}
+
+func (l *ledger) identified(value string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ids[value]
 }
 
 func (l *ledger) lose(why string) {
@@ -89,6 +239,7 @@ type snapshot struct {
 	served            []admission.Served
 	direct, ancestors []memory.ID
 	lineage           gate.Lineage
+	newer             []gate.Newer
 	unknown           string
 }
 
@@ -107,6 +258,16 @@ func (l *ledger) snapshot() snapshot {
 		}
 	}
 	slices.Sort(s.ancestors)
+	for _, of := range l.lines {
+		if of.last == "" {
+			continue
+		}
+		for _, id := range of.rows {
+			if id != of.last {
+				s.newer = append(s.newer, gate.Newer{Row: id, By: of.last})
+			}
+		}
+	}
 	s.seal()
 	return s
 }
@@ -167,13 +328,12 @@ func (l *ledger) choosing(tool string) (id memory.ID, found bool) {
 	return id, found
 }
 
-// shown reports whether the run was shown the row, and fit whether it was verified
-// when it was.
+// shown reports whether the run was shown the text of the row, and fit whether the row
+// was verified when the run came to rest on it.
 func (l *ledger) shown(id memory.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, have := l.rows[id]
-	return have
+	return l.seen[id]
 }
 
 func (l *ledger) fit(id memory.ID) bool {
@@ -183,19 +343,15 @@ func (l *ledger) fit(id memory.ID) bool {
 	return have && standing(&r) > 0
 }
 
-// rowWith finds a served row whose typed object is exactly the value: of several the
-// one that stands best, and of equals the newest.
-func (l *ledger) rowWith(value string) (memory.Row, bool) {
-	return l.best(func(object string) bool { return object == value })
-}
-
-// best is the served row that stands best among those whose typed object is wanted.
-func (l *ledger) best(wanted func(object string) bool) (best memory.Row, found bool) {
+// rowWith finds a served row that says exactly the value, under a predicate that may: of
+// several the one that stands best, and of equals the newest.
+func (l *ledger) rowWith(value string, may func(predicate string) bool) (best memory.Row, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := len(l.served) - 1; i >= 0; i-- {
-		if r := l.rows[l.served[i].ID]; r.Content.Typed() && wanted(r.Content.Object) && (!found || standing(&r) > standing(&best)) {
-			best, found = r, true
+	all := l.says[value]
+	for i := len(all) - 1; i >= 0; i-- {
+		if r := all[i].row; may(all[i].predicate) && (!found || standing(r) > standing(&best)) {
+			best, found = *r, true
 		}
 	}
 	return best, found
@@ -231,7 +387,7 @@ func (l *ledger) typedNumber(n json.Number) bool {
 				continue
 			}
 			got, ok := new(big.Rat).SetString(strings.ReplaceAll(text[at[0]:at[1]], ",", ""))
-			if ok && strings.HasSuffix(before, "-") {
+			if sign, _ := utf8.DecodeLastRuneInString(before); ok && (sign == '−' || unicode.Is(unicode.Pd, sign)) {
 				got.Neg(got)
 			}
 			if ok && got.Cmp(want) == 0 {
@@ -242,17 +398,27 @@ func (l *ledger) typedNumber(n json.Number) bool {
 	return false
 }
 
-// rowWithNumber finds a served row whose typed object is a number of this value, as
-// rowWith does.
-func (l *ledger) rowWithNumber(n json.Number) (memory.Row, bool) {
+// rowWithNumber finds a served row that says a number of this value, as rowWith does.
+func (l *ledger) rowWithNumber(n json.Number, may func(predicate string) bool) (best memory.Row, found bool) {
 	want, ok := new(big.Rat).SetString(n.String())
 	if !ok {
 		return memory.Row{}, false
 	}
-	return l.best(func(object string) bool {
-		got, ok := number(object)
-		return ok && got.Cmp(want) == 0
-	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.served) - 1; i >= 0; i-- {
+		r := l.rows[l.served[i].ID]
+		if found && standing(&r) <= standing(&best) {
+			continue
+		}
+		for _, f := range l.facts[r.ID] {
+			if got, ok := number(f.object); ok && got.Cmp(want) == 0 && may(f.predicate) {
+				best, found = r, true
+				break
+			}
+		}
+	}
+	return best, found
 }
 
 // plainNumber is a number as a row holds one: a short exponent at most, since eight
@@ -289,10 +455,18 @@ func containsWord(text, words string) bool {
 }
 
 // joined reports whether the rune next to a match, and the one beyond it, make
-// the match a part of a longer token: a letter or digit, or a sign with one behind.
+// the match a part of a longer token: a letter or digit, a sign that stands within
+// addresses and paths, one that nobody sees, or any other sign with one of these behind. A
+// quotation mark and a bracket that closes end a token.
 func joined(next, beyond rune) bool {
-	word := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
-	return word(next) || strings.ContainsRune(`_@/\#%&=~$€£`, next) && next != 0 || strings.ContainsRune(`.-+:,'’`, next) && next != 0 && word(beyond)
+	const within, ends = `_@/\#%&=~$€£`, `"”“„«»<>)]}` + "`"
+	if next == 0 || next == utf8.RuneError {
+		return false
+	}
+	word := func(r rune) bool {
+		return r != 0 && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune(within, r))
+	}
+	return word(next) || (unicode.IsPunct(next) || unicode.IsSymbol(next)) && !strings.ContainsRune(ends, next) && word(beyond)
 }
 
 func firstRunes(s string) (a, b rune) {

@@ -199,7 +199,7 @@ func TestSR64AConclusionIsGatedTwoHopsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := input(t, b, agent.FromRun(first))
-	if !strings.HasPrefix(said[0], "Memory (asserted by sonnet-4.6, unverified, ") {
+	if !strings.HasPrefix(said[0], instructed+"Memory (asserted by sonnet-4.6, unverified, ") {
 		t.Errorf("B is told without a tag: %s", said[0])
 	}
 	secondHop, err := b.Conclude(ctx, "All customers of that kind get the new letter.")
@@ -247,7 +247,7 @@ func TestSR64AConclusionIsGatedTwoHopsAway(t *testing.T) {
 		}
 		e := w.agent(t).Start("ana")
 		said := input(t, e, agent.FromRun(h))
-		if e.Lineage().IsKnown() || !strings.HasPrefix(said[0], "Memory (") {
+		if e.Lineage().IsKnown() || !strings.HasPrefix(said[0], instructed+"Memory (") {
 			t.Errorf("known %t, said %q", e.Lineage().IsKnown(), said[0])
 		}
 	})

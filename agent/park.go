@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
 	"time"
 
 	"github.com/hearsay-go/hearsay/gate"
@@ -60,16 +63,148 @@ func (r *Run) Wait(ctx context.Context, hold string) (gate.Released, error) {
 	return gate.Wait(ctx, r.agent.store, hold)
 }
 
-// Close ends the run and its forks: they make no more calls, and what they have parked
-// is not made by itself any more. It may be called more than once.
+// Close ends the run and its forks: they make no more calls, what they have parked is not
+// made by itself any more, and no held call of the run is approved any more, unless it was
+// saved ([Run.Save]) and may go on elsewhere. It returns when the calls that were being made have
+// ended and are recorded. Inside the function of a tool it does not wait, since that
+// would be for itself. It may be called more than once.
 func (r *Run) Close() {
 	if r.ready() != nil {
 		return
 	}
+	idle := r.shut()
+	r.over(context.Background())
+	if !insideTool() {
+		<-idle
+	}
+}
+
+// waits notes, in the run and in what it is a fork of, that a call of it was held.
+func (r *Run) waits() {
+	for of := r; of != nil; of = of.parent {
+		of.mu.Lock()
+		if of.held == nil {
+			of.held = map[string]bool{}
+		}
+		of.held[r.id] = true
+		of.mu.Unlock()
+	}
+}
+
+// overWithin bounds how long the end of a run is written.
+const overWithin = 2 * time.Second
+
+// over notes in the store that the run has ended, if anybody could still wait for it.
+func (r *Run) over(ctx context.Context) {
+	r.mu.Lock()
+	held := r.held
+	r.held = nil
+	if r.lasting || r.oneCall {
+		delete(held, r.id)
+	}
+	r.mu.Unlock()
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), overWithin)
+	defer cancel()
+	for id := range held {
+		if err := r.agent.store.EndRun(ctx, id); err != nil { // its holds end by their own time
+			r.agent.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the end of a run not recorded", slog.String("session", id), slog.Any("error", err))
+		}
+	}
+}
+
+// CloseContext is Close, and waits no longer than ctx. What it gives then is the error
+// of ctx; the run is closed all the same.
+func (r *Run) CloseContext(ctx context.Context) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	idle := r.shut()
+	r.over(ctx)
+	if callingIn(ctx) != nil || insideTool() {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// shut closes the run. What it returns is closed when no call is being made.
+func (r *Run) shut() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed, r.waiting = true, nil
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+		if r.firing == 0 {
+			close(r.idle)
+		}
+	}
+	return r.idle
 }
+
+// begin counts a call that is about to be made, in the run and in what it is a fork of,
+// and reports whether none of them is closed. With it goes end.
+func (r *Run) begin() bool {
+	r.mu.Lock()
+	closed := r.closed
+	if !closed {
+		r.firing++
+	}
+	r.mu.Unlock()
+	if closed {
+		return false
+	}
+	if r.parent != nil && !r.parent.begin() {
+		r.done()
+		return false
+	}
+	return true
+}
+
+func (r *Run) end() {
+	r.done()
+	if r.parent != nil {
+		r.parent.end()
+	}
+}
+
+func (r *Run) done() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firing--; r.firing == 0 && r.idle != nil {
+		close(r.idle)
+	}
+}
+
+// insideTool reports whether the caller runs in the function of a tool, of any run: in
+// the goroutine that the function was called in.
+func insideTool() bool {
+	frames := make([]uintptr, 64)
+	for skip := 2; ; skip += len(frames) {
+		n := runtime.Callers(skip, frames)
+		for each := runtime.CallersFrames(frames[:n]); n > 0; {
+			f, more := each.Next()
+			if f.Function == safelyName {
+				return true
+			}
+			if !more {
+				break
+			}
+		}
+		if n < len(frames) {
+			return false
+		}
+	}
+}
+
+// safelyName is the function through which every tool is called.
+var safelyName = runtime.FuncForPC(reflect.ValueOf(safely).Pointer()).Name()
 
 // park keeps a call that the gate parked, unless the run was closed meanwhile.
 func (r *Run) park(hold string, p parked) {

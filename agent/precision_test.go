@@ -35,9 +35,10 @@ func (w *world) precise(opts ...agent.Option) []agent.Tool {
 	}
 	return []agent.Tool{
 		agent.Func("pay", "pays", func(context.Context, payIn) (nothing, error) { w.fire("pay"); return nothing{}, nil },
-			with(agent.Irreversible(), agent.TypedSink(gate.KindAccount, "/to"), agent.TypedSink(gate.KindAmount, "/amount"), agent.TypedSink(gate.KindSetting, "/urgent"))...),
+			with(agent.Irreversible(), agent.WaiveNamed(), agent.TypedSink(gate.KindAccount, "/to"), agent.TypedSink(gate.KindAmount, "/amount"), agent.TypedSink(gate.KindSetting, "/urgent"),
+				agent.Optional("/amount", "/urgent"))...),
 		agent.Func("delete", "deletes a file", func(context.Context, fileIn) (nothing, error) { w.fire("delete"); return nothing{}, nil },
-			with(agent.Irreversible(), agent.TypedSink(gate.KindObjectID, "/file"))...),
+			with(agent.Irreversible(), agent.WaiveNamed(), agent.TypedSink(gate.KindObjectID, "/file"))...),
 		agent.Func("rename", "renames", func(context.Context, searchIn) (nothing, error) { w.fire("rename"); return nothing{}, nil },
 			with(agent.StateChanging(), agent.TypedSink(gate.KindName, "/words"))...),
 	}
@@ -45,7 +46,13 @@ func (w *world) precise(opts ...agent.Option) []agent.Tool {
 
 func (w *world) preciseAgent(t testing.TB, opts ...agent.Option) *agent.Agent {
 	t.Helper()
-	return w.agentWith(t, "precise", w.gate, append(w.tools(), w.precise(opts...)...), &agent.Options{Recall: recall.Policy{Channels: recall.All}})
+	return w.agentWith(t, "precise", w.gate, append(w.tools(), w.precise(opts...)...), &agent.Options{Recall: recall.Policy{Channels: recall.All}, Kinds: kinds})
+}
+
+// kinds are what the predicates of these tests are values of.
+var kinds = map[string][]gate.Kind{
+	"account": {gate.KindAccount}, "pAAA-100": {gate.KindAccount}, "pBBB-200": {gate.KindAccount}, "pCCC-300": {gate.KindAccount}, "pDDD-400": {gate.KindAccount}, "key": {gate.KindAccount},
+	"file": {gate.KindObjectID}, "old file": {gate.KindObjectID}, "amount": {gate.KindAmount},
 }
 
 // TestTypedSinks: a run that has read a stranger's text acts on what the principal
@@ -216,15 +223,18 @@ func TestTypedSinksAreRefusedUnlessTheyAreTypedAndClosed(t *testing.T) {
 		opts []agent.Option
 		says string
 	}{
-		"no sink":                       {[]agent.Option{agent.Irreversible(), agent.TypedSinks()}, "at least one sink"},
-		"a sink without a kind":         {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.Sinks("/tos")}, `"/tos" has no kind`},
-		"a kind that is none":           {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(99, "/tos")}, `"/tos" has no kind`},
+		"no sink":                       {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks()}, "at least one sink"},
+		"a sink without a kind":         {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.Sinks("/tos")}, `"/tos" has no kind`},
+		"a kind that is none":           {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.TypedSink(99, "/tos")}, `"/tos" has no kind`},
 		"no effect":                     {[]agent.Option{agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, "declared effect"},
-		"an object of any members":      {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/to")}, `"/to"`},
-		"a value of any type":           {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/any")}, `"/any"`},
-		"an argument that is not there": {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/nowhere")}, `"/nowhere"`},
+		"an object of any members":      {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/to")}, `"/to"`},
+		"a value of any type":           {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/any")}, `"/any"`},
+		"an argument that is not there": {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/nowhere")}, `"/nowhere"`},
 		"corroboration alone":           {[]agent.Option{agent.Irreversible(), agent.Corroborated(), agent.TypedSink(gate.KindRecipient, "/tos")}, "part of typed sinks"},
-		"typed, and closed":             {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, ""},
+		"what cannot be undone, and any row may ask for": {[]agent.Option{agent.Irreversible(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, "want the tool to be named"},
+		"what must be named":                             {[]agent.Option{agent.Irreversible(), agent.Named(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, ""},
+		"what can be undone":                             {[]agent.Option{agent.StateChanging(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, ""},
+		"typed, and closed":                              {[]agent.Option{agent.Irreversible(), agent.WaiveNamed(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/tos")}, ""},
 	} {
 		_, err := agent.New("a", agent.Model{ID: "m", Family: "f"}, w.store, w.gate, []agent.Tool{agent.Func("t", "", fn, c.opts...)}, nil)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -371,7 +381,7 @@ func TestSecrecyHoldsInEveryMode(t *testing.T) {
 		return w.put(t, memory.Draft{Content: c, Origin: memory.OriginFirstHand, State: memory.StateVerified, Asserter: by, Anchor: "tool:vault", Sensitivity: memory.SensitivitySecret,
 			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "vault", Verifier: "call", Group: by.Group(), Anchor: memory.Anchor{URI: "call:x"}, At: w.store.Now()}}})
 	}
-	policy := &agent.Options{Recall: recall.Policy{Channels: recall.All, Ceiling: memory.SensitivitySecret}}
+	policy := &agent.Options{Recall: recall.Policy{Channels: recall.All, Ceiling: memory.SensitivitySecret}, Kinds: kinds}
 	start := func(t *testing.T) (*world, *agent.Run) {
 		w := newWorld(t)
 		secret(w, fact("vault", "key", "SECRET-KEY-1"))

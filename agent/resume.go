@@ -24,9 +24,13 @@ func (r *Run) Save(ctx context.Context, history []byte) (string, error) {
 	}
 	c := r.claims(kindState, r.ledger)
 	c.audience, c.principal, c.typed = t.o.Audience, r.principal, r.ledger.words()
+	c.asked = r.ledger.askedWords()
 	if !plainName(r.principal) {
 		return "", fmt.Errorf("%w: the principal is no name of 1 to 255 visible characters", ErrTokens)
 	}
+	r.mu.Lock()
+	r.lasting = true
+	r.mu.Unlock()
 	return t.issue(ctx, c, history)
 }
 
@@ -51,11 +55,12 @@ func (a *Agent) Resume(ctx context.Context, principal, state string, history []b
 		r.refuse(ctx, err)
 		return r
 	}
-	if r.rest(ctx, &c) {
+	if r.rest(ctx, &c, r.ledger.read) {
 		r.id = c.run
 		for _, text := range c.typed {
 			r.ledger.heard(text)
 		}
+		r.ledger.askedBefore(c.asked)
 	}
 	return r
 }

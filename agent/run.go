@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hearsay-go/hearsay/gate"
@@ -19,11 +20,18 @@ type Run struct {
 	agent     *Agent
 	id        string
 	principal string
+	refused   error // why the principal is no name
 	ledger    *ledger
 	parent    *Run // of a fork
 
 	mu      sync.Mutex
 	closed  bool
+	firing  int               // calls that are being made, those of forks included
+	held    map[string]bool   // the ids of it and of its forks, of which a call was held
+	lasting bool              // it was saved, and may go on elsewhere
+	oneCall bool              // it is for one call of another run, its sender
+	doubts  doubts            // calls of which it is not known how they ended
+	idle    chan struct{}     // closed when firing gets to 0; nil = nobody waits for it
 	waiting map[string]parked // by hold
 	sender  [2]string         // agent and run that a token named
 }
@@ -41,7 +49,7 @@ func (r *Run) ready() error {
 	if r == nil || r.agent == nil || r.agent.store == nil || r.ledger == nil {
 		return ErrNotBuilt
 	}
-	return nil
+	return r.refused
 }
 
 // Lineage is what feeds a call made now.
@@ -54,14 +62,29 @@ func (r *Run) Lineage() gate.Lineage {
 
 // receive puts rows into the ledger and returns their tagged lines.
 func (r *Run) receive(ctx context.Context, ids ...memory.ID) (string, error) {
-	rows, err := r.agent.store.Get(ctx, ids...)
+	rows, err := r.rows(ctx, ids)
 	if err != nil {
-		return "", fmt.Errorf("agent: reading rows: %w", err)
+		return "", err
+	}
+	for i := range rows {
+		rows[i] = rows[i].For(r.principal)
 	}
 	if err := r.enter(ctx, rows); err != nil {
 		return "", err
 	}
-	return recall.Render(r.agent.store.Now(), rows...), nil
+	return recall.Instructed(r.agent.store.Now(), rows...), nil
+}
+
+// rows reads rows that are to be shown, held against what they were made from.
+func (r *Run) rows(ctx context.Context, ids []memory.ID) ([]memory.Row, error) {
+	rows, err := r.agent.store.Get(ctx, ids...)
+	if err == nil {
+		rows, err = recall.Judge(ctx, r.agent.store, rows)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agent: reading rows: %w", err)
+	}
+	return rows, nil
 }
 
 // enter records that rows reach the context, before the model sees a byte.
@@ -69,10 +92,11 @@ func (r *Run) enter(ctx context.Context, rows []memory.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := make([]memory.ID, len(rows))
+	rows = slices.Clone(rows)
 	for i := range rows {
-		ids[i] = rows[i].ID
+		rows[i] = rows[i].For(r.principal)
 	}
+	ids := idsOf(rows)
 	up, err := r.agent.store.Closure(ctx, ids...)
 	if err != nil {
 		r.ledger.lose("the lineage of a row that was read could not be traced")
@@ -85,34 +109,67 @@ func (r *Run) enter(ctx context.Context, rows []memory.Row) error {
 	return nil
 }
 
+func idsOf(rows []memory.Row) []memory.ID {
+	ids := make([]memory.ID, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return ids
+}
+
 // Recalled is what a recall found. Text is what the model may be given: every
 // line with its tag, and the instruction to distrust what is not verified.
 type Recalled struct {
 	Text string
 	Rows []memory.Row
+	// Outranked are rows that the policy would show, that speak against a fit row and
+	// stand lower than it. They are not in Text, and feed no call but one that has a value
+	// of theirs which nothing else gave.
+	Outranked []memory.Row
+
+	run  *Run
+	text string
 }
 
+// By reports whether the run recalled this, and the text is as it was then. Of a text
+// that some program has changed or put together it is false.
+func (r Recalled) By(run *Run) bool { return run != nil && r.run == run && r.Text == r.text }
+
 // Recall reads memory under the agent's policy. What is rendered, and only that,
-// enters the ledger. Confidence, age and the number of reads decide nothing
+// enters the ledger: what speaks against a fit row and stands lower is left out. Confidence, age and the number of reads decide nothing
 // about what a row may do later.
 func (r *Run) Recall(ctx context.Context, q recall.Query) (Recalled, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return Recalled{}, err
 	}
+	q.Principal = r.principal
 	res, err := recall.Recall(ctx, r.agent.store, q, r.agent.opts.Recall)
 	if err != nil {
 		return Recalled{}, fmt.Errorf("agent: recall: %w", err)
 	}
-	rows := slices.Concat(res.Context, res.Uncertain, res.Contradictions)
+	res = res.Settled()
+	rows := res.Rows()
 	if err := r.enter(ctx, rows); err != nil {
 		return Recalled{}, err
 	}
-	return Recalled{Text: recall.Prompt(res), Rows: rows}, nil
+	r.ledger.outranked(res.Outranked)
+	if r.ledger.unfit(idsOf(rows)) {
+		r.ledger.ask(r.asks(q))
+	}
+	text := recall.Prompt(res)
+	return Recalled{Text: text, Rows: rows, Outranked: res.Outranked, run: r, text: text}, nil
 }
 
 // Note is something the model wants remembered.
 type Note struct {
+	// Content is a triple, or free text; never both.
 	Content memory.Content
+	// Quote is the words that a triple was taken from; "" = none. They become a row of
+	// their own that quotes the claim: kept, shown apart from it among what is uncertain,
+	// and never verified with it.
+	Quote string
+	// Subjects are the persons that the note is about, besides the subject of its triple.
+	Subjects []string
 	// Origin is the label the caller gives. It may only lower: whatever it says, a
 	// model's note is model_derived or the re-entry of what was recalled.
 	Origin memory.Origin
@@ -121,6 +178,9 @@ type Note struct {
 	Sensitivity memory.Sensitivity
 	Criticality memory.Criticality // unset is treated as critical
 	Kind        memory.Kind
+	// Layer says how long the note is for; unset = nobody says. No verifier is asked about
+	// what is of the working layer.
+	Layer memory.Layer
 	// Confidence orders the queue of checks and promotes nothing (SR-4.1).
 	Confidence float64
 	Category   string
@@ -129,7 +189,8 @@ type Note struct {
 // Remember writes what the model wants remembered. The row is asserted by the
 // agent's model and derived from everything the run has read. A note that
 // restates a row the run was served collapses onto that row and adds nothing;
-// the receipt says so and names the row.
+// the receipt says so and names the row. A quote is kept all the same. If its row could
+// not be written, there is an error beside the receipt of the claim.
 func (r *Run) Remember(ctx context.Context, n Note) (memory.Receipt, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
@@ -138,8 +199,8 @@ func (r *Run) Remember(ctx context.Context, n Note) (memory.Receipt, error) {
 	d := memory.Draft{
 		Content: n.Content, Origin: n.Origin, State: memory.StateUnverified,
 		Asserter:       memory.Asserter{Principal: r.agent.name, Model: r.agent.model.ID, Family: r.agent.model.Family},
-		LineageUnknown: now.unknown != "", Sensitivity: n.Sensitivity, Criticality: n.Criticality, Kind: n.Kind,
-		ValueConfidence: n.Confidence, Source: "agent", Category: n.Category, Run: r.id,
+		LineageUnknown: now.unknown != "", Sensitivity: n.Sensitivity, Criticality: n.Criticality, Kind: n.Kind, Layer: n.Layer,
+		ValueConfidence: n.Confidence, Source: "agent", Category: n.Category, Run: r.id, Subjects: n.Subjects,
 	}
 	if d.Origin == 0 {
 		d.Origin = memory.OriginModelDerived
@@ -150,12 +211,23 @@ func (r *Run) Remember(ctx context.Context, n Note) (memory.Receipt, error) {
 	if d.Content.Cardinality == 0 {
 		d.Content.Cardinality = memory.CardinalityUnknown
 	}
-	if r.agent.opts.Down != nil && r.agent.opts.Down(d.Content) {
+	switch {
+	case r.agent.opts.Down == nil:
+		d.LabelOutage = true
+	case r.agent.opts.Down(d.Content):
 		d.State = memory.StateUnavailableAtWriteTime
 	}
-	receipt, err := r.agent.write.Model(ctx, d, now.served)
+	var (
+		receipt memory.Receipt
+		err     error
+	)
+	if n.Quote == "" {
+		receipt, err = r.agent.write.Model(ctx, d, now.served)
+	} else {
+		receipt, err = r.agent.write.ModelQuoting(ctx, d, n.Quote, now.served)
+	}
 	if err != nil {
-		return memory.Receipt{}, fmt.Errorf("agent: remember: %w", err)
+		return receipt, fmt.Errorf("agent: remember: %w", err)
 	}
 	return receipt, nil
 }
@@ -164,8 +236,8 @@ func (r *Run) Remember(ctx context.Context, n Note) (memory.Receipt, error) {
 type Assertion struct {
 	// Span is a verbatim span of what the principal typed in this run.
 	Span string
-	// Subject, Predicate and Object make the fact typed. The object must stand in
-	// the span as it is. Subject and predicate are chosen by the program (a form, a
+	// Subject, Predicate and Object make the fact typed; the span is then a row that
+	// quotes it. The object must stand in the span as it is. Subject and predicate are chosen by the program (a form, a
 	// slot), never by the model: what a model extracts goes through Remember.
 	Subject, Predicate, Object string
 	Cardinality                memory.Cardinality
@@ -184,7 +256,7 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 		return memory.Receipt{}, ErrNotTyped
 	}
 	d := memory.Draft{
-		Content: memory.Content{Text: a.Span, Subject: a.Subject, Predicate: a.Predicate, Object: a.Object, Cardinality: a.Cardinality},
+		Content: memory.Content{Subject: a.Subject, Predicate: a.Predicate, Object: a.Object, Cardinality: a.Cardinality},
 		Origin:  memory.OriginUserAsserted, State: memory.StateUnverified,
 		Asserter: memory.Asserter{Principal: r.principal}, Anchor: "user:" + r.principal,
 		Sensitivity: a.Sensitivity, Source: "principal", Run: r.id,
@@ -195,29 +267,46 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 	if d.Sensitivity == 0 {
 		d.Sensitivity = memory.SensitivityInternal
 	}
+	write := r.agent.write.Principal
 	if d.Content.Typed() {
+		write = func(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
+			return r.agent.write.PrincipalQuoting(ctx, d, a.Span)
+		}
 		d.State = memory.StateVerified
 		d.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + r.principal,
 			Verifier: "principal", Group: d.Asserter.Group(), Anchor: memory.Anchor{URI: "run:" + r.id}, At: r.agent.store.Now()}}
+	} else {
+		d.Content.Text = a.Span
 	}
-	receipt, err := r.agent.write.Principal(ctx, d)
+	receipt, err := write(ctx, d)
 	if err != nil {
-		return memory.Receipt{}, fmt.Errorf("agent: assert: %w", err)
+		return receipt, fmt.Errorf("agent: assert: %w", err)
 	}
 	return receipt, nil
 }
 
 // Result is what a call that fired gave.
 type Result struct {
-	Output   json.RawMessage // as the tool returned it
+	Output   json.RawMessage // as the tool returned it; written anew if declared fields became rows of their own
 	Rows     []memory.ID     // the rows its output became
 	Decision gate.Decision   // the permit it fired on
+	// Unread is the size of an answer that was longer than [MaxOutput]. Nobody is shown a
+	// byte of it; the output says so in its place. 0 means that the output is the answer.
+	Unread int
+	// Withheld are the handles that stand in the output for what the tool keeps from the
+	// model; see [Withheld]. Their rows are not among Rows.
+	Withheld []Handle
+	// Pending are the rows that arguments of a read-only call repeat and that nobody has
+	// verified (SR-5.5). The call may use them; the model is told by [ToolText], and a
+	// front end can show them to the person before anything is done with the answer.
+	Pending []memory.ID
 }
 
 // Call asks the gate, and fires the tool if it permits. It is the only way to
 // reach a tool. A call that the gate blocks gives a [*gate.DeniedError], and the
 // tool was not called. A tool that failed gives an error that wraps [ErrTool];
-// its message became a row of the run like any other output.
+// its message became a row of the run like any other output. One that ran, and of
+// which nothing could be recorded, gives [ErrUnrecorded]: it did not fail.
 //
 // What the tool returns becomes rows before the model sees it: a field declared
 // authoritative is verified, all else is third-party text, unverified, and
@@ -252,30 +341,70 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 	t, call := p.tool, p.call
 	canonical := call.args
 	now, sinks, unseen := r.inputs(ctx, t, &call)
+	pending := r.pending(sinks) // before the answer may say otherwise
 	d := r.agent.gate.Decide(ctx, gate.Request{
 		Contract: t.contract, Args: slices.Clone(canonical), CallID: p.callID,
-		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: sinks, Choice: r.choice(t), Unseen: unseen,
-		Park: t.parks, Resumes: resumes,
+		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: sinks, Choice: r.choice(t), Unseen: unseen, Newer: now.newer, Reads: r.agent.reads, Spoken: r.ledger.spoken(),
+		Park: t.parks, Resumes: resumes, SentBy: r.sentBy(), Within: nested(ctx, t, canonical), Told: r.doubts.told(t, canonical),
+		Writes: r.writes(t, canonical),
 	})
 	if err := d.Err(); err != nil {
+		if d.Outcome == gate.Hold {
+			r.waits()
+		}
 		if d.Parked {
 			r.park(d.HoldID, p)
 		}
 		return Result{Decision: d}, err
 	}
+	r.answered(ctx, &d)
 	if err := ctx.Err(); err != nil { // who asked has gone since the gate was asked
 		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.OutcomeNotFired); outcomeErr != nil {
 			err = errors.Join(err, outcomeErr)
 		}
 		return Result{Decision: d}, fmt.Errorf("agent: %s was not called: %w", t.name, err)
 	}
+	if !r.begin() { // it was closed since the gate was asked
+		err := ErrClosed
+		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.OutcomeNotFired); outcomeErr != nil {
+			err = errors.Join(err, outcomeErr)
+		}
+		return Result{Decision: d}, fmt.Errorf("agent: %s was not called: %w", t.name, err)
+	}
+	defer r.end()
 	if t.call == nil { // a gate that permits what does not exist changes nothing
 		return Result{Decision: d}, fmt.Errorf("%w: no tool %q", ErrTool, t.name)
 	}
 	if len(call.handles) > 0 { // whatever comes back may say what the handle's row says
 		t = t.untrusted()
 	}
-	return r.fire(ctx, t, &call, now, d)
+	res, err := r.fire(ctx, t, &call, now, d)
+	if d.Effect == gate.ReadOnly {
+		res.Pending = pending
+	}
+	return res, err
+}
+
+// answeredReads is what it counts that a source has just said what a row says: as much as a
+// blocked call.
+const answeredReads = 100
+
+// answered tells whoever orders checks of the rows that wait while a fit row of the run says
+// the same. A worker that asks the source itself would verify them; the run's copy moves
+// none of them.
+func (r *Run) answered(ctx context.Context, d *gate.Decision) {
+	if r.agent.opts.Reads == nil {
+		return
+	}
+	var ids []memory.ID
+	for _, reason := range d.Reasons {
+		if reason.Code == gate.UnverifiedInput && reason.Outcome == gate.Permit {
+			ids = append(ids, reason.Row)
+		}
+	}
+	if len(ids) > 0 {
+		r.agent.opts.Reads.ObserveReads(ctx, ids, answeredReads)
+	}
 }
 
 // arguments brings arguments to the canonical form, puts what handles stand for in
@@ -286,14 +415,17 @@ func (r *Run) arguments(t *Tool, args json.RawMessage) (bound, error) {
 		return bound{}, err
 	}
 	call, err := r.bind(t, canonical)
-	if err != nil || t.resolved == nil {
+	if err != nil || t.arguments == nil {
 		return call, err
 	}
 	var v any
 	if err := json.Unmarshal(call.args, &v); err != nil {
 		return bound{}, &gate.ArgumentError{Rule: "malformed", Text: "not JSON"}
 	}
-	if err := t.resolved.Validate(v); err != nil {
+	if !t.arguments.affordable(v) {
+		return bound{}, &gate.ArgumentError{Rule: "schema", Text: "it would take too long to hold them to the argument schema"}
+	}
+	if err := t.arguments.resolved.Validate(v); err != nil {
 		text := clean(err.Error(), 300)
 		if len(call.handles) > 0 { // it may quote a row that the model has not read
 			text = "what handles stand for does not fit the argument schema, or another argument does not"
@@ -306,30 +438,50 @@ func (r *Run) arguments(t *Tool, args json.RawMessage) (bound, error) {
 // fire calls the tool and records how it ended.
 func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d gate.Decision) (Result, error) {
 	args := call.args
-	calling := &calling{run: r, tool: t, ledger: call.feeding(r.ledger)}
+	begun := r.doubts.begin()
+	asked, markErr := r.mark(ctx, t, args)
+	if markErr != nil { // what it says may be older than what is verified meanwhile
+		t = t.untrusted()
+	}
+	calling := &calling{run: r, tool: t, args: args, ledger: call.feeding(r.ledger), outer: callingIn(ctx)}
 	output, callErr := safely(context.WithValue(ctx, callingKey{}, calling), t, slices.Clone(args))
-	if calling.end() {
-		now = r.ledger.snapshot()
+	if calling.end() { // what it gave may be what a run was told: no record of its own
+		now, t = r.ledger.snapshot(), t.untrusted()
 		now.add(call.rows())
 	}
 	// The call happened: what follows must be recorded even if ctx ends now.
 	ctx = context.WithoutCancel(ctx)
 	res := Result{Output: output, Decision: d}
 	outcome := "fired"
+	if callErr == nil && len(output) > MaxOutput {
+		res.Unread, output = len(output), mustString(unread("answer", len(output)))
+	}
+	closed := callErr != nil && slices.Contains(d.Loosened, "error_texts") && slices.Contains(t.contract.ErrorTexts, callErr.Error())
 	if callErr != nil {
+		callErr = short(callErr)
 		outcome = "failed"
-		if cut := errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled); cut && !errors.Is(callErr, ErrNoAnswer) {
+		cut := errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled) || errors.Is(callErr, ErrUnrecorded)
+		if cut && !errors.Is(callErr, ErrNoAnswer) {
 			callErr = fmt.Errorf("%w: %w", ErrNoAnswer, callErr)
 		}
 		if errors.Is(callErr, ErrNoAnswer) {
 			outcome = memory.OutcomeUnknown
 		}
-		res.Output = nil // only the message is recorded, so only the message gets out
-		output = mustString(clean(callErr.Error(), 2000))
+		res.Output = nil                        // only the message is recorded, so only the message gets out
+		output = mustString(errorLine(callErr)) // the very line that a model is shown
 	}
-	rows, err := r.record(ctx, t, args, output, callErr != nil, now, d)
-	res.Rows = rows
-	if err != nil {
+	got, err := r.record(ctx, t, args, output, callErr != nil || res.Unread > 0, closed, now, asked, questions(t, call), d)
+	if res.Rows, res.Withheld = got.rows, got.withheld; callErr == nil {
+		res.Output = got.shown
+	}
+	if err != nil || r.ledger.unfit(got.rows) {
+		r.ledger.ask(questions(t, call))
+	}
+	if d.Unvouched() { // one that failed may have made it all the same
+		err = errors.Join(err, r.agent.store.RecordWrites(ctx, d.ID, t.made(args, decode(output))))
+	}
+	kept := err == nil
+	if !kept {
 		r.ledger.lose("the output of a tool could not be recorded")
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "tool output not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", err))
 		outcome += ", output not recorded"
@@ -337,12 +489,15 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	if outcomeErr := r.agent.store.RecordOutcome(ctx, d.ID, outcome); outcomeErr != nil {
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "outcome of a call not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", outcomeErr))
 		err = errors.Join(err, outcomeErr)
+		outcome = memory.OutcomeUnknown
 	}
+	r.doubts.ended(t, args, strings.HasPrefix(outcome, memory.OutcomeUnknown))
+	r.doubts.read(r.ledger, got.rows, begun)
 	switch {
+	case err != nil, errors.Is(callErr, ErrNoAnswer) && d.Effect != gate.ReadOnly:
+		return res, &doubtError{tool: t.name, effect: d.Effect, failed: callErr, cause: err, kept: kept}
 	case callErr != nil:
 		return res, fmt.Errorf("%w: %s: %w", ErrTool, t.name, callErr)
-	case err != nil:
-		return res, fmt.Errorf("%w: %s ran, and its output could not be recorded: %w", ErrTool, t.name, err)
 	}
 	return res, nil
 }

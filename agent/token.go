@@ -192,6 +192,7 @@ type claims struct {
 	sum                  [sha256.Size]byte // digest of the packed rows, wherever they are
 	direct, ancestors    []memory.ID
 	typed                []string // of a state: the principal's words
+	asked                []string // and those of them that a third party was asked about
 }
 
 // issue signs. It fills in all that does not say what the words were made from.
@@ -338,7 +339,7 @@ func (c *claims) encode(rows []byte) []byte {
 	if c.left {
 		flags |= flagLeft
 	}
-	b := []byte{1, byte(c.kind), flags} // version 1
+	b := []byte{c.kind.version(), byte(c.kind), flags}
 	b = append(b, c.store[:]...)
 	b = binary.BigEndian.AppendUint64(b, c.epoch)
 	b = binary.BigEndian.AppendUint64(b, uint64(c.issued.UnixMicro()))
@@ -355,7 +356,22 @@ func (c *claims) encode(rows []byte) []byte {
 	for _, s := range c.typed {
 		b = appendBytes(b, []byte(s))
 	}
+	if c.kind == kindState {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(c.asked)))
+		for _, s := range c.asked {
+			b = appendBytes(b, []byte(s))
+		}
+	}
 	return b
+}
+
+// version is that of the form: a state says since its second what a third party was
+// asked about. One of the first form is not read.
+func (k tokenKind) version() byte {
+	if k == kindState {
+		return 2
+	}
+	return 1
 }
 
 // names are the short texts of a token, in order.
@@ -385,11 +401,16 @@ func decodeClaims(b []byte) (c claims, rows []byte, err error) {
 	for n := d.u32(); n > 0 && !d.bad; n-- {
 		c.typed = append(c.typed, string(d.take(int(d.u32()))))
 	}
+	if tokenKind(kind) == kindState {
+		for n := d.u32(); n > 0 && !d.bad; n-- {
+			c.asked = append(c.asked, string(d.take(int(d.u32()))))
+		}
+	}
 	c.kind, c.unknown, c.left = tokenKind(kind), flags&flagUnknown != 0, flags&flagLeft != 0
 	c.issued, c.expires = time.UnixMicro(issued).UTC(), time.UnixMicro(expires).UTC()
 	const year9999 = 253402300799 * 1e6
 	switch {
-	case d.bad, len(d.b) > 0, version != 1, flags > flagUnknown|flagLeft, c.left && len(rows) > 0,
+	case d.bad, len(d.b) > 0, version != tokenKind(kind).version(), flags > flagUnknown|flagLeft, c.left && len(rows) > 0,
 		issued < 0, expires < issued, expires > year9999, c.kind == kindWords && len(c.typed) > 0:
 		return claims{}, nil, refusedMalformed
 	}

@@ -167,7 +167,7 @@ func TestATokenCarriesTheLineageToAnotherProcess(t *testing.T) {
 	t.Run("words become a row of the model that made them, with its tag", func(t *testing.T) {
 		sender, run := a.agent.Start("ana"), b.agent.Start("ana")
 		said := input(t, run, agent.FromToken(a.token(t, sender, "b", "All is well at Acme."), "All is well at Acme."))
-		if !strings.HasPrefix(said[0], "Memory (asserted by sonnet-4.6, unverified, ") || !run.Lineage().IsKnown() {
+		if !strings.HasPrefix(said[0], instructed+"Memory (asserted by sonnet-4.6, unverified, ") || !run.Lineage().IsKnown() {
 			t.Errorf("%q, %q", said, run.Lineage().Why())
 		}
 		r := b.row(t, run.Lineage().Direct()[0])

@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,12 +23,19 @@ type Tool struct {
 	name, description string
 	contract          gate.Contract
 	schema            *jsonschema.Schema
-	resolved          *jsonschema.Resolved
+	answers           *jsonschema.Schema // the schema of the output; nil = it is not known
+	arguments, output *shape
 	parks             bool     // a held call may be made by itself later
 	words             []string // by which the principal names the tool
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	audience          string // the process it sends calls on to; see SendsTo
-	err               error  // of its declaration; New reports it
+	discloses         disclosure
+	delegates         bool              // it asks another agent
+	claimed           bool              // answers is what a server says of its own output
+	withholds         bool              // what no declaration covers is kept from the model
+	told              *gate.OutputField // of another tool: what it says shows whether a call was made
+	system            string            // of record, that it reads; "" = it is its own
+	err               error             // of its declaration; New reports it
 }
 
 // Option declares something about a tool. What is not declared is assumed to be
@@ -68,6 +77,15 @@ func Sinks(pointers ...string) Option {
 	return func(t *Tool) { t.contract.Sinks = append(t.contract.Sinks, pointers...) }
 }
 
+// Optional says that a call may leave out the sinks at these pointers, which [Sinks] or
+// [TypedSink] declare. A sink that is not optional and is absent or empty leaves the call
+// to its whole run and makes every scalar argument a sink, as if none was declared; so
+// do optional sinks if no other sink is there. What is left out clears nothing: what the
+// tool does without it must be harmless, and no schema says that.
+func Optional(pointers ...string) Option {
+	return func(t *Tool) { t.contract.Optional = append(t.contract.Optional, pointers...) }
+}
+
 // TypedSink declares sinks as [Sinks] does, and what they pick, which is a word of a
 // closed list. A tool with [TypedSinks] needs it for each of its sinks.
 func TypedSink(kind gate.Kind, pointers ...string) Option {
@@ -82,11 +100,11 @@ func TypedSink(kind gate.Kind, pointers ...string) Option {
 }
 
 // TypedSinks has a call of the tool judged by the rows that its sinks came from, where
-// the runtime can show that of each of them, and by the whole run where it cannot. An
-// agent with such a tool is refused unless the tool declares its effect and, with
-// [TypedSink], at least one sink, and each sink stands in the argument schema as a
-// scalar, a list of scalars or an object of declared members. docs/precision.md says
-// what this clears and what it does not cover.
+// the runtime can show that of each of them, and by the whole run where it cannot. Such a
+// tool declares its effect and, with [TypedSink], at least one sink; if it cannot be undone,
+// [Named] or [WaiveNamed] too. Each sink stands in the argument schema as a scalar, a list
+// of scalars or an object of declared members. An agent with any other one is refused.
+// docs/precision.md says what this clears and what it does not cover.
 func TypedSinks() Option { return func(t *Tool) { t.contract.Precision = gate.TypedSinks } }
 
 // Corroborated lets a verified row of memory that holds the very value of a sink, and
@@ -103,8 +121,33 @@ func Named(words ...string) Option {
 	return func(t *Tool) { t.contract.Named, t.words = true, append(t.words, words...) }
 }
 
+// WaiveNamed says of an irreversible tool with [TypedSinks] that it does without [Named]:
+// whoever wrote what a run has read may be the one who asks for the call, as long as all
+// that it does it to was named by the principal or stands in fit rows.
+func WaiveNamed() Option { return func(t *Tool) { t.contract.NamedWaived = true } }
+
 // ChoicePredicate is the predicate of a row that names a tool to use, for [Named].
 const ChoicePredicate = "tool"
+
+// SameBy declares which arguments, by JSON pointer, say that two calls are the same one:
+// a call with the same order and another wording is not another call. Undeclared, all of
+// them do. While it is not known how a call ended, the same call is held; one that waits,
+// or that a person refused, stands for each that is the same.
+func SameBy(pointers ...string) Option {
+	return func(t *Tool) { t.contract.Identity = append(t.contract.Identity, pointers...) }
+}
+
+// ShownBy declares that what the system of record says of a predicate, in an
+// [Authoritative] field of another tool, of the subject that the arguments at the pointers
+// name, shows whether a call was made. Once the run has read it after a call that ended in
+// doubt, the same call is held for that no more. Declare it only of a system that shows a
+// call as soon as it was made, and makes no call later that it does not show yet.
+func ShownBy(predicate, subjectPointer string, more ...string) Option {
+	return func(t *Tool) {
+		t.contract.Shown = predicate
+		t.told = &gate.OutputField{Predicate: predicate, Subject: append([]string{subjectPointer}, more...)}
+	}
+}
 
 // Ceiling declares how sensitive the inputs of a call may be; undeclared, internal.
 func Ceiling(s memory.Sensitivity) Option { return func(t *Tool) { t.contract.Ceiling = s } }
@@ -113,23 +156,54 @@ func Ceiling(s memory.Sensitivity) Option { return func(t *Tool) { t.contract.Ce
 func MaxAge(d time.Duration) Option { return func(t *Tool) { t.contract.MaxAge = d } }
 
 // Authoritative declares that the output field at a JSON pointer is the system of
-// record for a predicate. The subject is the argument at subjectPointer. The
-// field is written as a verified row of rank tool; the rest of the output stays
-// third-party text.
-func Authoritative(field, predicate, subjectPointer string) Option {
+// record for a predicate. The subject is the argument at subjectPointer, or, if there are
+// more pointers, all of them together: ["BER","MUC"]. The field is written as a verified
+// row of rank tool; the rest of the output stays third-party text.
+//
+// What the tool says now supersedes what it said before of the same subject (I-16). So
+// each argument must be part of the subject, or have the one value that [Fixed] gives it:
+// of a call with any other argument nothing is believed, since that argument may choose
+// which of several truths is told: as of when, in which currency, how many.
+func Authoritative(field, predicate, subjectPointer string, more ...string) Option {
 	return func(t *Tool) {
 		t.contract.Output = append(t.contract.Output, gate.OutputField{Pointer: field, Trust: gate.Authoritative,
-			Predicate: predicate, SubjectPointer: subjectPointer, Cardinality: memory.CardinalityFunctional})
+			Predicate: predicate, Subject: append([]string{subjectPointer}, more...), Cardinality: memory.CardinalityFunctional})
+	}
+}
+
+// SystemOfRecord names the system that the tool reads, by an id that the operator gives it:
+// "crm". Tools of one system are one source: what one of them says now supersedes what
+// another said before, and none of them corroborates another. So is a verifier of that
+// name. Undeclared, each tool is a source of its own.
+func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
+
+// Fixed says that the argument at a JSON pointer, in exactly this value, leaves the
+// [Authoritative] fields of the tool what they are without it. value is the text of a
+// string, number or boolean. An argument that is null need not be fixed.
+func Fixed(pointer, value string) Option {
+	return func(t *Tool) {
+		if t.contract.Fixed == nil {
+			t.contract.Fixed = map[string]string{}
+		}
+		t.contract.Fixed[pointer] = value
 	}
 }
 
 // Identifier declares that the output field at a JSON pointer is an id the system
 // assigned. It taints nothing and vouches for nothing: that an id is genuine does
-// not say that it is the right one to act on.
+// not say that it is the right one to act on. A step of the pointer that is * stands for
+// every element of a list. A value counts as one if it has at most 64
+// bytes, all of A-Z, a-z, 0-9 and ._:- ; see [IdentifierForm].
 func Identifier(field string) Option {
 	return func(t *Tool) {
 		t.contract.Output = append(t.contract.Output, gate.OutputField{Pointer: field, Trust: gate.Identifier})
 	}
+}
+
+// OutputSchema declares the JSON Schema of what the tool returns. Pointers into the
+// output are held to it when the agent is built; the output itself is not.
+func OutputSchema(s *jsonschema.Schema) Option {
+	return func(t *Tool) { t.answers, t.claimed = s, false }
 }
 
 // Func makes a tool from a Go function. The argument schema is taken from In,
@@ -138,6 +212,9 @@ func Identifier(field string) Option {
 func Func[In, Out any](name, description string, fn func(ctx context.Context, in In) (Out, error), opts ...Option) Tool {
 	schema, err := jsonschema.For[In](nil)
 	t := newTool(name, description, schema, opts)
+	if t.answers == nil {
+		t.answers = returned(reflect.TypeFor[Out]())
+	}
 	if err != nil {
 		t.err = fmt.Errorf("agent: tool %q: %w", name, err)
 	}
@@ -175,6 +252,9 @@ func newTool(name, description string, schema *jsonschema.Schema, opts []Option)
 	if strings.TrimSpace(name) == "" {
 		t.err = errors.New("agent: a tool without a name")
 	}
+	if t.system == "" {
+		t.system = name
+	}
 	return t
 }
 
@@ -189,35 +269,62 @@ func (t *Tool) seal() error {
 	if t.parks && (t.contract.Undeclared || t.contract.Effect != gate.StateChanging && t.contract.Effect != gate.ReadOnly) {
 		return fmt.Errorf("agent: tool %q: what cannot be undone never fires by itself; drop FiresWhenFree", t.name)
 	}
+	if err := memory.CheckName("system_of_record", t.system); err != nil {
+		return &DeclarationError{Tool: t.name, Field: "system_of_record", Text: clean(err.Error(), 300)}
+	}
 	if t.schema == nil {
 		return fmt.Errorf("agent: tool %q has no argument schema", t.name)
 	}
-	resolved, err := t.schema.Resolve(nil)
-	if err != nil {
-		return fmt.Errorf("agent: tool %q: argument schema: %w", t.name, err)
+	var err error
+	if t.arguments, err = newShape(t.schema); err != nil {
+		return &DeclarationError{Tool: t.name, Field: "argument_schema", Text: clean(err.Error(), 300)}
+	}
+	if t.answers != nil {
+		if t.output, err = newShape(t.answers); err != nil {
+			return &DeclarationError{Tool: t.name, Field: "output_schema", Text: clean(err.Error(), 300)}
+		}
 	}
 	text, err := json.Marshal(t.schema)
 	if err != nil {
 		return fmt.Errorf("agent: tool %q: argument schema: %w", t.name, err)
 	}
-	t.resolved, t.contract.Schema = resolved, sha256.Sum256(text)
-	for _, p := range t.contract.Sinks {
-		if p != "" && p[0] != '/' {
-			return fmt.Errorf("agent: tool %q: sink %q is not a JSON pointer", t.name, p)
+	t.contract.Schema = sha256.Sum256(text)
+	return errors.Join(t.sealPrecision(), t.sealPointers(), t.sealOutput(), t.sealDelegate())
+}
+
+// returned is the schema of what a Go type is encoded as, nil if it cannot be told. A type
+// that encodes itself may look like anything.
+func returned(t reflect.Type) *jsonschema.Schema {
+	own := map[reflect.Type]*jsonschema.Schema{}
+	encodeThemselves(t, own, map[reflect.Type]bool{})
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: own})
+	if err != nil {
+		return nil
+	}
+	return schema
+}
+
+// encodeThemselves collects the types within a type that encoding/json does not encode by
+// their fields.
+func encodeThemselves(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	for _, it := range []reflect.Type{t, reflect.PointerTo(t)} {
+		if it.Implements(reflect.TypeFor[json.Marshaler]()) || it.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+			own[t] = &jsonschema.Schema{}
+			return
 		}
 	}
-	if err := t.sealPrecision(); err != nil {
-		return err
-	}
-	for _, f := range t.contract.Output {
-		if f.Pointer != "" && f.Pointer[0] != '/' {
-			return fmt.Errorf("agent: tool %q: output field %q is not a JSON pointer", t.name, f.Pointer)
-		}
-		if f.Trust == gate.Authoritative && (f.Predicate == "" || f.Subject == "" && f.SubjectPointer == "") {
-			return fmt.Errorf("agent: tool %q: authoritative field %q names no predicate or no subject", t.name, f.Pointer)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		encodeThemselves(t.Elem(), own, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			encodeThemselves(t.Field(i).Type, own, seen)
 		}
 	}
-	return nil
 }
 
 // sealPrecision refuses typed sinks that are not typed or not closed.

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/hearsay-go/hearsay/memory"
 )
 
 // Limits of the arguments of a call.
@@ -48,7 +50,8 @@ func (e *ArgumentError) Is(target error) bool { return target == ErrArguments }
 // what the gate saw, what a permit is bound to and what the tool gets are the
 // same bytes. Nothing and white space are {}. It refuses, as an [*ArgumentError],
 // what two readers could read differently: text that is not one JSON object or
-// not UTF-8, a member named twice, a number above 2^53 (an integer that float64
+// not UTF-8, a member named twice (also in another letter case, since some decoders
+// take the two for one field), a number above 2^53 (an integer that float64
 // would round), more than [MaxArguments] bytes or [MaxDepth] levels.
 func Canonical(args []byte) ([]byte, error) {
 	if len(args) > MaxArguments {
@@ -114,10 +117,11 @@ func checkMembers(d *json.Decoder, at string, depth int, open json.Delim) error 
 			if err != nil || !ok {
 				return malformed(at)
 			}
-			if names[name] {
+			folded := memory.FoldMember(name)
+			if names[folded] {
 				return &ArgumentError{Pointer: join(at, name), Rule: "duplicate_key", Text: "named twice"}
 			}
-			names[name], child = true, name
+			names[folded], child = true, name
 		}
 		if err := checkValue(d, join(at, child), depth+1); err != nil {
 			return err
@@ -137,26 +141,31 @@ func join(at, name string) string { return at + "/" + escapePointer.Replace(name
 // They came from nowhere: a caller that forgets a sink is not better off than one
 // that names it.
 func unspoken(c *Contract, args []byte, spoken []Sink) []Sink {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.UseNumber()
-	if d.Decode(&v) != nil { // Canonical has read them
+	v, ok := parsed(args)
+	if !ok { // Canonical has read them
 		return nil
 	}
 	said := make(map[string]bool, len(spoken))
 	for i := range spoken {
 		said[spoken[i].Pointer] = true
 	}
+	sinks, ok := c.given(v)
 	var out []Sink
 	leaves("", v, func(at string) {
-		if c.Sinks != nil && !slices.ContainsFunc(c.Sinks, func(p string) bool { return at == p || strings.HasPrefix(at, p+"/") }) {
-			return
-		}
-		if !said[at] {
-			out = append(out, Sink{Pointer: at, Source: SourceNowhere})
+		if !ok || slices.ContainsFunc(sinks, func(p string) bool { return under(at, p) }) {
+			if !said[at] {
+				out = append(out, Sink{Pointer: at, Source: SourceNowhere})
+			}
 		}
 	})
 	return out
+}
+
+// parsed reads arguments in canonical form with exact numbers.
+func parsed(args []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	return v, d.Decode(&v) == nil
 }
 
 // leaves visits the pointers of the scalars of a value, in a fixed order.

@@ -74,7 +74,7 @@ func TestDecisionCorpus(t *testing.T) {
 		})
 	}
 	t.Logf("%d decisions: %v; %d reason codes", ran, outcomes, len(seen))
-	const codes = 20
+	const codes = 21
 	if len(outcomes) != 3 || len(seen) != codes {
 		t.Errorf("not every outcome and reason code is among them: %v", seen)
 	}
@@ -340,7 +340,7 @@ func (c *testCase) tool(name, effect string, more []string) error {
 		case "sinks":
 			t.Sinks = strings.Split(value, ",")
 		case "typed": // typed=/to:recipient,/amount:amount
-			t.Precision, t.Kinds = gate.TypedSinks, map[string]gate.Kind{}
+			t.Precision, t.Kinds, t.NamedWaived = gate.TypedSinks, map[string]gate.Kind{}, true
 			for one := range strings.SplitSeq(value, ",") {
 				pointer, kind, _ := strings.Cut(one, ":")
 				var k gate.Kind
@@ -353,6 +353,10 @@ func (c *testCase) tool(name, effect string, more []string) error {
 			t.Corroborate = true
 		case "named":
 			t.Named = true
+		case "unwaived":
+			t.NamedWaived = false
+		case "optional":
+			t.Optional = strings.Split(value, ",")
 		case "privileged":
 			t.Privileged = true
 		case "undeclared":
@@ -392,6 +396,10 @@ func (c *testCase) rule(name string, more []string) error {
 			r.Uncorroborated = true
 		case "named":
 			r.Named = true
+		case "all_sinks":
+			r.AllSinks = true
+		case "plain_output":
+			r.PlainOutput = true
 		case "max_blast":
 			err = r.MaxBlastRadius.UnmarshalText([]byte(value))
 		default:

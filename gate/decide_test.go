@@ -435,9 +435,9 @@ func TestSpoofing(t *testing.T) {
 func TestEveryCodeHasItsSentinel(t *testing.T) {
 	sentinels := map[gate.Code]error{
 		gate.UnverifiedInput: gate.ErrUnverified, gate.VerifierWasDown: gate.ErrVerifierDown, gate.ContradictedInput: gate.ErrContradicted,
-		gate.QuarantinedInput: gate.ErrQuarantined, gate.NotRetrievable: gate.ErrNotRetrievable, gate.StaleInput: gate.ErrStale,
+		gate.QuarantinedInput: gate.ErrQuarantined, gate.NotRetrievable: gate.ErrNotRetrievable, gate.StaleInput: gate.ErrStale, gate.SupersededInput: gate.ErrSuperseded,
 		gate.SensitivityExceeded: gate.ErrSensitivity, gate.RankTooLow: gate.ErrRankTooLow, gate.ContestedInput: gate.ErrContested,
-		gate.LineageUnknown: gate.ErrLineageUnknown, gate.ClosureTooLarge: gate.ErrClosureTooLarge, gate.RowMissing: gate.ErrRowMissing,
+		gate.LineageUnknown: gate.ErrLineageUnknown, gate.ClosureTooLarge: gate.ErrClosureTooLarge, gate.RowMissing: gate.ErrRowMissing, gate.RowDamaged: gate.ErrRowDamaged,
 		gate.FromNowhere: gate.ErrFromNowhere, gate.ToolNotNamed: gate.ErrToolNotNamed, gate.EffectNotDeclared: gate.ErrEffectNotDeclared,
 		gate.PolicyNever: gate.ErrNever, gate.ArgumentsInvalid: gate.ErrArgumentsInvalid, gate.Undecided: gate.ErrUndecided,
 	}
@@ -691,9 +691,10 @@ func TestSinksThatNobodySpokeOf(t *testing.T) {
 		"declared, none said":         {[]string{"/to", "/cc"}, nil, []string{"/cc/0", "/cc/1", "/to"}},
 		"declared, all said":          {[]string{"/to", "/cc"}, said("/to", "/cc/0", "/cc/1"), nil},
 		"declared as one":             {[]string{"/n~1m"}, nil, []string{"/n~1m/a~0b"}},
-		"a prefix is not a parent":    {[]string{"/t", "/bod"}, nil, nil},
+		"a prefix is not a parent":    {[]string{"/t", "/bod"}, said("/to", "/cc/0"), []string{"/body", "/cc/1", "/n~1m/a~0b"}},
 		"the whole is a sink":         {[]string{""}, said("/body", "/cc/0", "/cc/1", "/n~1m/a~0b"), []string{"/to"}},
-		"declared, and there is none": {[]string{"/bcc"}, nil, nil},
+		"declared, and there is none": {[]string{"/bcc"}, nil, []string{"/body", "/cc/0", "/cc/1", "/n~1m/a~0b", "/to"}},
+		"declared, and one is absent": {[]string{"/to", "/bcc"}, said("/to"), []string{"/body", "/cc/0", "/cc/1", "/n~1m/a~0b"}},
 		"said of something else":      {[]string{"/to"}, said("/to/0", "to", "/TO"), []string{"/to"}},
 	} {
 		req := mail()
@@ -839,6 +840,7 @@ func TestCanonical(t *testing.T) {
 	for in, rule := range map[string]string{
 		"[]": "not_object", "null": "not_object", `"x"`: "not_object", "1": "not_object", "{": "malformed", `{"a":1}{}`: "malformed", `{"a":1} x`: "malformed",
 		`{"a":1,"a":2}`: "duplicate_key", `{"a":{"b":1,"b":1}}`: "duplicate_key", `{"a":1,"\u0061":2}`: "duplicate_key",
+		`{"To":1,"to":2}`: "duplicate_key", `{"address":1,"addre\u017fs":2}`: "duplicate_key", `{"a":[{"\u212aey":1,"key":2}]}`: "duplicate_key",
 		`{"n":9007199254740993}`: "integer_range", `{"n":[{"m":1e16}]}`: "integer_range", `{"n":-1e300}`: "integer_range", `{"n":1e999}`: "integer_range",
 		`{"n":NaN}`: "malformed", `{"n":Infinity}`: "malformed", `{"n":01}`: "malformed", "{\"a\":\"\xff\"}": "malformed", `{"a":"\ud800"}`: "malformed",
 		"\ufeff{}": "not_object", "\u00a0{}": "not_object", `{a:1}`: "malformed", `{"a":1,}`: "malformed", `{"a":tru}`: "malformed",

@@ -73,6 +73,9 @@ type RowAtFault struct {
 	At          time.Time // when it was written
 	Independent int       // standing supports by independence group
 	Echoes      int       // how often the claim came back, which supports nothing
+	// Repeated: its source says the same because a call set it that rested on what was not
+	// fit. Whoever asks there again is told nothing new.
+	Repeated bool
 }
 
 // Decision is what came of a request: one value with four forms. The zero
@@ -95,6 +98,9 @@ type Decision struct {
 	Policy                        string // "name@version"
 	// Precision is TypedSinks if the call was judged by the rows of its sinks.
 	Precision Precision
+	// Loosened says what the tool's declaration loosens and the policy left to it, in words
+	// as "typed_sinks", "optional /cc", "authoritative /iban"; see [Contract.Loosened].
+	Loosened  []string
 	At        time.Time
 	ExpiresAt time.Time // of a hold: when it ends in a denial; else zero
 	Retry     Retry     // "" if it fires
@@ -125,9 +131,15 @@ type Decision struct {
 	RowsAtFault int
 	Remedies    []Remedy // the best first
 
-	until time.Time // when the clock alone would make a row unfit
-	cause error     // of a fault
+	unvouched bool        // what it sets was noted
+	beside    []memory.ID // rows of the run that are not fit, and that no sink came from
+	until     time.Time   // when the clock alone would make a row unfit
+	cause     error       // of a fault
 }
+
+// Unvouched reports whether the call fires although something that it rests on is not fit,
+// so that what it sets is noted as our own word (I-4).
+func (d *Decision) Unvouched() bool { return d.unvouched && !d.Blocked() }
 
 // Blocked reports whether the call must not fire.
 func (d *Decision) Blocked() bool { return d.Outcome != Permit || d.Fault }
@@ -367,6 +379,7 @@ type rowJSON struct {
 	At       time.Time     `json:"at,omitzero"`
 	Supports *supportsJSON `json:"supports,omitempty"`
 	Chain    []memory.ID   `json:"chain,omitempty"`
+	Repeated bool          `json:"repeated,omitempty"` // by its source, after a call set it
 }
 
 type pathJSON struct {
@@ -401,6 +414,7 @@ type decisionJSON struct {
 	Retry       Retry          `json:"retry,omitempty"`
 	Policy      string         `json:"policy"`
 	Precision   string         `json:"precision,omitempty"`
+	Loosened    []string       `json:"loosened,omitempty"`
 	ArgsSHA256  string         `json:"args_sha256"`
 	At          time.Time      `json:"at,omitzero"`
 	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
@@ -422,7 +436,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 	j := decisionJSON{
 		Schema: "decision/1", Status: d.status(), Final: d.Final(), Executed: !d.Blocked(), Fault: d.Fault,
 		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, BlastRadius: d.BlastRadius, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
-		Policy: d.Policy, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
+		Policy: d.Policy, Loosened: d.Loosened, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
 		Consumed: d.Consumed, ToolSchema: d.Schema, Binding: d.Binding, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
 	}
 	if d.ID != j.BlockID {
@@ -443,7 +457,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 	}
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		row := rowJSON{ID: r.ID, Revision: r.Revision, State: stateText(r.State), Codes: r.Codes, Ancestor: r.Ancestor, Claim: r.Claim, At: r.At, Chain: r.Chain}
+		row := rowJSON{ID: r.ID, Revision: r.Revision, State: stateText(r.State), Codes: r.Codes, Ancestor: r.Ancestor, Claim: r.Claim, At: r.At, Chain: r.Chain, Repeated: r.Repeated}
 		if r.SaidBy.Kind != "" {
 			row.SaidBy, row.Supports = &r.SaidBy, &supportsJSON{r.Independent, r.Echoes}
 		}

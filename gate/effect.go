@@ -77,11 +77,15 @@ const (
 	ThirdParty    Trust = iota // free text, or anything not declared: it taints
 	Identifier                 // an id the system assigned: genuine, and no reason to choose it
 	Authoritative              // the system of record for a predicate
+	Record                     // a record of the system of record: believed as far as its schema closes it
 )
 
-var trustNames = [...]string{"third_party", "identifier", "authoritative"}
+var trustNames = [...]string{"third_party", "identifier", "authoritative", "record"}
 
-// String returns third_party, identifier or authoritative.
+// Claims reports whether the field makes a claim that is verified.
+func (t Trust) Claims() bool { return t == Authoritative || t == Record }
+
+// String returns third_party, identifier, authoritative or record.
 func (t Trust) String() string {
 	if int(t) >= len(trustNames) {
 		return trustNames[ThirdParty]
@@ -92,7 +96,7 @@ func (t Trust) String() string {
 // MarshalText returns the same.
 func (t Trust) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText accepts exactly the three names.
+// UnmarshalText accepts exactly the four names.
 func (t *Trust) UnmarshalText(b []byte) error { return parse(t, "trust", trustNames[:], b) }
 
 // Source is where the runtime can show that a sink argument came from. The model
@@ -108,9 +112,11 @@ const (
 	SourceHandle                     // handed over by reference to a row of the lineage
 	SourceShort                      // too short to show anything: it vouches for nothing and blames nothing
 	SourceCorroborated               // of an unverified row that was shown, and of a verified row that was not
+	SourceIdentifier                 // an identifier of a record that a system of record found in this run
+	SourceComputed                   // one operation on values of verified rows of the run gives it
 )
 
-var sourceNames = [...]string{"nowhere", "principal", "row", "field", "handle", "short", "corroborated"}
+var sourceNames = [...]string{"nowhere", "principal", "row", "field", "handle", "short", "corroborated", "identifier", "computed"}
 
 // String returns the name; a value that is none of them is nowhere.
 func (s Source) String() string {

@@ -52,10 +52,36 @@ func (g *Gate) explain(ctx context.Context, d *Decision, req *Request, f memory.
 		for i := range d.Rows {
 			d.Rows[i].describeFrom(rows, req.Lineage.direct, slices.Contains(req.Unseen, d.Rows[i].ID))
 		}
+		g.repeated(ctx, d.Rows)
 		d.lead(req.Sinks)
 	}
 	d.Rows = d.Rows[:min(len(d.Rows), maxRowsExplained)]
-	d.Remedies = g.remedies(d)
+	d.Remedies = g.remedies(d, req)
+}
+
+// repeated notes of rows at fault that their source only repeats what a call set.
+func (g *Gate) repeated(ctx context.Context, rows []RowAtFault) {
+	lines, ok := g.store.(Lines)
+	if !ok {
+		return
+	}
+	var said []memory.Content
+	var of []*RowAtFault
+	for i := range rows {
+		if r := &rows[i]; r.Object != "" && slices.Contains(r.Codes, UnverifiedInput) {
+			said, of = append(said, memory.Content{Subject: r.Subject, Predicate: r.Predicate, Object: r.Object}), append(of, r)
+		}
+	}
+	if len(said) == 0 {
+		return
+	}
+	marks, err := lines.MarkLines(ctx, said...)
+	if err != nil || len(marks) != len(said) {
+		return
+	}
+	for i, r := range of {
+		_, _, r.Repeated = marks[i].OwnWrite(r.Predicate, r.Object)
+	}
 }
 
 // lead puts the rows first that explain the block best: of those with the gravest
@@ -188,23 +214,34 @@ func speaker(a memory.Asserter) Speaker {
 }
 
 // remedies are the ways out that exist: an invented one is worse than none.
-func (g *Gate) remedies(d *Decision) []Remedy {
+func (g *Gate) remedies(d *Decision, req *Request) []Remedy {
 	if d.Final() {
 		return nil
 	}
 	var call, ask, confirm []Remedy
 	for i := range d.Rows {
 		r := &d.Rows[i]
+		if slices.Contains(r.Codes, SupersededInput) && !d.Fault && !r.Ancestor {
+			tool := g.policy.Verifies[r.Predicate]
+			if tool == "" {
+				tool = req.Reads[r.Predicate]
+			}
+			if tool != "" && tool != d.Tool && !g.policy.Tools[tool].Never && g.knows(tool) &&
+				!slices.ContainsFunc(call, func(c Remedy) bool { return c.Tool == tool && c.Subject == r.Subject }) {
+				call = append(call, Remedy{Kind: RemedyCallTool, Tool: tool, Subject: r.Subject, Row: r.ID})
+			}
+			continue // nobody can make true what its source says no more
+		}
 		if d.Fault || d.Has(ToolNotNamed) || !r.confirmable() {
 			continue
 		}
 		tool := g.policy.Verifies[r.Predicate]
-		if r.Predicate != "" && tool != "" && tool != d.Tool && !g.policy.Tools[tool].Never && g.knows(tool) &&
+		if r.Predicate != "" && tool != "" && tool != d.Tool && !r.Repeated && !g.policy.Tools[tool].Never && g.knows(tool) &&
 			!slices.Contains(r.Codes, VerifierWasDown) && !slices.ContainsFunc(call, func(c Remedy) bool { return c.Tool == tool && c.Subject == r.Subject }) {
 			call = append(call, Remedy{Kind: RemedyCallTool, Tool: tool, Subject: r.Subject, Row: r.ID})
 		}
 		if r.Claim != "" {
-			ask = append(ask, Remedy{Kind: RemedyAskUser, Row: r.ID, Question: "Is this right: " + quoted(r.Claim, MaxClaim) + "?"})
+			ask = append(ask, Remedy{Kind: RemedyAskUser, Row: r.ID, Question: question(r)})
 		}
 		confirm = append(confirm, Remedy{Kind: RemedyConfirmRow, Row: r.ID, By: "person"})
 	}
@@ -216,6 +253,9 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 			ask = append(ask, Remedy{Kind: RemedyAskUser, Question: "Should " + toolName(d.Tool) + " be used?"})
 		}
 	}
+	if g.opts.Unattended {
+		ask = nil
+	}
 	var out []Remedy
 	for _, kind := range [][]Remedy{call, ask, confirm} {
 		out = append(out, kind[:min(len(kind), maxRemediesPerKind)]...)
@@ -224,6 +264,15 @@ func (g *Gate) remedies(d *Decision) []Remedy {
 		out = append(out, Remedy{Kind: RemedyApproveOnce, Hold: d.HoldID, By: "person"})
 	}
 	return append(out, Remedy{Kind: RemedyGoOnWithout})
+}
+
+// question asks a person about the claim of a row. It quotes all of the claim or none of
+// it: nobody can say that half of it is right.
+func question(r *RowAtFault) string {
+	if whole := neutral(r.Claim, len(r.Claim)+1); neutral(r.Claim, MaxClaim) != whole {
+		return "Is what row " + string(r.ID) + " says right? It is too long to be quoted here."
+	}
+	return "Is this right: " + quoted(r.Claim, MaxClaim) + "?"
 }
 
 // knows reports whether a tool may run at all by this policy.

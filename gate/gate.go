@@ -31,6 +31,19 @@ type Store interface {
 	Calls
 }
 
+// Speakers is what a [Store] is too whose heads say whose own word moved them;
+// [*memory.Store] is one. Of any other nobody's own word counts.
+type Speakers interface {
+	// Speaker must give the token that heads have for the own word of a principal.
+	Speaker(principal string) memory.Token
+}
+
+// Lines is what a [Store] is too that knows what calls set in systems of record;
+// [*memory.Store] is one. It is asked to explain a block, and decides nothing here.
+type Lines interface {
+	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
+}
+
 // Defaults of [Options].
 const (
 	DefaultHoldFor = time.Hour
@@ -51,6 +64,9 @@ type Options struct {
 	// Approvals verifies what a person signed to let one held call through; nil: no
 	// approval counts.
 	Approvals Approvals
+	// Unattended says that no word of a user reaches the calls that the gate decides, as
+	// behind a proxy: a block then advises nobody to ask for one.
+	Unattended bool
 	// Timeout bounds one decision; past it the call is denied. 0 = 5 s.
 	Timeout time.Duration
 	// Logger gets one line a decision, without content of rows or arguments: a
@@ -159,22 +175,28 @@ func (g *Gate) log(ctx context.Context, d *Decision) {
 
 // decide reads, judges and records until a decision stands.
 func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.Fitness) {
-	invalid := prepare(req)
+	invalid := g.prepare(req)
+	req.speaker = memory.Token{}
+	if s, ok := g.store.(Speakers); ok && req.Principal != "" {
+		req.speaker = s.Speaker(req.Principal)
+	}
 	id := g.store.NewDecisionID()
-	if d, f, err := g.again(ctx, req, id, invalid); err == nil {
+	d, f, err := g.again(ctx, req, id, invalid)
+	if err == nil {
 		return d, f
 	} else if !errors.Is(err, errLook) {
 		return g.undecided(ctx, req, invalid, err)
 	}
-	cause := errMoving
-	for attempt := range attempts {
-		var err error
+	cause, marked := errMoving, errors.Is(err, memory.ErrConflict) // it may be its own mark
+	var lost lostRows
+	for attempt := 0; attempt < attempts; attempt++ {
 		if f, err = g.fitness(ctx, req); err != nil {
 			cause = err
 			break
 		}
+		lost.mark(f)
 		d = g.judge(req, f, id, invalid)
-		step, err := g.stand(ctx, &d, req, f, attempt > 0)
+		step, err := g.stand(ctx, &d, req, f, attempt > 0 || marked)
 		if err != nil {
 			cause = err
 			break
@@ -186,6 +208,8 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 			return d, f
 		}
 		switch {
+		case lost.more(err, f):
+			attempt-- // nothing moved
 		case errors.Is(err, memory.ErrExpired):
 			cause = errExpired
 		case errors.Is(err, memory.ErrConflict):
@@ -195,6 +219,44 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 		}
 	}
 	return g.undecided(ctx, req, invalid, cause)
+}
+
+// lostRows are the rows whose keys are missing, by class and by name: nobody can read what
+// they say, so that they count as damaged.
+type lostRows struct {
+	rows    map[memory.ID]bool
+	classes map[memory.Class]bool
+}
+
+// more hears why a decision could not be recorded. It reports whether that is a row which
+// was not known to be lost.
+func (l *lostRows) more(err error, f memory.Fitness) bool {
+	var one *memory.UnreadableError
+	if !errors.As(err, &one) || l.rows[one.Row] {
+		return false
+	}
+	i := slices.IndexFunc(f.Heads, func(h memory.Head) bool { return h.ID == one.Row })
+	if i < 0 || f.Heads[i].Has(memory.FlagDamaged) {
+		return false
+	}
+	if l.rows == nil {
+		l.rows, l.classes = map[memory.ID]bool{}, map[memory.Class]bool{}
+	}
+	l.rows[one.Row], l.classes[f.Heads[i].Class] = true, true
+	return true
+}
+
+// mark puts a damaged head in the place of each lost row, as one that is not what was
+// written has.
+func (l *lostRows) mark(f memory.Fitness) {
+	if len(l.rows) == 0 {
+		return
+	}
+	for i := range f.Heads {
+		if h := &f.Heads[i]; h.Revision > 0 && (l.rows[h.ID] || l.classes[h.Class]) {
+			*h = memory.Head{ID: h.ID, Flags: memory.FlagDamaged}
+		}
+	}
 }
 
 // errLook says that the rows have to be read.
@@ -218,12 +280,18 @@ func (g *Gate) again(ctx context.Context, req *Request, id string, invalid error
 	switch err := g.record(ctx, &d, req, f, step, true); {
 	case err == nil:
 		return d, f, nil
-	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrExpired), errors.Is(err, memory.ErrErased):
+	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrExpired), errors.Is(err, memory.ErrErased), isUnreadable(err):
 		g.memo.forget(req.Run)
-		return d, f, errLook
+		return d, f, fmt.Errorf("%w: %w", errLook, err)
 	default:
 		return d, f, fmt.Errorf("gate: the decision could not be recorded: %w", err)
 	}
+}
+
+// isUnreadable reports whether a row that a decision cites cannot be read.
+func isUnreadable(err error) bool {
+	var one *memory.UnreadableError
+	return errors.As(err, &one)
 }
 
 // undecided denies by fault.
@@ -240,7 +308,7 @@ func (g *Gate) undecided(ctx context.Context, req *Request, invalid, cause error
 }
 
 // prepare makes the request the gate's own: nobody changes it while it is judged.
-func prepare(req *Request) (invalid error) {
+func (g *Gate) prepare(req *Request) (invalid error) {
 	canonical, err := Canonical(req.Args)
 	if err == nil && len(req.Args) > 0 && string(canonical) != string(req.Args) {
 		err = &ArgumentError{Rule: "malformed", Text: "not in the canonical form"}
@@ -249,6 +317,14 @@ func prepare(req *Request) (invalid error) {
 		return err
 	}
 	req.Args = canonical
+	if g.policy.Tools[req.Contract.Tool].AllSinks {
+		req.Contract.Optional = nil
+	}
+	if req.Contract.Precision == TypedSinks { // the arguments say what is given, not the caller
+		if _, given := req.Contract.GivenSinks(canonical); !given {
+			req.Contract.Precision = WholeRun
+		}
+	}
 	req.Sinks = slices.Concat(req.Sinks, unspoken(&req.Contract, canonical, req.Sinks), unspokenTargets(&req.Contract, canonical, req.Sinks))
 	return nil
 }
@@ -269,6 +345,7 @@ func (g *Gate) judge(req *Request, f memory.Fitness, id string, invalid error) D
 	d := g.policy.Evaluate(req, f)
 	hash := sha256.Sum256(req.Args)
 	d.ID, d.Policy, d.ArgsSHA256, d.Schema = id, g.label, hex.EncodeToString(hash[:]), req.Contract.Schema
+	d.Loosened = req.Contract.Loosened(g.policy.Tools[req.Contract.Tool])
 	if invalid != nil {
 		r := Reason{Code: ArgumentsInvalid}
 		var a *ArgumentError
@@ -302,7 +379,7 @@ func (d *Decision) observable() bool {
 	}
 	for _, r := range d.Reasons {
 		switch r.Code {
-		case Undecided, PolicyNever, ToolNotNamed, BlastTooWide, ArgumentsInvalid, ClosureTooLarge, RowMissing:
+		case Undecided, PolicyNever, ToolNotNamed, BlastTooWide, ArgumentsInvalid, ClosureTooLarge, RowMissing, RowDamaged:
 			return false
 		}
 	}
@@ -314,11 +391,8 @@ func cited(l Lineage, f memory.Fitness) []memory.Cited {
 	var out []memory.Cited
 	for i, id := range l.ids() {
 		c := memory.Cited{Row: id}
-		if i < len(f.Heads) {
-			c.Revision = f.Heads[i].Revision
-			if !f.Heads[i].Has(memory.FlagErased) { // nothing is sealed for an erased one
-				c.Class = f.Heads[i].Class
-			}
+		if i < len(f.Heads) && f.Heads[i].Revision > 0 {
+			c = f.Heads[i].Cite()
 		}
 		out = append(out, c)
 	}
@@ -341,6 +415,10 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 	if r.Fired && d.Binding.IsZero() { // nothing stands against it, or it is only observed
 		d.Binding = g.binding(slotOf(req), req, f, nil)
 	}
+	if r.Fired {
+		r.Writes, r.Unvouched, r.UnvouchedMore = d.ownWrites(req)
+		d.unvouched = len(r.Writes) > 0
+	}
 	// The rows are cited already, and their content is not explained yet: the
 	// record holds none (a record outlives an erasure).
 	skeleton := *d
@@ -351,10 +429,54 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 	}
 	r.Data = data
 	err = g.consume(ctx, d, r, f)
-	if r.Fired && err != nil && !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) && !errors.Is(err, memory.ErrErased) {
+	if r.Fired && err != nil && !errors.Is(err, memory.ErrConflict) && !errors.Is(err, memory.ErrExpired) && !errors.Is(err, memory.ErrErased) && !isUnreadable(err) {
 		g.unfired(ctx, r.ID)
 	}
 	return err
+}
+
+// maxUnvouched is how many rows are named that a write rests on and that are not fit.
+const maxUnvouched = 16
+
+// ownWrites are what a call that fires sets in systems of record, where the values come from
+// what is not fit, and the rows at fault: a person approved the call and vouches for no
+// row, the gate only observes, or the value is no sink and anything of the run may have given
+// it (I-4). Of a call that rests on fit rows it is nothing.
+func (d *Decision) ownWrites(req *Request) (writes []memory.OwnWrite, rows []memory.ID, more bool) {
+	excused := false
+	name := func(id memory.ID) {
+		switch {
+		case !id.Valid():
+			more = true
+		case slices.Contains(rows, id):
+		case len(rows) < maxUnvouched:
+			rows = append(rows, id)
+		default:
+			more = true
+		}
+	}
+	if d.Approval != nil || d.Observed {
+		for i := range d.Reasons {
+			if r := &d.Reasons[i]; r.Code.taints() {
+				excused = true
+				name(r.Row)
+			}
+		}
+	}
+	for i := range req.Writes {
+		w := &req.Writes[i]
+		judged := d.Precision == TypedSinks && slices.ContainsFunc(req.Sinks, func(s Sink) bool { return s.Pointer == w.Pointer })
+		if excused || len(d.beside) > 0 && !judged {
+			writes = append(writes, w.OwnWrite)
+		}
+	}
+	for _, id := range d.beside {
+		name(id)
+	}
+	if len(writes) == 0 {
+		return nil, nil, false
+	}
+	return writes, rows, more
 }
 
 // consume writes the record, within the time that a permit has.

@@ -59,10 +59,15 @@ func (h *hash) add(part string) {
 
 func (h *hash) sum() memory.Digest { return sha256.Sum256(h.b) }
 
-// slotOf stands for the call: what is asked for, by whom and for whom.
+// slotOf stands for the call: what is asked for, by whom and for whom. Two calls whose
+// declared identity is equal are one call.
 func slotOf(req *Request) memory.Digest {
 	h := hash{make([]byte, 0, 512)}
-	for _, part := range [...]string{"hearsay/call/1", req.Contract.Tool, string(req.Args), req.Agent, req.Run, req.Principal} {
+	run := req.Run
+	if req.SentBy != "" {
+		run = "sent by " + req.SentBy
+	}
+	for _, part := range [...]string{"hearsay/call/1", req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, run, req.Principal} {
 		h.add(part)
 	}
 	return h.sum()
@@ -75,6 +80,9 @@ func (g *Gate) binding(slot memory.Digest, req *Request, f memory.Fitness, again
 	h := hash{make([]byte, 0, 256+96*len(f.Heads))}
 	h.add("hearsay/binding/1")
 	h.add(string(slot[:]))
+	if len(req.Contract.Identity) > 0 { // else the slot stands for all of them
+		h.add(string(req.Args))
+	}
 	h.add(g.label)
 	h.add(string(g.rules[:]))
 	h.add(string(req.Contract.Schema[:]))
@@ -120,12 +128,20 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 		return nil, nil // it may be repeated at will
 	}
 	s := &standing{g: g, d: d, req: req, f: f, step: &memory.CallStep{Slot: slotOf(req)}}
-	s.step.Track = d.Effect == Irreversible
+	s.step.Track = d.Effect != ReadOnly
+	if req.Within && d.Effect != ReadOnly {
+		s.block(Reason{Code: NestedCall})
+		return nil, nil
+	}
 	if req.Resumes == "" {
 		switch {
 		case d.Outcome == Permit && !look:
 			return s.step, nil
-		case d.Outcome == Deny:
+		case d.Outcome == Deny: // it is not held, and the model is told all the same
+			if at, err := g.store.Standing(ctx, s.step.Slot); err == nil && at.Prior != "" && d.Effect != ReadOnly {
+				d.add(Reason{Code: OutcomeUnknown, Detail: at.Prior})
+				order(d.Reasons)
+			}
 			return nil, nil
 		}
 	}
@@ -133,7 +149,7 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	if err != nil {
 		return nil, fmt.Errorf("gate: the held calls could not be read: %w", err)
 	}
-	s.step.Seen, s.before, s.prior = at.Revision, at.Hold, at.Fired
+	s.step.Seen, s.before, s.prior, s.priorAt = at.Revision, at.Hold, at.Prior, at.PriorAt
 	return s.step, s.settle(ctx)
 }
 
@@ -145,7 +161,9 @@ type standing struct {
 	f      memory.Fitness
 	step   *memory.CallStep
 	before *memory.Hold
-	prior  string // let the same call through, and its outcome is not known
+
+	prior   string // let the same call through, and its outcome is not known
+	priorAt time.Time
 }
 
 func (s *standing) settle(ctx context.Context) error {
@@ -165,19 +183,12 @@ func (s *standing) settle(ctx context.Context) error {
 	if d.Outcome == Deny {
 		return nil
 	}
-	if h != nil && (h.State == memory.HoldFired || h.State == memory.HoldUnknown) {
-		s.prior = h.Fired
-	} else if h != nil && h.Prior != "" {
-		s.prior = h.Prior
-	}
-	if d.Effect == Irreversible && s.prior != "" {
-		s.block(Reason{Code: OutcomeUnknown, Detail: s.prior})
-	} else {
-		s.prior = ""
-	}
+	s.unsettled()
 	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if d.Outcome == Permit { // its rows are fit now, or never were in question
-		if open {
+		if open && h.ArgsSHA256.String() != d.ArgsSHA256 { // what waits is not what is made
+			s.step.Stale = s.stale(h)
+		} else if open {
 			if s.req.Resumes != "" {
 				d.before(h.ExpiresAt) // nothing is made by itself after its time
 			}
@@ -191,9 +202,7 @@ func (s *standing) settle(ctx context.Context) error {
 		if state == memory.HoldGranted {
 			s.note(ApprovalStale, s.moved(h))
 		}
-		stale := *h
-		stale.State, stale.By, stale.Why, stale.Grant = memory.HoldStale, "gate", s.moved(h), nil
-		s.step.Stale = &stale
+		s.step.Stale = s.stale(h)
 	case state == memory.HoldWaiting:
 		if h.Withdrawn {
 			s.note(ApprovalWithdrawn, "")
@@ -213,6 +222,52 @@ func (s *standing) settle(ctx context.Context) error {
 		}
 	}
 	return s.open(binding)
+}
+
+// unsettled holds the call if the same one was let through before and nobody knows how it
+// ended, unless its source has told since, or it can be put back and the policy's time has
+// passed: then it is a note.
+func (s *standing) unsettled() {
+	d := s.d
+	if s.prior == "" || d.Effect == ReadOnly {
+		s.prior = ""
+		return
+	}
+	r := Reason{Code: OutcomeUnknown, Detail: s.prior}
+	note := ""
+	switch limit := s.g.policy.unknownFor(); {
+	case s.told():
+		note = ", and its source has been read since"
+	case d.Effect == StateChanging && limit > 0 && !s.priorAt.IsZero() && s.f.Now.Sub(s.priorAt) >= limit:
+		note = ", more than " + limit.String() + " ago"
+	case d.Outcome == Permit && s.g.opts.Mode == Observe && d.Effect != Irreversible:
+		r.Outcome, d.Observed = Hold, true
+		d.Reasons = append(d.Reasons, r)
+		order(d.Reasons)
+		s.prior = ""
+		return
+	default:
+		s.block(r)
+		return
+	}
+	r.Detail += note
+	d.note(r)
+	order(d.Reasons)
+	s.prior = ""
+}
+
+// told reports whether a row that the run has read since shows how the call ended: what
+// its declared source says now.
+func (s *standing) told() bool {
+	if s.req.Told == "" || !slices.Contains(s.d.Loosened, s.req.Contract.shown()) {
+		return false
+	}
+	for i, id := range s.req.Lineage.direct {
+		if h := &s.f.Heads[i]; id == s.req.Told && h.ID == id {
+			return h.Truth == memory.TruthSupported && h.Rank >= memory.RankTool && h.Security == memory.SecurityClean && h.Flags&(memory.FlagTainted|memory.FlagContested) == 0
+		}
+	}
+	return false
 }
 
 // resumable reports whether a call that goes on by itself may: the hold that it was
@@ -259,6 +314,8 @@ func (s *standing) moved(h *memory.Hold) string {
 	switch {
 	case h.Policy != s.g.label:
 		return "the policy is another one"
+	case h.ArgsSHA256.String() != s.d.ArgsSHA256:
+		return "the same call was asked for with other arguments"
 	case h.Schema != memory.Digest(s.req.Contract.Schema):
 		return "the tool is another one"
 	case h.Epoch != s.f.Epoch:
@@ -274,6 +331,13 @@ func (s *standing) moved(h *memory.Hold) string {
 		}
 	}
 	return "something else stands against it, or the policy was edited"
+}
+
+// stale is a hold whose place something else takes.
+func (s *standing) stale(h *memory.Hold) *memory.Hold {
+	stale := *h
+	stale.State, stale.By, stale.Why, stale.Grant = memory.HoldStale, "gate", s.moved(h), nil
+	return &stale
 }
 
 // hold is the open hold, as it will be.
@@ -375,7 +439,7 @@ func (s *standing) open(binding memory.Digest) error {
 	h := &memory.Hold{
 		ID: d.ID, Slot: s.step.Slot, Binding: binding, State: memory.HoldWaiting,
 		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
-		Args: json.RawMessage(req.Args), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
+		Args: json.RawMessage(req.Args), Asked: s.g.question(req), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
 		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
 		Tries: 1, Prior: s.prior, By: "gate", Why: "held",
 	}
@@ -384,7 +448,7 @@ func (s *standing) open(binding memory.Digest) error {
 			h.Codes = append(h.Codes, string(r.Code))
 		}
 	}
-	if req.Park && d.Effect != Irreversible {
+	if req.Park && d.Effect != Irreversible && s.prior == "" { // what may have been done never fires by itself
 		h.Parked, h.ExpiresAt = true, s.f.Now.Add(s.g.opts.ParkFor)
 		if old := s.step.Stale; old != nil && old.Parked && old.ExpiresAt.Before(h.ExpiresAt) {
 			h.ExpiresAt = old.ExpiresAt // it waits for more, not longer
@@ -406,6 +470,7 @@ const (
 	HowExpired  How = "expired"  // nobody decided in time: it is denied
 	HowStale    How = "stale"    // another hold took its place
 	HowFired    How = "fired"    // the call was made, by whoever else waited
+	HowSettled  How = "settled"  // it is known now how the same call ended before
 )
 
 // Released says why a wait ended.
@@ -415,7 +480,9 @@ type Released struct {
 }
 
 // May reports whether the call is worth another attempt, which is decided afresh.
-func (r Released) May() bool { return r.How == HowApproved || r.How == HowPromoted }
+func (r Released) May() bool {
+	return r.How == HowApproved || r.How == HowPromoted || r.How == HowSettled
+}
 
 // Pauses between two looks at a hold that is waited for.
 const (
@@ -464,11 +531,15 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
+		if len(f.Heads) == 0 && h.Prior == "" && len(h.Codes) == 1 && h.Codes[0] == string(OutcomeUnknown) {
+			r.How = HowSettled
+			return r, true, nil
+		}
 		if len(f.Heads) == 0 || h.Prior != "" { // only a person can release it
 			return r, false, nil
 		}
 		for i := range f.Heads {
-			if f.Heads[i].State() != memory.StateVerified || f.Heads[i].Revision == revisionOf(h, f.Heads[i].ID) {
+			if h := f.Heads[i].For(memory.Token{}); h.State() != memory.StateVerified || f.Heads[i].Revision == revisionOf(&r.Hold, f.Heads[i].ID) {
 				return r, false, nil
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -33,6 +34,14 @@ type Rule struct {
 	// Named holds a call unless the principal, or a row that a person endorsed, named
 	// the tool.
 	Named bool
+	// AllSinks has every call of the tool give every declared sink, though the tool
+	// declares some of them optional.
+	AllSinks bool
+	// PlainOutput takes all that the tool returns as a third party's words, though it
+	// declares fields that are believed, or that are identifiers.
+	PlainOutput bool
+	// Underived takes no argument as computed, though the tool declares that it may be.
+	Underived bool `json:",omitempty"`
 	// MaxBlastRadius holds a call of the tool if it may reach further and changes
 	// something; the zero value, OutsideWorld, holds none.
 	MaxBlastRadius BlastRadius
@@ -52,6 +61,52 @@ type Policy struct {
 	// Verifies names, by predicate, the tool that reads the system of record for
 	// it. It is offered as a remedy, and nothing else follows from it.
 	Verifies map[string]string
+	// Predicates is the registry, by exact predicate. The gate itself asks nothing of it:
+	// it is for the stores and agents of a program; see [Policy.Registry] and [Policy.Kinds].
+	Predicates map[string]Predicate `json:",omitempty"`
+	// UnknownFor is how long a state-changing call of which nobody knows how it ended
+	// keeps the same call of its run from being made; 0 = [DefaultUnknownFor]. Negative:
+	// until it is known, as it is for what cannot be undone.
+	UnknownFor time.Duration `json:",omitempty"`
+}
+
+// Predicate is what an operator says of a predicate: what [memory.Predicate] says, and
+// which kinds of sink its objects may clear.
+type Predicate struct {
+	memory.Predicate
+	Kinds []Kind
+}
+
+// Registry is the registry for [memory.Options].
+func (p *Policy) Registry() map[string]memory.Predicate {
+	out := map[string]memory.Predicate{}
+	for name, of := range p.Predicates {
+		of.Sources = slices.Clone(of.Sources)
+		out[name] = of.Predicate
+	}
+	return out
+}
+
+// Kinds are the kinds for the options of an agent.
+func (p *Policy) Kinds() map[string][]Kind {
+	out := map[string][]Kind{}
+	for name, of := range p.Predicates {
+		if len(of.Kinds) > 0 {
+			out[name] = slices.Clone(of.Kinds)
+		}
+	}
+	return out
+}
+
+// DefaultUnknownFor is [Policy.UnknownFor] of a policy that does not say.
+const DefaultUnknownFor = 24 * time.Hour
+
+// unknownFor is how long an unknown outcome holds what can be put back; 0 = for ever.
+func (p *Policy) unknownFor() time.Duration {
+	if p.UnknownFor == 0 {
+		return DefaultUnknownFor
+	}
+	return max(p.UnknownFor, 0)
 }
 
 // String is "name@version", for records and logs.
@@ -95,7 +150,7 @@ func (p *Policy) check() error {
 
 func (p *Policy) clone() Policy {
 	c := *p
-	c.Tools, c.Verifies = maps.Clone(p.Tools), maps.Clone(p.Verifies)
+	c.Tools, c.Verifies, c.Predicates = maps.Clone(p.Tools), maps.Clone(p.Verifies), maps.Clone(p.Predicates)
 	for tool, r := range c.Tools {
 		if r.Effect != nil {
 			e := *r.Effect
@@ -114,12 +169,56 @@ type terms struct {
 	privileged  bool
 	precision   Precision
 	corroborate bool
+	named       bool // somebody but the model must have named the tool
+	everySink   bool // none may be left out
+	underived   bool // no argument counts as computed
+	plain       bool // nothing that the tool declares about systems of record counts
 	now         time.Time
+	req         *Request
+	heads       []memory.Head         // of the direct lineage first
+	said        map[memory.Token]bool // by fit rows of the direct lineage; nil = not looked yet
+}
+
+// answered reports whether a fit row of the same request says exactly what a row says that
+// nobody verified. The call then rests on that row; the waiting one is moved by it nowhere
+// (I-4). Of content that nothing stands for nothing is known.
+func (t *terms) answered(h *memory.Head) bool {
+	if h.Truth != memory.TruthUnverified || h.Commitment == (memory.Token{}) || h.Flags&(memory.FlagLineageUnknown|memory.FlagContested|memory.FlagRevoked) != 0 || h.NotYetValid(t.now) {
+		return false
+	}
+	if t.said == nil {
+		t.said = map[memory.Token]bool{}
+		for i := range t.req.Lineage.direct {
+			if other := &t.heads[i]; other.ID == t.req.Lineage.direct[i] && t.clear(other) {
+				t.said[other.Commitment] = true
+			}
+		}
+	}
+	return t.said[h.Commitment]
+}
+
+// readAgain reports whether the run read since what the source of a superseded row says
+// now, and that is verified. No sink may have come from the row: what the run was told
+// then is told no more.
+func (t *terms) readAgain(id memory.ID) bool {
+	for _, n := range t.req.Newer {
+		if n.Row != id {
+			continue
+		}
+		for i, by := range t.req.Lineage.direct {
+			if h := &t.heads[i]; by == n.By && h.ID == by {
+				return h.Truth == memory.TruthSupported && h.Security == memory.SecurityClean && h.Flags&(memory.FlagTainted|memory.FlagContested) == 0
+			}
+		}
+	}
+	return false
 }
 
 // Evaluate judges a request by the current states of its rows. f.Heads are those
 // of Lineage.Direct() and then Lineage.Ancestors(), in that order, as
-// [memory.Store.Fitness] gives them; anything else is a fault and denies (I-5).
+// [memory.Store.Fitness] gives them; anything else is a fault and denies (I-5). The own
+// word of a principal counts in a request that [Gate.Decide] judges for it, and in no
+// other: only a store can tell whose word a row is.
 //
 // It is pure: no clock but f.Now, no I/O, the same answer for the same input. All
 // reasons are collected. A request that is permitted without a note costs no
@@ -130,6 +229,7 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 		req = &Request{}
 	}
 	c, l := &req.Contract, &req.Lineage
+	f = f.For(req.speaker)
 	d := Decision{Outcome: Permit, Tool: c.Tool, CallID: req.CallID, Agent: req.Agent, Run: req.Run, Principal: req.Principal, At: f.Now}
 	rule, named, reach := Rule{}, false, OutsideWorld
 	if p != nil {
@@ -158,12 +258,16 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 	}
 	if t.effect == Irreversible || rule.FromNowhere && t.effect != ReadOnly {
 		for i := range req.Sinks {
-			if s := &req.Sinks[i]; fromNowhere(s, l.direct) {
+			s := &req.Sinks[i]
+			if s.Source == SourceIdentifier || !fromNowhere(s, l.direct) {
+				continue
+			}
+			if _, may := t.computes(req, s); !may {
 				d.add(Reason{Code: FromNowhere, Argument: s.Pointer})
 			}
 		}
 	}
-	if c.Named || rule.Named {
+	if t.named {
 		switch h, ok := req.chosen(&f); {
 		case !ok:
 			d.add(Reason{Code: ToolNotChosen})
@@ -175,6 +279,11 @@ func (p *Policy) Evaluate(req *Request, f memory.Fitness) Decision {
 		d.add(Reason{Code: BlastTooWide})
 	}
 	d.judge(&t, req, &f)
+	if t.effect == Irreversible || rule.FromNowhere && t.effect != ReadOnly {
+		fit := d.allFit()
+		d.identified(req, fit)
+		d.derived(&t, req, fit)
+	}
 	order(d.Reasons)
 	return d
 }
@@ -198,6 +307,7 @@ func tighten(c *Contract, rule Rule, now time.Time) terms {
 		t.precision = c.Precision
 	}
 	t.corroborate = c.Corroborate && !rule.Uncorroborated
+	t.named, t.everySink, t.underived, t.plain = c.Named || rule.Named, rule.AllSinks, rule.Underived, rule.PlainOutput
 	if rule.MaxAge > 0 && (t.maxAge <= 0 || rule.MaxAge < t.maxAge) {
 		t.maxAge = rule.MaxAge
 	}
@@ -220,6 +330,36 @@ func fromNowhere(s *Sink, direct []memory.ID) bool {
 	return true
 }
 
+// identified judges the sinks that only an identifier of a found record vouches for. That
+// an id is genuine does not say that it is the one to act on; in a run in which nothing
+// unfit is, somebody may act on what was found. So it is a note there, of a sink that picks
+// one of one's own objects, and anywhere else it came from nowhere (I-16).
+func (d *Decision) identified(req *Request, fit bool) {
+	for i := range req.Sinks {
+		s := &req.Sinks[i]
+		if s.Source != SourceIdentifier {
+			continue
+		}
+		if r := (Reason{Code: FromNowhere, Argument: s.Pointer}); fit && req.Contract.picksObject(s.Pointer) {
+			r.Detail = "a record that was found names it"
+			d.note(r)
+		} else {
+			d.add(r)
+		}
+	}
+}
+
+// allFit reports whether nothing unfit is in the run as far as it was judged. A note about a
+// row says that the row alone would not do.
+func (d *Decision) allFit() bool {
+	for i := range d.Reasons {
+		if r := &d.Reasons[i]; r.Outcome != Permit || r.Row != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // judge looks at every row.
 func (d *Decision) judge(t *terms, req *Request, f *memory.Fitness) {
 	l := &req.Lineage
@@ -232,12 +372,19 @@ func (d *Decision) judge(t *terms, req *Request, f *memory.Fitness) {
 		d.add(Reason{Code: Undecided, Detail: "the store did not give the rows that were asked for"})
 		return
 	}
+	t.req, t.heads = req, f.Heads
 	if req.narrow(t, f) {
 		d.Precision = TypedSinks
+		if p := req.leftOut(); p != "" {
+			d.note(Reason{Code: SinkLeftOut, Argument: p})
+		}
 	}
 	for i, id := range l.direct {
 		if d.Precision == TypedSinks && !req.rests(id) {
 			d.bystander(t, &f.Heads[i], id)
+			if !t.clear(&f.Heads[i]) {
+				d.beside = append(d.beside, id)
+			}
 		} else {
 			d.direct(t, &f.Heads[i], id)
 		}
@@ -253,6 +400,8 @@ func (d *Decision) here(h *memory.Head, id memory.ID, ancestor bool) bool {
 	case h.ID != id:
 		d.Fault = true
 		d.add(Reason{Code: Undecided, Row: id, Ancestor: ancestor, Detail: "the store gave another row than was asked for"})
+	case h.Has(memory.FlagDamaged):
+		d.add(Reason{Code: RowDamaged, Row: id, Ancestor: ancestor})
 	case h.Revision == 0:
 		d.add(Reason{Code: RowMissing, Row: id, Ancestor: ancestor})
 	default:
@@ -281,7 +430,7 @@ func (t *terms) clear(h *memory.Head) bool {
 		h.Security == memory.SecurityClean && h.Retrieval == memory.RetrievalNormal &&
 		h.Flags&(memory.FlagTainted|memory.FlagContested) == 0 &&
 		(h.Freshness == memory.FreshnessFresh || h.Freshness == memory.FreshnessStale) &&
-		(h.ExpiresAt.IsZero() || t.now.Before(h.ExpiresAt)) && (h.ValidUntil.IsZero() || t.now.Before(h.ValidUntil))
+		!h.NotYetValid(t.now) && (h.ExpiresAt.IsZero() || t.now.Before(h.ExpiresAt)) && (h.ValidUntil.IsZero() || t.now.Before(h.ValidUntil))
 }
 
 // weigh goes through all that can be wrong with a row whose content reached the caller.
@@ -299,11 +448,25 @@ func (d *Decision) weigh(t *terms, h *memory.Head, id memory.ID) {
 	if h.Retrieval != memory.RetrievalNormal && (h.Retrieval != memory.RetrievalPrivilegedOnly || !t.privileged) {
 		d.add(Reason{Code: NotRetrievable, Row: id})
 	}
+	if h.Has(memory.FlagOutdated) && h.Truth == memory.TruthSuperseded {
+		d.superseded(t, id)
+		return
+	}
+	if t.answered(h) {
+		d.note(Reason{Code: UnverifiedInput, Row: id, Detail: "a verified row that the run has read says the same"})
+		return
+	}
 	verified := h.Truth == memory.TruthSupported
 	if !verified {
 		r := Reason{Code: unverified(h), Row: id}
 		if h.Flags&memory.FlagRevoked != 0 {
 			r.Detail = "what verified it was revoked"
+		}
+		switch {
+		case h.Flags&memory.FlagOwnWord != 0:
+			r.Detail = "it is the own word of somebody whom the call is not made for"
+		case h.Flags&memory.FlagOwnDispute != 0:
+			r.Detail = "whom the call is made for says otherwise"
 		}
 		d.add(r)
 		if h.Flags&memory.FlagLineageUnknown != 0 {
@@ -311,7 +474,10 @@ func (d *Decision) weigh(t *terms, h *memory.Head, id memory.ID) {
 		}
 	}
 	tooOld := verified && t.maxAge > 0 && t.now.Sub(h.VerifiedAt) >= t.maxAge // a permit ends in that very moment
-	if f := h.FreshnessAt(t.now); tooOld || f != memory.FreshnessFresh && f != memory.FreshnessStale {
+	switch f := h.FreshnessAt(t.now); {
+	case h.NotYetValid(t.now):
+		d.add(Reason{Code: NotYetValid, Row: id})
+	case tooOld, f != memory.FreshnessFresh && f != memory.FreshnessStale:
 		d.add(Reason{Code: StaleInput, Row: id})
 	}
 	if verified && t.effect == Irreversible && h.Rank < memory.RankTool {
@@ -329,6 +495,27 @@ func (d *Decision) weigh(t *terms, h *memory.Head, id memory.ID) {
 	}
 }
 
+// superseded judges a row whose own source has said otherwise since. It is history to a run
+// that has read what the source says now. Else, or if an argument came from it, what the run
+// goes by is out of date, unless a call that can be put back itself puts the value back where
+// it stood.
+func (d *Decision) superseded(t *terms, id memory.ID) {
+	used := false
+	for i := range t.req.Sinks {
+		if s := &t.req.Sinks[i]; s.Row == id && s.Source.row() && !(s.Restores && t.effect == StateChanging && !t.plain) {
+			d.add(Reason{Code: SupersededInput, Row: id, Argument: s.Pointer})
+			used = true
+		}
+	}
+	switch {
+	case used:
+	case t.readAgain(id):
+		d.note(Reason{Code: SupersededInput, Row: id})
+	default:
+		d.add(Reason{Code: SupersededInput, Row: id})
+	}
+}
+
 // ancestor judges a row above a direct one. Whether the direct row may be acted
 // on was settled by its own evidence; what remains is secrecy and security
 // (design section 4).
@@ -340,8 +527,7 @@ func (d *Decision) ancestor(t *terms, h *memory.Head, id memory.ID) {
 	if t.effect == ReadOnly {
 		return
 	}
-	held := h.Security != memory.SecurityClean && h.Security != memory.SecuritySuspicious
-	if held || h.Flags&memory.FlagTainted != 0 {
+	if h.Held() {
 		d.add(Reason{Code: QuarantinedInput, Row: id, Ancestor: true})
 	}
 }

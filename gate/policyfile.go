@@ -70,7 +70,8 @@ func LoadPolicy(path string) (Policy, error) {
 //	    "send_email": {"max_age": "24h", "ceiling": "internal"},
 //	    "wipe": {"never": "ask operations"}
 //	  },
-//	  "verifies": {"billing.email": "crm_contact"}
+//	  "verifies": {"billing.email": "crm_contact"},
+//	  "predicates": {"billing.iban": {"cardinality": "functional", "criticality": "critical", "kinds": ["account"]}}
 //	}
 //
 // It is strict: a field that does not exist, one that is given twice, one of
@@ -326,6 +327,12 @@ func (r *policyReader) policy(root *node) Policy {
 			p.Declared = r.flag(n, field)
 		case "max_blast_radius":
 			p.MaxBlastRadius = r.reach(n, field)
+		case "unknown_for":
+			if n.value == "settled" {
+				p.UnknownFor = -1
+			} else {
+				p.UnknownFor = r.duration(n, field)
+			}
 		case "tools":
 			p.Tools = map[string]Rule{}
 			r.each(n, field, func(tool, field string, n *node) {
@@ -342,10 +349,16 @@ func (r *policyReader) policy(root *node) Policy {
 				}
 				p.Verifies[predicate] = tool
 			})
+		case "predicates":
+			p.Predicates = map[string]Predicate{}
+			r.each(n, field, func(predicate, field string, n *node) {
+				r.name(n, field, predicate, "predicate")
+				p.Predicates[predicate] = r.predicate(n, field)
+			})
 		case "cases":
 			r.list(n, field, func(field string, n *node) { r.cases = append(r.cases, r.policyCase(n, field)) })
 		default:
-			r.wrong(n, field, "no such field; there are schema, name, version, declared, max_blast_radius, tools, verifies, cases")
+			r.wrong(n, field, "no such field; there are schema, name, version, declared, max_blast_radius, unknown_for, tools, verifies, predicates, cases")
 		}
 	})
 	for _, name := range []string{"schema", "name", "version"} {
@@ -386,6 +399,18 @@ func (r *policyReader) rule(n *node, field string) Rule {
 			if rule.Uncorroborated = !r.flag(n, field); !rule.Uncorroborated {
 				r.wrong(n, field, "want false, or leave it out: a rule cannot let a row vouch that the tool does not")
 			}
+		case "optional_sinks":
+			if rule.AllSinks = !r.flag(n, field); !rule.AllSinks {
+				r.wrong(n, field, "want false, or leave it out: a rule cannot let a call leave out a sink that the tool wants")
+			}
+		case "trusted_output":
+			if rule.PlainOutput = !r.flag(n, field); !rule.PlainOutput {
+				r.wrong(n, field, "want false, or leave it out: a rule cannot have fields believed that the tool does not declare")
+			}
+		case "computed_arguments":
+			if rule.Underived = !r.flag(n, field); !rule.Underived {
+				r.wrong(n, field, "want false, or leave it out: a rule cannot have an argument computed that the tool does not declare")
+			}
 		case "named":
 			if rule.Named = r.flag(n, field); !rule.Named && n.value == false {
 				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what the tool declares")
@@ -393,10 +418,44 @@ func (r *policyReader) rule(n *node, field string) Rule {
 		case "max_blast_radius":
 			rule.MaxBlastRadius = r.reach(n, field)
 		default:
-			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, named, max_blast_radius")
+			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, optional_sinks, trusted_output, computed_arguments, named, max_blast_radius")
 		}
 	})
 	return rule
+}
+
+// predicate reads what is said of a predicate.
+func (r *policyReader) predicate(n *node, field string) Predicate {
+	var p Predicate
+	r.each(n, field, func(name, field string, n *node) {
+		switch name {
+		case "cardinality":
+			if r.choice(n, field, &p.Cardinality, "functional", "set_valued"); p.Cardinality == memory.CardinalityUnknown {
+				r.wrong(n, field, "want functional or set_valued, or leave it out")
+			}
+		case "criticality":
+			r.choice(n, field, &p.Criticality, "low", "medium", "high", "critical")
+		case "check_every":
+			p.CheckEvery = r.duration(n, field)
+		case "sources":
+			p.Sources = []string{}
+			r.list(n, field, func(field string, n *node) { p.Sources = append(p.Sources, r.text(n, field)) })
+			if len(p.Sources) == 0 {
+				r.wrong(n, field, "want at least one, or leave it out: then any source speaks for it")
+			}
+		case "kinds":
+			r.list(n, field, func(field string, n *node) {
+				var k Kind
+				if r.choice(n, field, &k, kindNames[1:]...); k == KindNone && n.value == kindNames[0] {
+					r.wrong(n, field, "want one of %s", strings.Join(kindNames[1:], ", "))
+				}
+				p.Kinds = append(p.Kinds, k)
+			})
+		default:
+			r.wrong(n, field, "no such field; a predicate has cardinality, criticality, check_every, sources, kinds")
+		}
+	})
+	return p
 }
 
 // reach reads a limit of how far tools may reach. One of outside_world would be none.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +185,42 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Fatalf("%q: %+v, %v", b, p, err)
 		}
 	})
+}
+
+func TestAPolicyRegistersPredicates(t *testing.T) {
+	p, err := gate.ParsePolicy([]byte(`{"schema":"hearsay.policy/1","name":"p","version":"1","predicates":{
+		"billing.iban":{"cardinality":"functional","criticality":"critical","check_every":"48h","sources":["erp","crm"],"kinds":["account"]},
+		"likes":{"cardinality":"set_valued"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	iban, likes := p.Registry()["billing.iban"], p.Registry()["likes"]
+	if iban.Cardinality != memory.CardinalityFunctional || iban.Criticality != memory.CriticalityCritical || iban.CheckEvery != 48*time.Hour ||
+		!slices.Equal(iban.Sources, []string{"erp", "crm"}) || likes.Cardinality != memory.CardinalitySetValued || likes.Sources != nil {
+		t.Errorf("%+v, %+v", iban, likes)
+	}
+	if kinds := p.Kinds(); len(kinds) != 1 || !slices.Equal(kinds["billing.iban"], []gate.Kind{gate.KindAccount}) {
+		t.Errorf("kinds: %v", kinds)
+	}
+	for field, text := range map[string]string{
+		"predicates.p.cardinality": `{"cardinality":"unknown"}`,
+		"predicates.p.criticality": `{"criticality":"grave"}`,
+		"predicates.p.check_every": `{"check_every":"0s"}`,
+		"predicates.p.sources":     `{"sources":[]}`,
+		"predicates.p.sources.0":   `{"sources":[""]}`,
+		"predicates.p.kinds.0":     `{"kinds":["none"]}`,
+		"predicates.p.kind":        `{"kind":"account"}`,
+		"predicates.p":             `[]`,
+		"predicates.":              `x`,
+	} {
+		of := `"p":` + text
+		if text == "x" {
+			of = `"":{}`
+		}
+		_, err := gate.ParsePolicy([]byte(`{"schema":"hearsay.policy/1","name":"p","version":"1","predicates":{` + of + `}}`))
+		var wrong *gate.PolicyError
+		if !errors.As(err, &wrong) || wrong.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
 }

@@ -97,6 +97,8 @@ func (c *Contract) CheckPrecision() error {
 		return fmt.Errorf("gate: tool %q: typed sinks want a declared effect", neutral(c.Tool, 80))
 	case len(c.Sinks) == 0:
 		return fmt.Errorf("gate: tool %q: typed sinks want at least one sink", neutral(c.Tool, 80))
+	case c.Effect.floor() == Irreversible && !c.Named && !c.NamedWaived:
+		return fmt.Errorf("gate: tool %q: typed sinks of what cannot be undone want the tool to be named, or that to be waived", neutral(c.Tool, 80))
 	}
 	for _, p := range c.Sinks {
 		if !c.Kinds[p].declared() {
@@ -112,15 +114,34 @@ func (c *Contract) selects(pointer string) bool {
 	return slices.ContainsFunc(c.Sinks, func(p string) bool { return under(pointer, p) && c.Kinds[p].Selects() })
 }
 
+// picksObject reports whether an argument belongs to declared sinks that all pick one of
+// one's own objects.
+func (c *Contract) picksObject(pointer string) bool {
+	found := false
+	for _, p := range c.Sinks {
+		if under(pointer, p) {
+			if c.Kinds[p] != KindObjectID {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
 // narrow reports whether the call may be judged by the rows of its sinks alone: each
-// sink must be shown to come from the principal's typed words or from a row, and what
-// selects from the words or from an endorsed row. Anything else, a lineage of which a
-// part is not known included, leaves the call to its whole run.
+// declared sink must be given, and shown to come from the principal's typed words or
+// from a row, and what selects from the words or from an endorsed row. Anything else, a
+// lineage of which a part is not known included, leaves the call to its whole run, and
+// so does an irreversible tool that any row may ask for without the contract saying so.
 //
 // That a sink came from a row does not say that the row is fit: those rows are then
 // judged as all are.
 func (r *Request) narrow(t *terms, f *memory.Fitness) bool {
 	if t.precision != TypedSinks || t.effect == ReadOnly || !r.Lineage.known || len(f.Heads) != r.Lineage.len() || r.Contract.CheckPrecision() != nil {
+		return false
+	}
+	if t.effect == Irreversible && !t.named && !r.Contract.NamedWaived || !r.covered(t) {
 		return false
 	}
 	for i := range r.Sinks {
@@ -136,7 +157,7 @@ func (r *Request) narrow(t *terms, f *memory.Fitness) bool {
 			return false
 		}
 	}
-	return len(r.Sinks) > 0
+	return true
 }
 
 // rests reports whether one of the sinks came from the row.
@@ -169,6 +190,11 @@ func (r *Request) chosen(f *memory.Fitness) (by *memory.Head, ok bool) {
 	}
 	return &f.Heads[at], true
 }
+
+// Directs reports whether a value of the kind says to whom, or to where, something goes.
+// A word that the principal typed so that somebody's text is read is no word that
+// anything be sent there: what was read may ask for that.
+func (k Kind) Directs() bool { return k == KindRecipient || k == KindAccount || k == KindURL }
 
 // endorsed reports whether a person's own word stands behind the row.
 func endorsed(h *memory.Head, now time.Time) bool {

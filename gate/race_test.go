@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
@@ -254,6 +258,122 @@ func TestADemotionAfterTheFireIsADependentDecision(t *testing.T) {
 	cited, err := w.DecisionsCiting(t.Context(), row)
 	if err != nil || len(cited) != 2 || cited[1].ID != d.ID || !cited[1].Dependent || cited[0].Dependent {
 		t.Errorf("cited %+v, %v", cited, err)
+	}
+}
+
+// TestADamagedRowIsDenied: a row that a verification found changed is denied as what it
+// is, and its siblings are not.
+func TestADamagedRowIsDenied(t *testing.T) {
+	w := newWorld(t)
+	damaged, whole := w.put(t, w.fromTool(triple("acme", "city", "Berlin"))), w.put(t, w.fromTool(triple("acme", "street", "Main St")))
+	if err := w.MarkDamaged(t.Context(), "worker", "a byte differs", damaged); err != nil {
+		t.Fatal(err)
+	}
+	d := newGate(t, w, declared(), nil).Decide(t.Context(), another(damaged))
+	if !errors.Is(d.Err(), gate.ErrRowDamaged) || errors.Is(d.Err(), gate.ErrRowMissing) || d.Outcome != gate.Deny || d.Fault {
+		t.Errorf("%s %v", d.Outcome, d.Reasons)
+	}
+	checkToolText(t, d.ToolText())
+	if d := newGate(t, w, declared(), nil).Decide(t.Context(), another(whole)); d.Blocked() {
+		t.Errorf("a row that is whole: %v", d.Reasons)
+	}
+}
+
+// lacking are keys of which some are missing, as in a keyring that lost records.
+type lacking struct {
+	memory.Keys
+	mu    sync.Mutex
+	made  map[string]memory.KeyID // by subject
+	lost  map[memory.KeyID]bool
+	asked int
+}
+
+func (k *lacking) Key(ctx context.Context, subject string) (memory.KeyID, error) {
+	id, err := k.Keys.Key(ctx, subject)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.made[subject] = id
+	return id, err
+}
+
+func (k *lacking) Open(ctx context.Context, id memory.KeyID, ciphertext, associated []byte) ([]byte, error) {
+	k.mu.Lock()
+	k.asked++
+	lost := k.lost[id]
+	k.mu.Unlock()
+	if lost {
+		return nil, fmt.Errorf("key %s: %w", id, memory.ErrKey)
+	}
+	return k.Keys.Open(ctx, id, ciphertext, associated)
+}
+
+// lose takes the keys of subjects away.
+func (k *lacking) lose(names ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for subject, id := range k.made {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.Contains(subject, name) }) {
+			k.lost[id] = true
+		}
+	}
+}
+
+// TestARowWhoseKeyIsMissingIsDenied: nobody can read what such a row says, nor show on
+// what a call fired. It is denied as damaged, and its siblings are not.
+func TestARowWhoseKeyIsMissingIsDenied(t *testing.T) { synctest.Test(t, aRowWhoseKeyIsMissingIsDenied) }
+
+func aRowWhoseKeyIsMissingIsDenied(t *testing.T) {
+	d, keys := storetest.NewMap(), &lacking{Keys: keyring.Ephemeral(), made: map[string]memory.KeyID{}, lost: map[memory.KeyID]bool{}}
+	open := func() *world {
+		w := &world{}
+		s, err := memory.New(d, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Store = s
+		return w
+	}
+	w := open()
+	var lost []memory.ID
+	subjects := []string{"ann", "bob", "cid", "dan", "eve", "fay", "gus"}
+	for _, name := range subjects {
+		lost = append(lost, w.put(t, w.fromTool(triple(name, "city", "Berlin"))), w.put(t, w.fromTool(triple(name, "street", "Main St"))))
+	}
+	whole := w.put(t, w.fromTool(triple("acme", "city", "Berlin")))
+	ledger := append(slices.Clone(lost), whole)
+	g := newGate(t, w, declared(), nil)
+	if d := g.Decide(t.Context(), another(ledger...)); d.Blocked() {
+		t.Fatal(d.Reasons)
+	}
+	keys.lose(subjects...)
+
+	w = open() // nothing is remembered
+	g = newGate(t, w, declared(), nil)
+	for what, rows := range map[string][]memory.ID{"one": lost[:1], "all, and one that is whole": ledger} {
+		began := time.Now()
+		d := g.Decide(t.Context(), another(rows...))
+		if !errors.Is(d.Err(), gate.ErrRowDamaged) || d.Outcome != gate.Deny || d.Fault {
+			t.Fatalf("%s: %s %v (%v)", what, d.Outcome, d.Reasons, d.Err())
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("%s: it waited %s", what, waited)
+		}
+		for _, r := range d.Reasons {
+			if r.Row == whole {
+				t.Errorf("%s: %+v", what, r)
+			}
+		}
+		checkToolText(t, d.ToolText())
+		if kept, err := w.Decision(t.Context(), d.ID); err != nil || kept.Fired {
+			t.Errorf("%s: the record: %+v %v", what, kept, err)
+		}
+	}
+	if d := g.Decide(t.Context(), another(whole)); d.Blocked() {
+		t.Errorf("a row that is whole: %v", d.Reasons)
+	}
+	asked := keys.asked
+	if d := g.Decide(t.Context(), another(whole)); d.Blocked() || keys.asked != asked {
+		t.Errorf("a row that was cited before: %v, and %d keys were asked", d.Reasons, keys.asked-asked)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestARevocationIsFeltByTheNextDecision(t *testing.T) {
 			t.Fatal(d.Err())
 		}
 	}
-	if err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedSource, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "it lied"}, 0); err != nil {
+	if err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedSource, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "it lied"}, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, walked := range []bool{false, true} {

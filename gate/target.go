@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -9,30 +8,42 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hearsay-go/hearsay/memory"
 )
 
 // Target is what a text points its reader to: a web address or a host, a mail
-// address, an account number.
+// address, a name on a platform, an account number, a telephone number.
 type Target struct {
 	Pointer string // RFC 6901, of the argument whose text holds it
-	Value   string // as it stands there, without what cannot be seen
+	Value   string // as it looks there: see [memory.Plain]
 }
 
 // pointing finds what a text can point its reader to. It takes too much rather than
-// too little: a file name has the form of a host.
+// too little: a file name has the form of a host, and a list of prices that of a
+// telephone number.
 var pointing = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://\S+` + // a URL of any scheme
 	`|(?:mailto|tel|data|javascript):\S+` +
 	`|\bwww\.\S+` +
 	`|[\pL\pN._%+'-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)*` + // a mail address, or a handle with a host
+	`|@[\pL\pN_][\pL\pN._-]{2,}` + // or without
+	`|\[[0-9a-f:.]*:[0-9a-f:.]*(?:%[a-z0-9]+)?\](?::[0-9]+)?(?:/\S*)?` + // a host by its number, in its long form
+	`|\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b` +
+	`|(?:\b[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6}\b` +
 	`|[\pL\pN_-]+(?:\.[\pL\pN_-]+)*\.\pL[\pL\pN-]+(?::[0-9]+)?(?:[/?#]\S*)?` + // a host by its name
 	`|\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:/\S*)?` + // or by its number
-	`|(?-i:\b[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{2,4}){3,8}\b)` + // an IBAN in groups
+	`|(?-i:\b[A-Z]{2}[0-9]{2}(?:[ .-]?[A-Z0-9]{2,4}){3,8}\b)` + // an IBAN in groups
 	`|\b[a-z]{2}[0-9]{2}[a-z0-9]{8,30}\b` + // or not
-	`|\b0x[0-9a-f]{20,}\b` +
-	`|\+?[0-9](?:[ -]?[0-9]){8,}`) // a number of a card, an account or a telephone
+	`|\b[a-z0-9]{25,}\b` + // where a currency without a bank is paid to
+	`|\+?\(?[0-9](?:[ ()./-]{0,2}[0-9]){7,}`) // a number of a card, an account or a telephone
 
-// dated is a form of numbers that points nobody anywhere.
-var dated = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T-][0-9]{1,2})?$`)
+// dated is a form of numbers that points nobody anywhere: a day, also with an hour, and
+// two years.
+var dated = regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{4})(?:[ T(-]{1,2}[0-9]{1,2})?$` +
+	`|^(?:19|20)[0-9]{2}[-/](?:19|20)[0-9]{2}$`)
+
+// worded is a long word of letters alone, which is nobody's address.
+var worded = regexp.MustCompile(`^\pL+$`)
 
 // Targets lists what the arguments of a call point their reader to where no sink is
 // declared: in typed-sink precision each is a sink too, since a message to a friend
@@ -41,19 +52,19 @@ var dated = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T-][0-9]{1,2})?$
 //
 // It finds forms, so what is spelled out ("evil dot example") or drawn is not found.
 func Targets(args []byte, sinks []string) []Target {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
+	v, ok := parsed(args)
+	if !ok {
 		return nil
 	}
 	var out []Target
+	seen := map[Target]bool{}
 	texts("", v, func(at, text string) {
 		if slices.ContainsFunc(sinks, func(p string) bool { return under(at, p) }) {
 			return
 		}
 		for _, value := range pointingIn(text) {
-			if t := (Target{at, value}); !slices.Contains(out, t) {
+			if t := (Target{at, value}); !seen[t] {
+				seen[t] = true
 				out = append(out, t)
 			}
 		}
@@ -66,18 +77,18 @@ func Targets(args []byte, sinks []string) []Target {
 func pointingIn(text string) (out []string) {
 	text = strings.Map(func(r rune) rune {
 		switch {
-		case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || unicode.IsControl(r) && !unicode.IsSpace(r):
-			return -1
-		case r >= 0xFF01 && r <= 0xFF5E: // full width
-			return r - 0xFEE0
-		case strings.ContainsRune("。｡․", r):
+		case r == '。':
 			return '.'
+		case r == '⁄', r == '∕':
+			return '/'
+		case r == '−', unicode.Is(unicode.Pd, r):
+			return '-'
 		}
 		return r
-	}, text)
+	}, memory.Plain(text))
 	for _, found := range pointing.FindAllString(text, -1) {
 		found = strings.TrimRight(found, ".,;:!?)]}>\"'”’")
-		if utf8.RuneCountInString(found) < 4 || dated.MatchString(found) {
+		if utf8.RuneCountInString(found) < 4 || dated.MatchString(found) || worded.MatchString(found) {
 			continue
 		}
 		out = append(out, found)
@@ -118,8 +129,12 @@ func unspokenTargets(c *Contract, args []byte, spoken []Sink) (out []Sink) {
 	if c.Precision != TypedSinks {
 		return nil
 	}
+	said := make(map[Target]bool, len(spoken))
+	for i := range spoken {
+		said[Target{spoken[i].Pointer, spoken[i].Value}] = true
+	}
 	for _, t := range Targets(args, c.Sinks) {
-		if !slices.ContainsFunc(spoken, func(s Sink) bool { return s.Pointer == t.Pointer && s.Value == t.Value }) {
+		if !said[t] {
 			out = append(out, Sink{Pointer: t.Pointer, Value: t.Value, Source: SourceNowhere})
 		}
 	}

@@ -70,8 +70,12 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 			})
 		case "corroborate":
 			contract.Corroborate = r.flag(n, field)
+		case "optional":
+			r.list(n, field, func(field string, n *node) { contract.Optional = append(contract.Optional, r.text(n, field)) })
 		case "named":
 			contract.Named = r.flag(n, field)
+		case "named_waived":
+			contract.NamedWaived = r.flag(n, field)
 		case "chosen_by":
 			s := r.caseSink(n, field, "")
 			choice = &s
@@ -82,7 +86,7 @@ func (r *policyReader) policyCase(n *node, field string) policyCase {
 				ids, c.fitness.Heads = append(ids, h.ID), append(c.fitness.Heads, h)
 			})
 		default:
-			r.wrong(n, field, "no such field; a case has tool, effect, blast_radius, ceiling, max_age, sinks, kinds, corroborate, named, chosen_by, rows, want")
+			r.wrong(n, field, "no such field; a case has tool, effect, blast_radius, ceiling, max_age, sinks, kinds, optional, corroborate, named, named_waived, chosen_by, rows, want")
 		}
 	})
 	for _, name := range []string{"tool", "want"} {
@@ -275,6 +279,8 @@ func (v *vetting) rule(tool string, n *node) {
 	for i, name := range n.names {
 		without := rule
 		switch name {
+		case "trusted_output", "computed_arguments": // it is of what a call returns, which no case says
+			continue
 		case "never":
 			without.Never = false
 		case "effect":
@@ -289,6 +295,8 @@ func (v *vetting) rule(tool string, n *node) {
 			without.WholeRun = false
 		case "corroboration":
 			without.Uncorroborated = false
+		case "optional_sinks":
+			without.AllSinks = false
 		case "named":
 			without.Named = false
 		case "max_blast_radius":

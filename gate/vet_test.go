@@ -22,8 +22,8 @@ func TestVetPolicy(t *testing.T) {
 	const (
 		fires   = `{"tool": "pay", "effect": "irreversible", "rows": [{}], "want": "permitted"}`
 		holds   = `{"tool": "pay", "effect": "irreversible", "rows": [{"truth": "unverified"}], "want": "held"}`
-		typed   = `{"tool": "pay", "effect": "irreversible", "kinds": {"/to": "account"}, "rows": [{"truth": "unverified"}], "sinks": {"/to": "principal"}, "want": "held"}`
-		vouched = `{"tool": "pay", "effect": "irreversible", "kinds": {"/to": "account"}, "corroborate": true, "rows": [{"truth": "unverified"}, {}], "sinks": {"/to": "corroborated 1"}, "want": "held"}`
+		typed   = `{"tool": "pay", "effect": "irreversible", "kinds": {"/to": "account"}, "named_waived": true, "rows": [{"truth": "unverified"}], "sinks": {"/to": "principal"}, "want": "held"}`
+		vouched = `{"tool": "pay", "effect": "irreversible", "kinds": {"/to": "account"}, "named_waived": true, "corroborate": true, "rows": [{"truth": "unverified"}, {}], "sinks": {"/to": "corroborated 1"}, "want": "held"}`
 	)
 	file := func(tools, verifies string, cases ...string) string {
 		return fmt.Sprintf("{\"schema\": \"hearsay.policy/1\", \"name\": \"p\", \"version\": \"1\",\n\"tools\": {%s},\n\"verifies\": {%s},\n\"cases\": [\n%s]}", tools, verifies, strings.Join(cases, ",\n"))
@@ -58,6 +58,8 @@ func TestVetPolicy(t *testing.T) {
 		"a case that believes typed sinks":            {file(`"pay": {"precision": "run"}`, "", fires, typed, strings.Replace(typed, "held", "permitted", 1)), []string{"7 cases.2: want permitted, and it is held (unverified_input)"}},
 		"no corroboration where there is some":        {file(`"pay": {"corroboration": false}`, "", fires, vouched), nil},
 		"no corroboration where there is none":        {file(`"pay": {"corroboration": false}`, "", fires, strings.Replace(vouched, `"corroborate": true, `, "", 1)), []string{"2 tools.pay.corroboration: comes out otherwise"}},
+		"no sink left out where one may be":           {file(`"pay": {"optional_sinks": false}`, "", fires, strings.Replace(typed, `{"/to": "account"}`, `{"/to": "account", "/cc": "recipient"}, "optional": ["/cc"]`, 1)), nil},
+		"no sink left out where none may be":          {file(`"pay": {"optional_sinks": false}`, "", fires, holds), []string{"2 tools.pay.optional_sinks: comes out otherwise"}},
 		"a tool that must be named":                   {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "chosen_by": "principal", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "want": "held"}`), nil},
 		"a tool that asks for it itself":              {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "named": true, "chosen_by": "principal", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "named": true, "want": "held"}`), []string{"2 tools.pay.named: comes out otherwise"}},
 		"an endorsed row that names the tool":         {file(`"pay": {"named": true}`, "", `{"tool": "pay", "effect": "irreversible", "rows": [{"rank": "user"}], "chosen_by": "row 0", "want": "permitted"}`, `{"tool": "pay", "effect": "irreversible", "rows": [{}], "chosen_by": "row 0", "want": "held"}`), nil},

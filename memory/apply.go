@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,23 +9,38 @@ import (
 )
 
 // Apply makes one transition: the move, its audit entry, its evidence and the
-// due mark are one atom, compared and swapped on t.Revision (I-6). It refuses an
-// illegal move ([*IllegalMoveError]), a promotion without sufficient independent
-// evidence ([ErrInsufficient], I-4), one by a user without authority over the
-// subject ([ErrNoAuthority], I-13), one of a claim that a user rejected
-// ([ErrRejected]), a demotion on a word of no higher rank ([ErrOutranked]), and the
-// word of who was revoked ([ErrRevoked]).
-// It returns the new head.
+// due mark are one atom, compared and swapped on t.Revision (I-6). It returns the new
+// head. It refuses
+//
+//   - an illegal move: [*IllegalMoveError];
+//   - a promotion without sufficient independent evidence: [ErrInsufficient] (I-4), and one by
+//     a source that repeats what a call set: [ErrOwnWrite];
+//   - one by a user without authority over the subject: [ErrNoAuthority] (I-13);
+//   - one of a claim that a user rejected: [ErrRejected];
+//   - a demotion on a word of no higher rank: [ErrOutranked];
+//   - the word of who was revoked: [ErrRevoked].
+//
+// What the clock had made of a row that is verified anew, its entry says: by that move the
+// row is fresh again. A row that was noted to be stale stays so until it is moved to fresh.
 //
 // Moving a verified row to TruthSupported again reaffirms it: the evidence is
 // added and the freshness window starts anew. Evidence of a lower rank than what
 // verified the row does not suffice for that.
 //
-// A promotion settles its rivals on a functional predicate: a verified row with
-// another object is demoted and re-queued if the new evidence is of higher rank
-// (SR-2.5), both are contested if it is equal, and if it is lower, or a tool
-// speaks against a user, no state moves: the evidence is kept, the row is marked
-// contested, and the error is [ErrContested]. Confidence plays no part.
+// A promotion settles its rivals on a functional predicate, by rank alone. A verified
+// row with another object is demoted and re-queued if the new evidence is of higher rank
+// (SR-2.5). If it is equal, both are contested. If it is lower, or a tool speaks against a
+// user, no state moves: the evidence is kept, the row is marked contested, and the error
+// is [ErrContested]. Confidence plays no part.
+//
+// What a source says now of a functional predicate supersedes what it said before, where
+// that stood on its word alone: the older row is outdated ([FlagOutdated]), and not
+// contradicted. So is a row that its only source contradicts. Whatever was verified since
+// the source was asked counts as newer: [ErrOvertaken].
+//
+// What cannot be read beside the row stands against it where it is to be verified, and
+// does not stop what takes from it. Then the new head comes with a [*DamagedError] that
+// names what could not be read; of such rows, only the heads were moved.
 func (s *Store) Apply(ctx context.Context, t Transition) (Head, error) {
 	if err := t.check(); err != nil {
 		return Head{}, err
@@ -68,7 +82,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	evid, err := s.evidenceOf(ctx, objs[2])
+	evid, err := s.evidenceOf(ctx, &old, objs[2])
 	if err != nil {
 		return Head{}, err
 	}
@@ -77,22 +91,31 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	claims, err := s.get(ctx, claimKey.at(old.Claim), s.line(b.Content))
+	claims, known, lost, err := s.claimFor(ctx, &old, b.Content, t.To)
 	if err != nil {
 		return Head{}, err
 	}
-	known, err := s.claimOf(ctx, claims[0])
-	if err != nil {
-		return Head{}, err
+	if t.To == AxisValue(TruthSupported) && t.Authority != AuthorityUser {
+		if err := s.repeated(ctx, &known, &b.Content, claims[2:]); err != nil {
+			return Head{}, err
+		}
 	}
-
 	rejected := known.Rejection != nil
-
+	about, err := s.rejection(ctx, &known, id, b.Content)
+	if err != nil {
+		return Head{}, err
+	}
 	from := old.axisOf(t.To.axis())
 	reaffirm := t.To == AxisValue(TruthSupported) && from == t.To
 	// A user may reject what a tool contradicted already: that is more, and sticks.
 	again := t.Reject && from == t.To
 	authority := t.Authority
+	if b.Quotes != "" && t.To == AxisValue(TruthSupported) { // it is verified with no claim
+		return Head{}, &IllegalMoveError{Axis: AxisTruth, From: from.String(), To: t.To.String(), Authority: authority}
+	}
+	if old.Truth == TruthSuperseded && !old.Has(FlagOutdated) && t.To.axis() == AxisTruth { // it was retracted
+		return Head{}, &IllegalMoveError{Axis: AxisTruth, From: from.String(), To: t.To.String(), Authority: authority}
+	}
 	if reaffirm && !Legal(TruthUnverified, TruthSupported, authority) || !reaffirm && !again && !Legal(from, t.To, authority) {
 		return Head{}, &IllegalMoveError{Axis: t.To.axis(), From: from.String(), To: t.To.String(), Authority: authority}
 	}
@@ -107,6 +130,10 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, invalid("evidence.rank", "not_earned", "a user speaks with the authority of a user (I-13)")
 	}
 
+	own := authority == AuthorityUser && t.To == AxisValue(TruthSupported) && s.own(t.Actor, b.Content.Subject, b.Content.Predicate)
+	if own {
+		t.Evidence = asOwn(t.Evidence)
+	}
 	tx, next := s.begin(ctx, now), old
 	tx.check(revokedKey, revoked.Revision)
 	said, voided, voids := evidence, false, voidsNothing
@@ -118,33 +145,53 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		voids = voidsSupports
 	}
 	merged := mergeEvidence(said, t.Evidence)
-	rank := old.Rank
+	rank, renews := old.Rank, reaffirm
+	agrees := own && reaffirm && !old.Has(FlagOwnWord) // it adds nothing to what counts for everybody
 	if t.To == AxisValue(TruthSupported) {
-		if known.Rejection != nil && authority != AuthorityUser {
+		if about.withholds(RankPrimarySource) && authority != AuthorityUser {
 			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
 		}
-		if rank, err = s.sufficient(ctx, old, merged, t, reaffirm); err != nil {
+		basis := merged
+		if !own { // what stands on somebody's own word alone is not verified yet
+			basis, renews = everybodys(merged), reaffirm && !old.Has(FlagOwnWord)
+		}
+		if agrees {
+			basis, renews = t.Evidence, false
+		}
+		if rank, err = s.sufficient(ctx, old, b.Content, basis, t, renews); err != nil {
 			return Head{}, err
 		}
-		if known.Rejection != nil && rank != RankUser {
+		if about.withholds(rank) && rank != RankUser {
 			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
 		}
-		if !reaffirm && rank != RankUser && openContradiction(merged) >= rank { // SR-7.14
+		if !renews && rank != RankUser && openContradiction(merged) >= rank { // SR-7.14
 			return Head{}, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, openContradiction(merged))
 		}
-		if !reaffirm && rank != RankUser {
-			switch against, err := s.disputed(ctx, old.Claim, id, claims[0], merged); {
+		if !renews && rank != RankUser {
+			switch against, why, err := s.disputed(ctx, &known, id, b.Content, merged); {
 			case err != nil:
 				return Head{}, err
 			case against >= rank:
-				return Head{}, fmt.Errorf("%w: a source of rank %s contradicted another row of the claim", ErrInsufficient, against)
+				return Head{}, fmt.Errorf("%w: %s", ErrInsufficient, why)
 			}
 		}
 	}
-	next.set(t.To, now)
+	outdated := t.outdates(&old, evidence) && s.registry.turns(b.Content.Predicate, nil)
+	if next.set(t.To, now); outdated {
+		next.set(TruthSuperseded, now)
+		next.Flags |= FlagOutdated
+	}
 	var contested error
 	if t.To == AxisValue(TruthSupported) {
 		next.Rank = rank
+		next.Flags &^= FlagOwnWord
+		if next.Speaker = (Token{}); next.Has(FlagOwnDispute) {
+			next.Speaker = old.Speaker
+		}
+		if own {
+			next.Flags = next.Flags&^FlagOwnDispute | FlagOwnWord
+			next.Speaker = s.Speaker(t.Actor)
+		}
 		// A contest with a user's word ends by a user's word.
 		if open := openContradiction(merged); authority == AuthorityUser && rank == RankUser || open < RankTool || rank != RankUser && open < rank {
 			next.Flags &^= FlagContested
@@ -152,7 +199,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if next.Outage == OutageRecorded {
 			next.Outage = OutageResolved // a verifier answered
 		}
-		if err := tx.settle(claims[1], &next, b.Content, merged, t.Actor, b.Asserter.Group()); err != nil {
+		if err := tx.settle(claims[1], &next, b.Content, merged, t.Actor, b.Asserter.Group(), t.Asked); err != nil {
 			return Head{}, err
 		}
 		if next.Truth != TruthSupported {
@@ -161,27 +208,54 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 			next = old
 			next.Flags |= FlagContested
 		}
+		if agrees {
+			next = old
+			if next.Has(FlagOwnDispute) {
+				next.Flags &^= FlagOwnDispute
+				next.Speaker = Token{}
+			}
+		}
 	}
-	if t.To == AxisValue(TruthContradicted) {
-		if err := s.siblings(ctx, tx, old, t, now); err != nil {
+	if old.Has(FlagOwnWord) && next.Truth != TruthSupported {
+		if err := tx.undispute(claims[1], b.Content, AuditEntry{Actor: t.Actor, Authority: authority, Source: t.Source, Reason: "what disputed it is said no more"}); err != nil {
 			return Head{}, err
 		}
 	}
+	if t.To == AxisValue(TruthContradicted) {
+		unread, err := s.siblings(ctx, tx, &known, old, b.Content, t, now)
+		if err != nil {
+			return Head{}, err
+		}
+		lost = append(lost, unread...)
+	}
 	if t.Reject {
-		known.Rejection, known.Rejected = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id
+		known.Rejection, known.Rejected, known.class = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id, old.Class
 		next.Flags &^= FlagContested
-	} else if known.Rejection != nil && next.Truth == TruthSupported {
+	} else if about == ofThisName && next.Truth == TruthSupported && (!own || s.own(known.Rejection.By, b.Content.Subject, b.Content.Predicate)) {
 		known.Rejection, known.Rejected = nil, ""
 	}
-	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) {
+	joins := t.To.axis() == AxisTruth && next.decides() && !slices.Contains(known.Rows, id)
+	if joins {
+		listed, err := tx.join(&known, id, true)
+		if err != nil {
+			return Head{}, err
+		}
+		if !listed && next.Truth == TruthSupported {
+			next.Flags |= FlagContested
+		}
+	}
+	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) || joins {
 		// Put and not only checked: a sibling that is being verified meets it.
-		tx.claim(claimKey.at(old.Claim), claims[0].Revision, known, old.Class)
+		known.said = known.said || t.To == AxisValue(TruthContradicted)
+		tx.claim(claims[0].Key, claims[0].Revision, known)
 	} else if t.To.axis() == AxisTruth { // one claim's rows are verified and contradicted in turn
-		tx.check(claimKey.at(old.Claim), claims[0].Revision)
+		tx.check(claims[0].Key, claims[0].Revision)
 	}
 
 	nonce, kind, to := newNonce(), EntryTransition, t.To
 	switch {
+	case outdated:
+		to = TruthSuperseded
 	case contested != nil:
 		kind, to = EntryContest, from
 	case reaffirm:
@@ -191,6 +265,9 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 	entry := AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
 		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Nonce: nonce}
+	if t.To == AxisValue(TruthSupported) {
+		entry.Reason = old.wasStale(&next, now, entry.Reason)
+	}
 	var c change
 	if voided || len(merged) > len(evidence) {
 		if !voided {
@@ -198,12 +275,15 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		}
 		c = tx.evidence(&old, evid, voids, merged[len(said):])
 	}
-	tx.head(old, next, entry, c)
+	tx.head(old, next, &b.Content, entry, c)
 	switch {
 	case contested != nil, t.To.axis() != AxisTruth:
+	case agrees:
+	case next.Truth == TruthSupported && next.Has(FlagOwnWord):
+		tx.due(&old, objs[3], due{Reason: dueAgain}, now)
 	case next.Truth == TruthSupported:
 		tx.due(&old, objs[3], due{Reason: dueAgain}, next.StaleAt)
-	case next.Truth == TruthSuperseded:
+	case next.Truth == TruthSuperseded && !outdated:
 		tx.notDue(id, objs[3])
 	default:
 		tx.due(&old, objs[3], due{Reason: "demoted: " + t.Reason}, now)
@@ -212,7 +292,56 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, err
 	}
 	next.Revision = old.Revision + 1
+	if len(lost) > 0 {
+		return next, fmt.Errorf("the row was moved, and what cannot be read beside it may still stand: %w", &DamagedError{Keys: lost})
+	}
 	return next, contested
+}
+
+// claimFor reads the claim and the line of a row that is to be moved and, if it is to be
+// verified, what calls set about its subject. A row is verified
+// only beside a claim and a line that are as they were written and know of it. To take
+// from a row needs neither: then lost names what is damaged, and nothing is believed of it.
+func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) (objs []Object, known claimRecord, lost []string, err error) {
+	keys := []string{claimKey.at(h.Claim), s.line(c)}
+	verifies := to == AxisValue(TruthSupported)
+	var damaged []int
+	if verifies {
+		objs, damaged, err = s.each(ctx, append(keys, s.ownKeys(c.Subject)...))
+	} else { // one that was put back stands in the way no more than one that is damaged
+		objs, damaged, err = s.driver.asStored(ctx, s.scope.tenant, keys)
+	}
+	if err != nil {
+		return nil, known, nil, err
+	}
+	if !slices.Contains(damaged, 0) {
+		known, err = s.claimOf(ctx, objs[0])
+	}
+	if err != nil && !unreadable(err) {
+		return nil, known, nil, err
+	}
+	if err != nil || slices.Contains(damaged, 0) || known.misses(h.ID) {
+		lost = append(lost, keys[0])
+	}
+	line, err := lineOf(objs[1])
+	if err != nil || slices.Contains(damaged, 1) || h.Truth == TruthSupported && c.Typed() && line.misses(h.ID) {
+		lost = append(lost, keys[1])
+	}
+	for _, i := range damaged {
+		if i > 1 {
+			lost = append(lost, objs[i].Key)
+		}
+	}
+	switch {
+	case len(lost) == 0 || to.axis() != AxisTruth:
+		return objs, known, nil, nil
+	case verifies:
+		return nil, known, nil, &DamagedError{Keys: lost}
+	}
+	if lost[0] == keys[0] {
+		known.distrust(h.ID)
+	}
+	return objs, known, lost, nil
 }
 
 // current refuses new evidence that was revoked, and sees to it that no standing
@@ -222,6 +351,9 @@ func (s *Store) current(ctx context.Context, row ID, o Object, standing, added [
 	r, err := s.revocationsOf(ctx, o)
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(r.damaged, row) {
+		return nil, &DamagedError{Keys: []string{headKey.of(row)}}
 	}
 	if err := r.refuse(added); err != nil {
 		return nil, err
@@ -307,43 +439,26 @@ func voidAll(evidence []Evidence) (out []Evidence, any bool) {
 // sufficient gathers the kin of the claim and applies I-4. To verify again what
 // is verified takes new evidence that would suffice alone and is of no lower rank, or
 // the new word of the very source that the row came from.
-func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t Transition, reaffirm bool) (Rank, error) {
+func (s *Store) sufficient(ctx context.Context, h Head, c Content, evidence []Evidence, t Transition, reaffirm bool) (Rank, error) {
 	if reaffirm {
 		evidence = t.Evidence
 	}
+	evidence = slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool {
+		return e.Rank != RankUser && c.Typed() && !s.registry.speaks(c.Predicate, e.Group)
+	})
 	if t.Authority == AuthorityAutoObservation {
 		evidence = observed(evidence)
 	}
-	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
-	ids, err := s.closure(ctx, []Head{h})
+	kin, err := s.kin(ctx, h, evidence)
 	if err != nil {
 		return 0, err
 	}
-	if kin.Ancestors, err = s.heads(ctx, ids); err != nil {
-		return 0, err
-	}
-	for i := range evidence {
-		e := &evidence[i]
-		if len(e.DerivedFrom) == 0 {
-			continue
-		}
-		up, err := s.Closure(ctx, e.DerivedFrom...)
-		if errors.Is(err, ErrNotFound) {
-			kin.EvidenceLineage[e.ID()] = []Head{{}} // what it rests on is unknown
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		if kin.EvidenceLineage[e.ID()], err = s.heads(ctx, dedupe(append(slices.Clone(e.DerivedFrom), up...))); err != nil {
-			return 0, err
-		}
-	}
 	rank, err := Sufficient(kin, evidence)
-	if !reaffirm {
+	own := t.Authority == AuthorityProbe && (reaffirm && h.Rank == RankTool || !reaffirm && t.again || h.Has(FlagOutdated))
+	if !reaffirm && !own {
 		return rank, err
 	}
-	if err != nil && t.Authority == AuthorityProbe && h.Rank == RankTool {
+	if err != nil && own {
 		kin.Claim.Group = Token{} // its own source may say it again, if it does not only repeat the row
 		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || s.scope.group(e.Group) != h.Group })
 		rank, err = Sufficient(kin, own)
@@ -357,62 +472,147 @@ func (s *Store) sufficient(ctx context.Context, h Head, evidence []Evidence, t T
 	return rank, nil
 }
 
+// kin gathers what the independence of evidence for a row is judged against.
+func (s *Store) kin(ctx context.Context, h Head, evidence []Evidence) (Kin, error) {
+	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
+	ids, err := s.closure(ctx, []Head{h})
+	if err != nil {
+		return kin, err
+	}
+	if kin.Ancestors, err = s.heads(ctx, ids); err != nil {
+		return kin, err
+	}
+	for i := range evidence {
+		e := &evidence[i]
+		if len(e.DerivedFrom) == 0 {
+			continue
+		}
+		up, err := s.Closure(ctx, e.DerivedFrom...)
+		if errors.Is(err, ErrNotFound) {
+			kin.EvidenceLineage[e.ID()] = []Head{{}} // what it rests on is unknown
+			continue
+		}
+		if err != nil {
+			return kin, err
+		}
+		if kin.EvidenceLineage[e.ID()], err = s.heads(ctx, dedupe(append(slices.Clone(e.DerivedFrom), up...))); err != nil {
+			return kin, err
+		}
+	}
+	return kin, nil
+}
+
 // observed is the evidence that counts where nobody asked a source and rows were
-// only seen side by side: of rank tool or higher, and never of one group (D-30).
+// only seen side by side: structured results of tools, and never of one group (D-30). A
+// document that somebody read is none.
 func observed(evidence []Evidence) []Evidence {
 	const groups = 2
-	out := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank != RankTool && e.Rank != RankPrimarySource })
+	out := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank != RankTool })
 	for i := range out {
 		out[i].Quorum = max(out[i].Quorum, groups)
 	}
 	return out
 }
 
-// What the object of a line says. A line that has none has no verified row.
-var (
-	lineLost       = []byte{1} // made again by Rebuild: a row was verified
-	linePlain      = []byte{2} // no row that was verified calls the predicate functional
-	lineFunctional = []byte{3} // one did
-)
-
-// line is the key of the object of a line.
-func (s *Store) line(c Content) string { return lineKey.at(s.scope.blind("line", c.line())) }
-
 // settle decides what a row that is about to be verified does to the verified
 // rows that contradict it: other objects of the same subject and functional
-// predicate. By rank alone (SR-4.4, X-5): a higher rank, or the same source with a
-// newer word, demotes; an equal rank stands beside, both contested; a lower one
-// is not verified (h.Truth says so) and demotes nobody. The line is put in the
-// same atom, so that of two rivals verified at once one sees the other; it says
-// whether a verified row calls the predicate functional, so that where none does,
-// and where no row was ever verified, nobody looks for rivals.
-func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string) error {
+// predicate. By rank alone (SR-4.4, X-5): a higher rank demotes; the same source with a
+// newer word supersedes what stood on its word alone (I-16); an equal rank stands beside,
+// both contested; a lower one is not verified (h.Truth says so) and demotes nobody. The line is put in the
+// same atom, so that of two rivals verified at once one sees the other; it lists the
+// rows that were verified, so that nobody looks for rivals where there are none.
+//
+// A rival that cannot be read stands, and so may one that the line had no room for: the
+// row is contested.
+func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string, asked LineMark) error {
 	if !c.Typed() {
 		return nil
 	}
-	functional := c.Cardinality == CardinalityFunctional || bytes.HasPrefix(line.Data, lineFunctional)
-	var rivals []bystander
-	if line.Revision > 0 && (functional || !bytes.HasPrefix(line.Data, linePlain)) {
-		var err error
-		if rivals, err = t.store.beside(t.ctx, c); err != nil {
+	l, err := lineOf(line)
+	if err != nil {
+		return err
+	}
+	functional := c.Cardinality == CardinalityFunctional
+	unsure := c.Cardinality == CardinalityUnknown && h.Rank == RankUser && h.Origin == OriginUserAsserted
+	ids, whole := l.rivals(functional || unsure)
+	verified, err := t.store.listed(t.ctx, ids, TruthSupported)
+	if err != nil {
+		return err
+	}
+	l.drop(ids, verified)
+	rivals, err := t.store.standing(t.ctx, verified)
+	if err != nil {
+		return err
+	}
+	if functional {
+		if err := asked.overtaken(line, h.Claim, rivals); err != nil {
 			return err
 		}
 	}
-	mark := linePlain
-	if functional || len(rivals) > 0 {
-		mark = lineFunctional
+	its := AuditEntry{Actor: actor, Authority: AuthorityUser, Source: source, Reason: "agreed with by " + string(h.ID)}
+	rivals = slices.DeleteFunc(rivals, func(r bystander) bool {
+		if r.Claim == h.Claim && r.ID != h.ID && h.Has(FlagOwnWord) && r.Has(FlagOwnDispute) {
+			r.agree(t, its, t.now)
+		}
+		return r.Claim == h.Claim
+	})
+	if unsure { // what one person says twice, of what may have one object or many
+		for i := range rivals {
+			r := &rivals[i]
+			r.unsure = !r.unread && r.body.Content.Cardinality == CardinalityUnknown
+		}
+		rivals = slices.DeleteFunc(rivals, func(r bystander) bool {
+			return r.unsure && (r.Rank != RankUser || r.Origin != OriginUserAsserted || !slices.ContainsFunc(backers(r.evid.list, RankUser), func(g string) bool { return slices.Contains(backers(evidence, RankUser), g) }))
+		})
 	}
-	rivals = slices.DeleteFunc(rivals, func(r bystander) bool { return r.Claim == h.Claim })
-	t.put(Put{Key: line.Key, From: line.Revision, Data: append(slices.Clone(mark), h.ID...)}) // and who made it, see presume
-	if len(rivals) == 0 {
+	if !whole {
+		h.Flags |= FlagContested
+	}
+	t.rival(h, c, rivals, evidence, actor, source)
+	if h.Truth != TruthSupported { // nobody need meet it, and what was verified before stands
+		t.check(line.Key, line.Revision)
 		return nil
 	}
+	if err := t.enlist(&l, h.ID, functional); err != nil {
+		return err
+	}
+	l.By = h.ID
+	t.put(Put{Key: line.Key, From: line.Revision, Data: l.encode()})
+	return nil
+}
+
+// rival holds a row against its rivals, and moves each of those that loses by it.
+func (t *atom) rival(h *Head, c Content, rivals []bystander, evidence []Evidence, actor, source string) {
 	rank, stands := h.Rank, true
 	own := backers(evidence, rank)
-	beaten := make([]bool, len(rivals))
+	beaten, beside, history := make([]bool, len(rivals)), make([]bool, len(rivals)), make([]bool, len(rivals))
 	for i := range rivals {
 		r := &rivals[i]
-		same := rank == r.Rank && slices.ContainsFunc(backers(r.evid.list, r.Rank), func(g string) bool { return slices.Contains(own, g) })
+		history[i] = rank == r.Rank && rank >= RankTool && restsOn(r.evid.list, own, rank) && t.store.registry.turns(c.Predicate, own)
+		same := history[i] || rank < RankTool && rank == r.Rank && slices.ContainsFunc(backers(r.evid.list, r.Rank), func(g string) bool { return slices.Contains(own, g) })
+		switch itsOwn, theirOwn := h.Has(FlagOwnWord), r.Has(FlagOwnWord); {
+		case r.unread: // what it says is not known: it is not beaten, and only its rank counts
+			h.Flags |= FlagContested
+			stands = stands && rank >= r.Rank
+			continue
+		case r.unsure:
+			h.Flags |= FlagContested
+			continue
+		case itsOwn && theirOwn: // of one principal: a subject has one name
+			beaten[i] = true
+			continue
+		case itsOwn: // a word that counts for one takes nothing from what counts for all
+			beside[i] = true
+			if r.Rank >= RankUser {
+				h.Flags |= FlagContested
+			}
+			continue
+		case theirOwn:
+			beside[i] = true
+			h.Flags |= FlagOwnDispute
+			h.Speaker = r.Speaker
+			continue
+		}
 		beaten[i] = rank > r.Rank || same
 		stands = stands && (beaten[i] || rank == r.Rank)
 		if !beaten[i] {
@@ -430,7 +630,22 @@ func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, acto
 		r := &rivals[i]
 		entry := AuditEntry{Actor: actor, Authority: authority, Source: source}
 		switch {
+		case r.Revision == 0: // nothing can be put in the place of what is damaged
+		case r.unread && h.Has(FlagOwnWord):
+		case beside[i] && h.Has(FlagOwnWord):
+			entry.Reason = "the own word of " + string(h.ID) + " says otherwise"
+			r.dispute(t, entry, h.Speaker, t.now)
+		case beside[i]: // an own word stands for its speaker; a source as good as a tool contests it
+			if rank >= RankTool && stands {
+				entry.Reason = "contested by " + string(h.ID)
+				r.contest(t, entry, t.now)
+			}
 		case stands && beaten[i]:
+			if history[i] {
+				entry.Reason = "superseded by " + string(h.ID)
+				r.outdate(t, entry, t.now)
+				continue
+			}
 			entry.Reason = "contradicted by " + string(h.ID)
 			r.demote(t, entry, t.now)
 		case !beaten[i] && (rank == r.Rank || rank >= RankTool):
@@ -438,7 +653,6 @@ func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, acto
 			r.contest(t, entry, t.now)
 		}
 	}
-	return nil
 }
 
 // backers are the groups whose standing support carries a rank.
@@ -459,6 +673,10 @@ type bystander struct {
 	body body
 	evid evidenceObject
 	mark Object
+
+	unread bool // it cannot be read; of its head, too, nothing is known if that is at no revision
+	gone   bool // its content was erased
+	unsure bool // nobody said whether both can be so
 }
 
 func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time) AuditEntry {
@@ -467,16 +685,34 @@ func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time)
 	return e
 }
 
-// demote contradicts the row: its supports are void, and it is due for a check.
+// demote contradicts the row: its supports are void, and it is due for a check. Of one
+// that cannot be read the head moves alone.
 func (r *bystander) demote(tx *atom, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.set(TruthContradicted, now)
 	var c change
+	if _, any := voidSupports(r.evid.list); any && !r.unread {
+		c = tx.evidence(&r.Head, r.evid, voidsSupports, nil)
+	}
+	tx.head(r.Head, next, nil, r.entry(e, EntryTransition, TruthContradicted, now), c)
+	if r.unread { // it is due when it would have been
+		return
+	}
+	tx.due(&r.Head, r.mark, due{Reason: "demoted: " + e.Reason}, now)
+}
+
+// outdate supersedes the row: its source says otherwise now. Its supports are void, and
+// nobody is asked about it.
+func (r *bystander) outdate(tx *atom, e AuditEntry, now time.Time) {
+	next := r.Head
+	next.set(TruthSuperseded, now)
+	next.Flags = next.Flags&^FlagContested | FlagOutdated
+	var c change
 	if _, any := voidSupports(r.evid.list); any {
 		c = tx.evidence(&r.Head, r.evid, voidsSupports, nil)
 	}
-	tx.head(r.Head, next, r.entry(e, EntryTransition, TruthContradicted, now), c)
-	tx.due(&r.Head, r.mark, due{Reason: "demoted: " + e.Reason}, now)
+	tx.head(r.Head, next, nil, r.entry(e, EntryTransition, TruthSuperseded, now), c)
+	tx.notDue(r.ID, r.mark)
 }
 
 func (r *bystander) contest(tx *atom, e AuditEntry, now time.Time) {
@@ -485,7 +721,7 @@ func (r *bystander) contest(tx *atom, e AuditEntry, now time.Time) {
 	}
 	next := r.Head
 	next.Flags |= FlagContested
-	tx.head(r.Head, next, r.entry(e, EntryContest, r.Truth, now), change{})
+	tx.head(r.Head, next, nil, r.entry(e, EntryContest, r.Truth, now), change{})
 }
 
 // voidSupports ends what spoke for a row that is no longer verified, so that it
@@ -500,11 +736,12 @@ func voidSupports(evidence []Evidence) (out []Evidence, any bool) {
 	return out, any
 }
 
-// siblings moves the other verified rows of a claim that was contradicted: a
-// demotion attaches to the claim, and respelling does not escape it (I-9). A
-// user's word demotes all of them; evidence demotes those of a lower rank and
-// contests the others.
-func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, now time.Time) error {
+// siblings moves the other verified rows of a claim that was contradicted, of the same
+// exact subject and predicate: respelling the object does not escape it, and a name that
+// is only spelled alike loses nothing (I-9). A user's word demotes all of them; evidence
+// demotes those of a lower rank and contests the others. One whose content cannot be read
+// is moved by its head, whatever its exact subject; unread names those that cannot be read.
+func (s *Store) siblings(ctx context.Context, tx *atom, known *claimRecord, of Head, c Content, t Transition, now time.Time) (unread []string, err error) {
 	rank := Rank(0)
 	for _, e := range t.Evidence {
 		if e.Relation == RelationContradicts {
@@ -512,120 +749,89 @@ func (s *Store) siblings(ctx context.Context, tx *atom, of Head, t Transition, n
 		}
 	}
 	if t.Authority != AuthorityUser && rank == 0 {
-		return nil
+		return nil, nil
 	}
-	same, err := s.verified(ctx, s.termClaim(of.Claim), func(h *Head, _ *body) bool { return h.ID != of.ID })
+	same, err := s.listed(ctx, without(known.Rows, of.ID), TruthSupported)
+	if err == nil {
+		same, err = s.standing(ctx, same)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range same {
+		r := &same[i]
+		if !r.unread && !r.body.Content.beside(c) {
+			continue
+		}
 		entry := AuditEntry{Actor: t.Actor, Authority: t.Authority, Source: t.Source, Reason: t.Reason}
-		switch r := &same[i]; {
+		switch {
+		case r.Revision == 0:
 		case t.Authority == AuthorityUser || rank > r.Rank:
 			r.demote(tx, entry, now)
 		case rank >= RankTool:
 			r.contest(tx, entry, now)
 		}
+		if r.unread {
+			unread = append(unread, headKey.of(r.ID))
+		}
 	}
-	return nil
+	return unread, nil
+}
+
+func without(ids []ID, one ID) []ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return id == one })
 }
 
 // disputed is the highest rank at which a source contradicted another row of the
 // claim, and has supported neither that one nor this one since: what is said against
-// a claim is said against all of its rows (I-9). Of a claim whose record was put once
-// nothing was said.
-func (s *Store) disputed(ctx context.Context, claim Token, row ID, record Object, evidence []Evidence) (Rank, error) {
-	if record.Revision < 2 {
-		return 0, nil
+// a claim is said against all of its rows about that exact subject (I-9). Where it is not
+// known what was said, nothing below a user's word stands against it. why is for people.
+func (s *Store) disputed(ctx context.Context, known *claimRecord, row ID, c Content, evidence []Evidence) (against Rank, why string, err error) {
+	switch {
+	case !known.said:
+		return 0, "", nil
+	case known.beyond:
+		return RankUser, "the claim has more rows than its record lists, and one of them was contradicted", nil
+	}
+	others, err := s.listed(ctx, without(known.Rows, row), TruthContradicted, TruthSuperseded)
+	if err != nil {
+		return 0, "", err
 	}
 	said := slices.Clone(evidence)
-	for after := ""; ; {
-		hits, next, err := s.query(ctx, Query{Term: s.termClaim(claim), After: after, Limit: 200})
-		if err != nil {
-			return 0, err
+	for i := range others {
+		r := &others[i]
+		if r.unread {
+			return RankUser, fmt.Sprintf("row %s of the claim cannot be read, and counts as contradicted", r.ID), nil
 		}
-		heads, err := s.heads(ctx, idsOf(hits))
-		if err != nil {
-			return 0, err
-		}
-		keys := make([]string, 0, len(heads))
-		for _, h := range heads {
-			if h.Truth == TruthContradicted && h.ID != row && !h.Has(FlagErased) {
-				keys = append(keys, evidKey.of(h.ID))
-			}
-		}
-		objs, err := s.get(ctx, keys...)
-		if err != nil {
-			return 0, err
-		}
-		for _, o := range objs {
-			other, err := s.evidenceOf(ctx, o)
-			if err != nil {
-				return 0, err
-			}
-			said = append(said, other.list...)
-		}
-		if after = next; after == "" {
-			break
+		if r.body.Content.beside(c) && (r.Truth == TruthContradicted || r.Has(FlagOutdated)) {
+			said = append(said, r.evid.list...)
 		}
 	}
 	slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
-	return openContradiction(said), nil
+	against = openContradiction(said)
+	return against, fmt.Sprintf("a source of rank %s contradicted another row of the claim", against), nil
 }
 
-// beside returns the verified rows of a line: all of them if the content calls its
-// predicate functional, else those that do.
-func (s *Store) beside(ctx context.Context, c Content) ([]bystander, error) {
-	term := s.termFunctional(c)
-	if c.Cardinality == CardinalityFunctional {
-		term = s.termLine(c)
+// standing are those of some verified rows that do not rest on what was revoked. One that
+// cannot be read is among them.
+func (s *Store) standing(ctx context.Context, verified []bystander) ([]bystander, error) {
+	if len(verified) == 0 {
+		return nil, nil
 	}
-	return s.verified(ctx, term, func(*Head, *body) bool { return true })
-}
-
-// verified returns the verified carriers of a term that are wanted, without those
-// that rest on what was revoked.
-func (s *Store) verified(ctx context.Context, term string, want func(*Head, *body) bool) ([]bystander, error) {
-	var out []bystander
 	revoked, err := s.knownRevocations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for after := ""; ; {
-		hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 200})
-		if err != nil {
-			return nil, err
+	var out []bystander
+	for _, r := range verified {
+		if !r.unread {
+			revoked.harm(&r.Head, r.evid.list)
 		}
-		heads, err := s.heads(ctx, idsOf(hits))
-		if err != nil {
-			return nil, err
-		}
-		heads = slices.DeleteFunc(heads, func(h Head) bool { return h.Truth != TruthSupported })
-		const per = 3
-		keys := make([]string, 0, per*len(heads))
-		for _, h := range heads {
-			keys = append(keys, bodyKey.of(h.ID), evidKey.of(h.ID), dueKey.of(h.ID))
-		}
-		objs, err := s.get(ctx, keys...)
-		if err != nil {
-			return nil, err
-		}
-		for i := range heads {
-			r := bystander{Head: heads[i], mark: objs[per*i+2]}
-			if r.body, err = s.body(ctx, objs[per*i]); err != nil {
-				return nil, err
-			}
-			if r.evid, err = s.evidenceOf(ctx, objs[per*i+1]); err != nil {
-				return nil, err
-			}
-			if revoked.harm(&r.Head, r.evid.list); r.Truth == TruthSupported && want(&r.Head, &r.body) {
-				out = append(out, r)
-			}
-		}
-		if after = next; after == "" {
-			return out, nil
+		if r.unread || r.Truth == TruthSupported {
+			out = append(out, r)
 		}
 	}
+	return out, nil
 }
 
 // AddEvidence appends evidence that moves no state by itself: a contradiction of
@@ -664,7 +870,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if h.Has(FlagErased) {
 			return struct{}{}, fmt.Errorf("%w: %s", ErrErased, row)
 		}
-		have, err := s.evidenceOf(ctx, objs[1])
+		have, err := s.evidenceOf(ctx, &h, objs[1])
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -694,7 +900,7 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 			contest := entry
 			contest.Kind, contest.Revision, contest.Axis = EntryContest, h.Revision+1, AxisTruth
 			contest.From, contest.To = h.Truth.String(), h.Truth.String()
-			tx.head(h, next, contest, change{})
+			tx.head(h, next, nil, contest, change{})
 		}
 		return struct{}{}, tx.commit(objs[2].Key, objs[2].Revision+1, nonce)
 	})

@@ -22,7 +22,8 @@ type atom struct {
 	logged  []logged
 	classes map[Class]*sealing  // that it writes under
 	made    map[uint64]*sealing // of them, those that it puts, by their subjects
-	own     map[string]bool     // if not nil, the keys it puts: a check of one is of what it puts itself
+	untold  error               // why the witness is not told of what it takes away
+	own     map[string]int      // if not nil, where it puts which key: a check of one is of what it puts itself
 	err     error
 }
 
@@ -36,13 +37,14 @@ type logged struct {
 	data   []byte
 	change change
 	mac    [sha256.Size]byte // once it is complete
+	untold bool              // of an object that has what the entries before it take away
 
 	takesNothing bool // of a head: it is not less fit than it was
 }
 
 func (s *Store) begin(ctx context.Context, now time.Time) *atom {
 	s.freshen()
-	return &atom{ctx: ctx, store: s, now: now}
+	return &atom{ctx: ctx, store: s, now: now, err: s.ready(ctx)}
 }
 
 // freshen forgets the classes and data keys that are known, if the driver may talk to
@@ -54,11 +56,12 @@ func (s *Store) freshen() {
 		s.subjects.clear()
 		s.moved.clear()
 		s.revoked.Store(nil)
+		s.driver.floor.clear()
 	}
 }
 
 func (t *atom) check(key string, revision uint64) {
-	if !t.own[key] {
+	if _, puts := t.own[key]; !puts {
 		t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
 	}
 }
@@ -66,7 +69,7 @@ func (t *atom) check(key string, revision uint64) {
 func (t *atom) put(p Put) {
 	t.Puts = append(t.Puts, p)
 	if t.own != nil {
-		t.own[p.Key] = true
+		t.own[p.Key] = len(t.Puts) - 1
 	}
 }
 
@@ -97,6 +100,13 @@ func (t *atom) complete() error {
 	if err := t.fence(); err != nil {
 		return err
 	}
+	if t.harms() { // on the way here, so that what waits for the witness is in the same atom
+		if t.untold = t.store.Attend(t.ctx); t.untold != nil {
+			if t.leaveUntold(); t.err != nil {
+				return t.err
+			}
+		}
+	}
 	floor := Sequence(0)
 	for i := range t.logged {
 		floor = max(floor, t.logged[i].prev.sequence)
@@ -111,6 +121,10 @@ func (t *atom) complete() error {
 		l := &t.logged[i]
 		p := &t.Puts[l.put]
 		revision := p.From + 1
+		if l.untold {
+			l.data = encodeUntold(t.taken())
+			l.state = l.data
+		}
 		r := record{kind: byte(slices.Index(entryKinds[:], l.entry.Kind)), authority: byte(l.entry.Authority), axis: byte(l.entry.Axis),
 			sequence: sequence, at: t.now, key: id, class: l.class, state: l.state}
 		r.from, r.to = l.entry.codes()
@@ -150,7 +164,7 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 	err := s.write(t.ctx, t.Batch)
 	if err == nil {
 		t.settled()
-		return t.witnessed(t.logged)
+		return t.witnessed()
 	}
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalidBatch) || errors.Is(err, ErrClosed) {
 		return err
@@ -166,15 +180,17 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 		var r record
 		if _, err := r.decode(log[0].Data); err == nil && hex.EncodeToString(r.nonce[:]) == nonce {
 			t.settled()
-			return t.witnessed(t.logged)
+			return t.witnessed()
 		}
 	}
 	return err
 }
 
-// head moves a head and its state term, with the audit entry in the same atom
-// (I-6), and the fence unless nothing is taken from the row. The first entry has the whole head, a later one what can move of it.
-func (t *atom) head(old, next Head, e AuditEntry, c change) {
+// head moves a head and the terms that hang on its state, with the audit entry in the same
+// atom (I-6), and the fence unless nothing is taken from the row. The first entry has the
+// whole head, a later one what can move of it. says is what the row says; it may be nil
+// where the row cannot come to be relied on.
+func (t *atom) head(old, next Head, says *Content, e AuditEntry, c change) {
 	if c.number > 0 {
 		next.evidence = uint32(c.number)
 	}
@@ -186,6 +202,7 @@ func (t *atom) head(old, next Head, e AuditEntry, c change) {
 		}
 		p.Add = []Term{{termState(is), newestFirst(next.CreatedAt)}}
 	}
+	t.offered(&p, &old, &next, says)
 	data := next.encode()
 	state := data
 	if old.Revision > 0 {
@@ -221,8 +238,13 @@ type evidenceObject struct {
 	list     []Evidence
 }
 
-func (s *Store) evidenceOf(ctx context.Context, o Object) (evidenceObject, error) {
+// evidenceOf opens the evidence of a row. A list that is gone, or older than the one that
+// the head was written with, is damaged.
+func (s *Store) evidenceOf(ctx context.Context, of *Head, o Object) (evidenceObject, error) {
 	e := evidenceObject{Revision: o.Revision}
+	if o.Revision < uint64(of.evidence) || o.Data == nil && of.evidence > 0 && !of.Has(FlagErased) {
+		return e, &DamagedError{Keys: []string{o.Key}}
+	}
 	if o.Data == nil {
 		return e, nil
 	}
@@ -253,6 +275,10 @@ const (
 )
 
 func (t *atom) due(h *Head, old Object, d due, at time.Time) {
+	if h.Layer == LayerWorking { // it is gone before an answer comes
+		t.notDue(h.ID, old)
+		return
+	}
 	key := dueKey.of(h.ID)
 	e := encoder{}
 	e.time(at)

@@ -67,7 +67,10 @@ func TestEnumerationsAreClosedAndHaveNoDefault(t *testing.T) {
 	enum[memory.Rank](t, "rank", "recall", "model", "second_model", "tool", "primary_source", "user")
 	enum[memory.Relation](t, "relation", "supports", "contradicts", "contextualizes")
 	enum[memory.Authority](t, "authority", "user", "policy", "probe", "sentinel", "reflection", "auto_observation", "system")
-	enum[memory.Axis](t, "axis", "truth", "retrieval", "security", "freshness", "outage")
+	enum[memory.Axis](t, "axis", "truth", "retrieval", "security", "freshness", "outage", "kind", "layer")
+	enum[memory.Granularity](t, "granularity", "year", "month", "day", "instant")
+	enum[memory.DataClass](t, "data class", "public", "operational", "personal", "sensitive", "credential")
+	enum[memory.SourceKind](t, "kind of source", "document", "api", "tool", "human", "model", "code", "row")
 }
 
 func TestOriginHasExactlyFourWireShapes(t *testing.T) {
@@ -295,7 +298,7 @@ func legalFrom(h *memory.Head, to memory.AxisValue, who memory.Authority) bool {
 			return has(sentinel, probe, user)
 		case [2]memory.Security{3, 4}:
 			return has(sentinel, user)
-		case [2]memory.Security{2, 1}, [2]memory.Security{3, 1}:
+		case [2]memory.Security{2, 1}, [2]memory.Security{3, 1}, [2]memory.Security{4, 3}:
 			return has(user)
 		}
 	case memory.Freshness:
@@ -423,7 +426,7 @@ func TestRowJSONShowsStateAxesAndOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"id":"` + string(id), `"state":"verified"`, `"truth":"supported"`, `"retrieval":"normal"`, `"security":"clean"`, `"freshness":"fresh"`,
-		`"outage":"none"`, `"origin":{"type":"ModelDerived"}`, `"rank":"tool"`, `"model":"Sonnet"`, `"subject":"ana"`, `"created_at":"2026-04-17T12:00:00Z"`, `"relation":"supports"`} {
+		`"outage":"none"`, `"origin":"model_derived"`, `"rank":"tool"`, `"model":"Sonnet"`, `"subject":"ana"`, `"created_at":"2026-04-17T12:00:00Z"`, `"relation":"supports"`} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("no %s in %s", want, out)
 		}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -23,10 +24,34 @@ type body struct {
 	Category            string
 	Run                 string
 	Subjects            []string
+	// What follows is of form 2.
+	Supersedes           ID
+	Quotes               ID
+	DeclaredFrom         []ID
+	AgentVersion         string
+	Task                 string
+	Purpose              string
+	DataClass            DataClass
+	Domains              []string
+	SaidAt               time.Time
+	ValidFromGrain       Granularity
+	ValidUntilGrain      Granularity
+	ValidFromConfidence  float64
+	ValidUntilConfidence float64
+	Foreign              []Attribute
+}
+
+// bodyForm begins a body.
+const bodyForm = "\x80\x00\x02"
+
+// draft is what of a body its identity and the terms that it is found by depend on.
+func (v *body) draft() Draft {
+	return Draft{Content: v.Content, Origin: v.Origin, Asserter: v.Asserter, Run: v.Run, Anchor: v.Anchor, Subjects: v.Subjects, Quotes: v.Quotes}
 }
 
 func (v *body) encode() []byte {
-	e := encoder{b: make([]byte, 0, 128+len(v.Content.Text))}
+	e := encoder{b: make([]byte, 0, 192+len(v.Content.Text))}
+	e.b = append(e.b, bodyForm...)
 	for _, s := range [...]string{v.Content.Text, v.Content.Subject, v.Content.Predicate, v.Content.Object,
 		v.Asserter.Principal, v.Asserter.Model, v.Asserter.Family, v.Asserter.Tool, v.Anchor, v.Source, v.Category, v.Run} {
 		e.str(s)
@@ -40,15 +65,31 @@ func (v *body) encode() []byte {
 	e.time(v.ValidFrom)
 	e.time(v.ValidUntil)
 	e.num(uint64(v.CheckEvery))
-	e.num(uint64(len(v.Subjects)))
-	for _, s := range v.Subjects {
-		e.str(s)
+	e.strs(v.Subjects)
+	e.str(string(v.Supersedes))
+	e.str(string(v.Quotes))
+	e.ids(v.DeclaredFrom)
+	e.str(v.AgentVersion)
+	e.str(v.Task)
+	e.str(v.Purpose)
+	e.byte(byte(v.DataClass))
+	e.strs(v.Domains)
+	e.time(v.SaidAt)
+	e.byte(byte(v.ValidFromGrain))
+	e.byte(byte(v.ValidUntilGrain))
+	e.float(v.ValidFromConfidence)
+	e.float(v.ValidUntilConfidence)
+	e.num(uint64(len(v.Foreign)))
+	for _, a := range v.Foreign {
+		e.str(a.Name)
+		e.str(a.Value)
 	}
 	return e.b
 }
 
 func (v *body) decode(b []byte) error {
-	d := decoder{b: b}
+	rest, ok := bytes.CutPrefix(b, []byte(bodyForm))
+	d := decoder{b: rest, bad: !ok}
 	for _, s := range [...]*string{&v.Content.Text, &v.Content.Subject, &v.Content.Predicate, &v.Content.Object,
 		&v.Asserter.Principal, &v.Asserter.Model, &v.Asserter.Family, &v.Asserter.Tool, &v.Anchor, &v.Source, &v.Category, &v.Run} {
 		*s = d.str()
@@ -58,12 +99,18 @@ func (v *body) decode(b []byte) error {
 	v.ValueConfidence, v.ValidTimeConfidence = d.float(), d.float()
 	v.ValidFrom, v.ValidUntil = d.time(), d.time()
 	v.CheckEvery = time.Duration(d.num())
+	v.Subjects = d.strs()
+	v.Supersedes, v.Quotes, v.DeclaredFrom = ID(d.str()), ID(d.str()), d.ids()
+	v.AgentVersion, v.Task, v.Purpose = d.str(), d.str(), d.str()
+	v.DataClass, v.Domains, v.SaidAt = DataClass(d.byte()), d.strs(), d.time()
+	v.ValidFromGrain, v.ValidUntilGrain = Granularity(d.byte()), Granularity(d.byte())
+	v.ValidFromConfidence, v.ValidUntilConfidence = d.float(), d.float()
 	n := d.num()
 	if n > uint64(len(d.b)) {
 		return errWire
 	}
 	for range n {
-		v.Subjects = append(v.Subjects, d.str())
+		v.Foreign = append(v.Foreign, Attribute{Name: d.str(), Value: d.str()})
 	}
 	return d.end()
 }
@@ -87,54 +134,4 @@ func faulty(err error, what string) error {
 		return fmt.Errorf("%w: %s", ErrDamaged, what)
 	}
 	return err
-}
-
-// claimRecord is what is known of a claim key, whatever rows carry it.
-type claimRecord struct {
-	First     ID
-	Rejected  ID // the row whose rejection stands; "" = none does
-	Rejection *Rejection
-}
-
-func (s *Store) claimOf(ctx context.Context, o Object) (c claimRecord, err error) {
-	if o.Data == nil {
-		return c, nil
-	}
-	d := decoder{b: o.Data}
-	ids := d.ids()
-	if d.bad || len(ids) == 0 || len(ids) > 2 || len(ids) == 1 && len(d.b) > 0 {
-		return c, faulty(errWire, "claim record")
-	}
-	if c.First = ids[0]; len(ids) == 1 {
-		return c, nil
-	}
-	c.Rejected = ids[1]
-	plain, err := s.unseal(ctx, o.Key, o.Revision, d.b)
-	if isErased(err) {
-		c.Rejection = &Rejection{By: "(erased)", Reason: "(erased)"} // it stands, whoever it was
-		return c, nil
-	}
-	if err != nil {
-		return c, err
-	}
-	r := decoder{b: plain}
-	c.Rejection = &Rejection{By: r.str(), Reason: r.str(), At: r.time()}
-	return c, faulty(r.end(), "claim record")
-}
-
-// claim puts the record of a claim. A rejection is sealed under the class of the
-// row that was rejected.
-func (t *atom) claim(key string, from uint64, c claimRecord, class Class) {
-	e := encoder{}
-	if c.Rejection == nil {
-		e.ids([]ID{c.First})
-		t.put(Put{Key: key, From: from, Data: e.b})
-		return
-	}
-	e.ids([]ID{c.First, c.Rejected})
-	said := encoder{}
-	said.str(c.Rejection.By)
-	said.str(c.Rejection.Reason)
-	said.time(c.Rejection.At)
-	t.put(Put{Key: key, From: from, Data: append(e.b, t.seal(class, key, from, said.b)...)})
 }

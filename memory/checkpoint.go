@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Leaf commits to a log as it was once: this many entries, the last with this MAC,
@@ -36,11 +37,16 @@ const (
 )
 
 // Changed lists the logs that have an entry at or after a sequence, in the order
-// of their last entries: what a checkpoint has to commit to.
+// of their last entries: what a checkpoint has to commit to. Since 0 it lists all logs,
+// by their keys, and leans on no index: what was taken out of that is listed too.
 func (s *Store) Changed(ctx context.Context, since Sequence) iter.Seq2[Leaf, error] {
 	return func(yield func(Leaf, error) bool) {
 		if _, err := s.admit(ctx); err != nil {
 			yield(Leaf{}, err)
+			return
+		}
+		if since == 0 {
+			s.allLogs(ctx, yield)
 			return
 		}
 		for after := ""; ; {
@@ -72,6 +78,46 @@ func (s *Store) Changed(ctx context.Context, since Sequence) iter.Seq2[Leaf, err
 				return
 			}
 		}
+	}
+}
+
+// allLogs lists where each log ends. One without its object ends nowhere, and a
+// verification finds it.
+func (s *Store) allLogs(ctx context.Context, yield func(Leaf, error) bool) {
+	var keys []string
+	flush := func() bool {
+		objs, err := s.get(ctx, keys...)
+		if err != nil {
+			yield(Leaf{}, err)
+			return false
+		}
+		keys = keys[:0]
+		for _, o := range objs {
+			if o.Revision == 0 {
+				continue
+			}
+			var l link
+			if _, err := l.decode(o.Data); err != nil {
+				yield(Leaf{}, fmt.Errorf("%w: %s", ErrStore, KeyText(o.Key)))
+				return false
+			}
+			if !yield(Leaf{Key: o.Key, Revision: o.Revision, MAC: l.mac}, nil) {
+				return false
+			}
+		}
+		return true
+	}
+	for key, err := range s.Logs(ctx) {
+		if err != nil {
+			yield(Leaf{}, err)
+			return
+		}
+		if keys = append(keys, key); len(keys) == 1000 && !flush() {
+			return
+		}
+	}
+	if len(keys) > 0 {
+		flush()
 	}
 }
 
@@ -112,22 +158,22 @@ func checkpointAt(index uint64) string { return checkptKey.named(fmt.Sprintf("%0
 // LastCheckpoint returns the newest checkpoint. There being none gives the zero
 // value and no error.
 func (s *Store) LastCheckpoint(ctx context.Context) (Checkpoint, error) {
-	objs, err := s.get(ctx, checkpointHead)
-	if err != nil || objs[0].Revision == 0 {
+	head, err := s.ofCheckpoints(ctx, checkpointHead, 0)
+	if err != nil || head.Revision == 0 {
 		return Checkpoint{}, err
 	}
-	return s.checkpoint(ctx, objs[0].Revision)
+	return s.checkpoint(ctx, head.Revision)
 }
 
 // Checkpoints lists the checkpoints after an index, oldest first.
 func (s *Store) Checkpoints(ctx context.Context, after uint64) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
-		objs, err := s.get(ctx, checkpointHead)
+		head, err := s.ofCheckpoints(ctx, checkpointHead, 0)
 		if err != nil {
 			yield(Checkpoint{}, err)
 			return
 		}
-		for i := after + 1; i <= objs[0].Revision; i++ {
+		for i := after + 1; i <= head.Revision; i++ {
 			c, err := s.checkpoint(ctx, i)
 			if !yield(c, err) || err != nil {
 				return
@@ -136,16 +182,30 @@ func (s *Store) Checkpoints(ctx context.Context, after uint64) iter.Seq2[Checkpo
 	}
 }
 
+// ofCheckpoints reads an object that the audit stands on: that it is not what was
+// written is a [*TamperError].
+func (s *Store) ofCheckpoints(ctx context.Context, key string, revision uint64) (Object, error) {
+	objs, err := s.get(ctx, key)
+	var damaged *DamagedError
+	switch {
+	case errors.As(err, &damaged) && slices.Contains(damaged.Keys, key):
+		return Object{}, &TamperError{key, revision, "the object is not what was written"}
+	case err != nil:
+		return Object{}, err
+	}
+	return objs[0], nil
+}
+
 func (s *Store) checkpoint(ctx context.Context, index uint64) (Checkpoint, error) {
 	key := checkpointAt(index)
-	objs, err := s.get(ctx, key)
+	o, err := s.ofCheckpoints(ctx, key, index)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	d := decoder{b: objs[0].Data}
+	d := decoder{b: o.Data}
 	c := Checkpoint{Index: index, Size: d.num(), Until: Sequence(d.num()), State: []byte(d.str()), Note: []byte(d.str())}
 	n := d.num()
-	if objs[0].Data == nil || n > uint64(len(d.b)) {
+	if o.Data == nil || n > uint64(len(d.b)) {
 		return Checkpoint{}, &TamperError{key, index, "the checkpoint is gone or was changed"}
 	}
 	c.Leaves = make([]Leaf, n)

@@ -51,6 +51,9 @@ func classObject(c Class) string {
 	return classKey.named(string(binary.BigEndian.AppendUint64(nil, uint64(c))))
 }
 
+// classIn is the class that the name of a class object is.
+func classIn(name string) Class { return Class(binary.BigEndian.Uint64([]byte(name))) }
+
 // endedObject exists once the data key of a subject is being destroyed. No class is
 // made with it any more.
 func endedObject(k KeyID) string {
@@ -115,7 +118,7 @@ func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
 	}
 	class, ok := s.sets.get(set)
 	if !ok {
-		if class, err = s.classOf(t.ctx, set, keys[0]); err != nil {
+		if class, err = s.classOf(t.ctx, set, keys); err != nil {
 			return nil, err
 		}
 	}
@@ -137,17 +140,30 @@ func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
 	return c, nil
 }
 
-// classOf finds a class of a set of subjects; 0 if there is none.
-func (s *Store) classOf(ctx context.Context, set uint64, k KeyID) (Class, error) {
-	hits, _, err := s.query(ctx, Query{Term: termKey(k), From: set, To: set, Limit: 1})
-	if err != nil || len(hits) == 0 {
-		return 0, err
+// classOf finds a class of a set of subjects; 0 if there is none. The index only says
+// where to look: a line of it that somebody added stands for nothing.
+func (s *Store) classOf(ctx context.Context, set uint64, keys []KeyID) (Class, error) {
+	for after := ""; ; {
+		const some = 8
+		hits, next, err := s.queryOf(ctx, Query{Term: termKey(keys[0]), From: set, To: set, After: after, Limit: some},
+			func(key string) bool { p, rest := placeOf(key); return p == classKey && len(rest) == 8 })
+		if err != nil {
+			return 0, err
+		}
+		for _, h := range hits {
+			_, rest := placeOf(h.Key)
+			class := classIn(rest)
+			switch c, err := s.sealing(ctx, class); {
+			case err == nil && slices.Equal(c.keys, keys):
+				return class, nil
+			case err != nil && !unreadable(err) && !isErased(err):
+				return 0, err
+			}
+		}
+		if after = next; after == "" {
+			return 0, nil
+		}
 	}
-	p, rest := placeOf(hits[0].Key)
-	if p != classKey || len(rest) != 8 {
-		return 0, faulty(errWire, "the index of classes")
-	}
-	return Class(binary.BigEndian.Uint64([]byte(rest))), nil
 }
 
 // shelf keeps what can be looked up again, up to a number of things.
@@ -156,7 +172,8 @@ type shelf[K comparable, V any] struct {
 	m  map[K]V
 }
 
-const shelfSize = 1 << 16
+// shelfSize bounds each shelf: a class with its cipher is about a kilobyte.
+const shelfSize = 1 << 13
 
 func (s *shelf[K, V]) get(k K) (v V, ok bool) {
 	s.mu.RLock()
@@ -261,7 +278,7 @@ func (c *sealing) arm(key []byte) error {
 	return err
 }
 
-var errNoClass = fmt.Errorf("%w: a class is missing", ErrStore)
+var errNoClass = fmt.Errorf("%w: a class is missing", ErrDamaged)
 
 // sealing returns a class that is in the store, with its key.
 func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
@@ -402,7 +419,7 @@ func (s *Store) remember(o Object) {
 func (s *Store) forget(key string) {
 	switch p, rest := placeOf(key); {
 	case p == classKey && len(rest) == 8:
-		s.classes.drop(Class(binary.BigEndian.Uint64([]byte(rest))))
+		s.classes.drop(classIn(rest))
 		s.sets.clear()
 	case p == endedKey:
 		s.subjects.clear()

@@ -31,6 +31,38 @@ func (d *failing) Apply(ctx context.Context, tenant string, b memory.Batch) erro
 
 func (d *failing) Incarnation() uint64 { return d.incarnation }
 
+// diverged are a server and a replica of it, from the moment at which the store was made.
+func diverged(t *testing.T, keys memory.Keys) (*failing, memory.Driver) {
+	t.Helper()
+	d, replica := storetest.NewMap(), storetest.NewMap()
+	s, err := memory.New(d, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Fitness(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for o, err := range d.Objects(t.Context(), "default", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := d.History(t.Context(), "default", o.Key, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := memory.Put{Key: o.Key, Data: o.Data, Add: o.Terms}
+		if len(log) == 1 && o.Revision == 1 {
+			p.Entry = log[0].Data
+		} else if len(log) > 0 {
+			t.Fatalf("%s has %d entries", memory.KeyText(o.Key), len(log))
+		}
+		if err := replica.Apply(t.Context(), "default", memory.Batch{Puts: []memory.Put{p}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &failing{Driver: d}, replica
+}
+
 // TestNothingIsSealedUnderAClassThatAFailOverLost: a replica that lagged has no class
 // of a subject, another process has made one there, and a writer that still knows the
 // lost one writes about the subject.
@@ -52,8 +84,7 @@ func TestNothingIsSealedUnderAClassThatAFailOverLost(t *testing.T) {
 		}
 		return r.ID
 	}
-	replica := storetest.NewMap()
-	d := &failing{Driver: storetest.NewMap()}
+	d, replica := diverged(t, keys)
 	writer := on(d)
 	put(writer, "tea")
 	put(on(replica), "milk")
@@ -103,8 +134,7 @@ func TestNoRivalHidesBehindAMarkThatAFailOverLost(t *testing.T) {
 			}
 			return r.ID
 		}
-		replica := storetest.NewMap()
-		d := &failing{Driver: storetest.NewMap()}
+		d, replica := diverged(t, keys)
 		writer := on(d)
 		put(writer, "Oslo", "crm", memory.CardinalityUnknown)
 		put(writer, "Bergen", "erp", memory.CardinalityUnknown)
@@ -273,54 +303,6 @@ func TestTwoClassesOfOneSubject(t *testing.T) {
 	}
 	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
 		t.Fatalf("%+v, %v", done, err)
-	}
-}
-
-// before is a driver that indexes classes as was done before they had numbers of their own.
-type before struct{ memory.Driver }
-
-func (d before) Apply(ctx context.Context, tenant string, b memory.Batch) error {
-	for i := range b.Puts {
-		if strings.HasPrefix(memory.KeyText(b.Puts[i].Key), "class") {
-			for j := range b.Puts[i].Add {
-				b.Puts[i].Add[j].Sort = 0
-			}
-		}
-	}
-	return d.Driver.Apply(ctx, tenant, b)
-}
-
-// A store whose classes are found by their number alone is read, written and erased.
-func TestClassesThatAreIndexedAsBefore(t *testing.T) {
-	keys, d := keyring.Ephemeral(), storetest.NewMap()
-	var ids []memory.ID
-	for i, over := range []memory.Driver{before{d}, d} {
-		s, err := memory.New(over, keys, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := s.Put(t.Context(), modelDraft(says("ana", "likes", []string{"tea", "milk"}[i])))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, r.ID)
-	}
-	s, err := memory.New(d, keys, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := s.Fitness(t.Context(), ids)
-	if err != nil || f.Heads[0].Class == f.Heads[1].Class {
-		t.Fatalf("the one of before was found as one of now: %+v, %v", f.Heads, err)
-	}
-	if rows, err := s.Get(t.Context(), ids...); err != nil || rows[0].Content.Object != "tea" {
-		t.Fatalf("%+v, %v", rows, err)
-	}
-	if done, err := s.Erase(t.Context(), memory.Erasure{Subject: "ana", Actor: "ops", Request: "1"}); err != nil || done.Rows != 2 {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	if _, err := s.Verify(t.Context(), nil, nil); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -39,6 +39,21 @@ type draftWire struct {
 	Source              string      `json:"source"`
 	Category            string      `json:"category"`
 	Run                 string      `json:"run"`
+
+	Supersedes           ID          `json:"supersedes"`
+	Quotes               ID          `json:"quotes"`
+	DeclaredFrom         []ID        `json:"declared_from"`
+	AgentVersion         string      `json:"agent_version"`
+	Task                 string      `json:"task"`
+	Purpose              string      `json:"purpose"`
+	DataClass            DataClass   `json:"data_class"`
+	Domains              []string    `json:"domains"`
+	SaidAt               time.Time   `json:"said_at"`
+	ValidFromGrain       Granularity `json:"valid_from_grain"`
+	ValidUntilGrain      Granularity `json:"valid_until_grain"`
+	ValidFromConfidence  float64     `json:"valid_from_confidence"`
+	ValidUntilConfidence float64     `json:"valid_until_confidence"`
+	Foreign              []Attribute `json:"foreign"`
 }
 
 // DecodeDraft reads one draft from JSON and checks it as [Draft.Check] does. It
@@ -67,7 +82,10 @@ func DecodeDraft(b []byte) (Draft, error) {
 		DerivedFrom: w.DerivedFrom, SelectedBy: w.SelectedBy, Subjects: w.Subjects, LineageUnknown: w.LineageUnknown, Evidence: w.Evidence, Anchor: w.Anchor,
 		Sensitivity: w.Sensitivity, Criticality: w.Criticality, Kind: w.Kind, Layer: w.Layer,
 		ValueConfidence: w.ValueConfidence, ValidTimeConfidence: w.ValidTimeConfidence, ValidFrom: w.ValidFrom, ValidUntil: w.ValidUntil,
-		Source: w.Source, Category: w.Category, Run: w.Run}
+		Source: w.Source, Category: w.Category, Run: w.Run,
+		Supersedes: w.Supersedes, Quotes: w.Quotes, DeclaredFrom: w.DeclaredFrom, AgentVersion: w.AgentVersion, Task: w.Task, Purpose: w.Purpose,
+		DataClass: w.DataClass, Domains: w.Domains, SaidAt: w.SaidAt, ValidFromGrain: w.ValidFromGrain, ValidUntilGrain: w.ValidUntilGrain,
+		ValidFromConfidence: w.ValidFromConfidence, ValidUntilConfidence: w.ValidUntilConfidence, Foreign: w.Foreign}
 	if w.CheckEvery != "" {
 		every, err := time.ParseDuration(w.CheckEvery)
 		if err != nil {
@@ -155,7 +173,8 @@ func draftError(err error) error {
 var flagNames = [...]struct {
 	flag Flags
 	name string
-}{{FlagContested, "contested"}, {FlagTainted, "tainted"}, {FlagLineageUnknown, "lineage_unknown"}, {FlagTraced, "traced"}, {FlagErased, "erased"}}
+}{{FlagContested, "contested"}, {FlagTainted, "tainted"}, {FlagLineageUnknown, "lineage_unknown"}, {FlagTraced, "traced"}, {FlagErased, "erased"}, {FlagOwnWord, "own_word"},
+	{FlagOwnDispute, "own_dispute"}, {FlagDamaged, "damaged"}, {FlagOutdated, "outdated"}, {FlagImported, "imported"}}
 
 // Names returns the wire names of the flags that are set, in a fixed order.
 func (f Flags) Names() []string {
@@ -169,15 +188,16 @@ func (f Flags) Names() []string {
 }
 
 // MarshalJSON writes the row with its state, its axes and all that is known of
-// it, in snake_case names that are stable. Digests are hexadecimal; times that
-// are not stated and lists that are empty are left out.
+// it, in snake_case names that are stable; the origin has its short name, as in
+// [Origin.String]. Digests are hexadecimal; times that are not stated and lists that
+// are empty are left out.
 func (r Row) MarshalJSON() ([]byte, error) {
 	hash := r.Content.Hash()
 	return json.Marshal(struct {
 		ID                  ID          `json:"id"`
 		Revision            uint64      `json:"revision"`
 		State               State       `json:"state"`
-		Origin              Origin      `json:"origin"`
+		Origin              string      `json:"origin"`
 		Content             Content     `json:"content"`
 		Asserter            Asserter    `json:"asserter"`
 		Truth               Truth       `json:"truth"`
@@ -190,7 +210,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Sensitivity         Sensitivity `json:"sensitivity"`
 		Criticality         Criticality `json:"criticality"`
 		Kind                Kind        `json:"kind"`
-		Layer               Layer       `json:"layer"`
+		Layer               string      `json:"layer"` // "unset" if nobody said
 		Depth               uint32      `json:"depth"`
 		DerivedFrom         []ID        `json:"derived_from,omitempty"`
 		SelectedBy          []ID        `json:"selected_by,omitempty"`
@@ -213,10 +233,27 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Source              string      `json:"source"`
 		Category            string      `json:"category,omitempty"`
 		Run                 string      `json:"run,omitempty"`
+
+		Supersedes           ID          `json:"supersedes,omitempty"`
+		Quotes               ID          `json:"quotes,omitempty"`
+		DeclaredFrom         []ID        `json:"declared_from,omitempty"`
+		AgentVersion         string      `json:"agent_version,omitempty"`
+		Task                 string      `json:"task,omitempty"`
+		Purpose              string      `json:"purpose,omitempty"`
+		DataClass            DataClass   `json:"data_class,omitzero"`
+		Domains              []string    `json:"domains,omitempty"`
+		SaidAt               time.Time   `json:"said_at,omitzero"`
+		ValidFromGrain       Granularity `json:"valid_from_grain,omitzero"`
+		ValidUntilGrain      Granularity `json:"valid_until_grain,omitzero"`
+		ValidFromConfidence  float64     `json:"valid_from_confidence,omitzero"`
+		ValidUntilConfidence float64     `json:"valid_until_confidence,omitzero"`
+		Foreign              []Attribute `json:"foreign,omitempty"`
 	}{
-		r.ID, r.Revision, r.State(), r.Origin, r.Content, r.Asserter, r.Truth, r.Retrieval, r.Security, r.Freshness, r.Outage,
-		r.Rank, r.Flags.Names(), r.Sensitivity, r.Criticality, r.Kind, r.Layer, r.Depth, r.DerivedFrom, r.SelectedBy, r.Subjects, r.Evidence,
+		r.ID, r.Revision, r.State(), r.Origin.String(), r.Content, r.Asserter, r.Truth, r.Retrieval, r.Security, r.Freshness, r.Outage,
+		r.Rank, r.Flags.Names(), r.Sensitivity, r.Criticality, r.Kind, r.Layer.String(), r.Depth, r.DerivedFrom, r.SelectedBy, r.Subjects, r.Evidence,
 		r.Echoes, r.Rejection, r.Anchor, r.ValueConfidence, r.ValidTimeConfidence, r.CreatedAt, r.VerifiedAt, r.StaleAt, r.ExpiresAt,
 		r.ValidFrom, r.ValidUntil, hex.EncodeToString(hash[:]), r.Content.ClaimKey().String(), r.Asserter.Group(), r.Source, r.Category, r.Run,
+		r.Supersedes, r.Quotes, r.DeclaredFrom, r.AgentVersion, r.Task, r.Purpose, r.DataClass, r.Domains, r.SaidAt, r.ValidFromGrain, r.ValidUntilGrain,
+		r.ValidFromConfidence, r.ValidUntilConfidence, r.Foreign,
 	})
 }

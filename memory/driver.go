@@ -128,6 +128,9 @@ var (
 	// ErrStore: the driver failed. For Apply it means unknown: the batch may
 	// have been applied.
 	ErrStore = errors.New("memory: store failed")
+	// ErrFull: there is no room left, in memory or on the disk of the store. What only
+	// reads goes on. errors.Is(err, ErrStore) holds.
+	ErrFull = fmt.Errorf("%w: there is no room left", ErrStore)
 	// ErrForeign: the file or database belongs to another program.
 	ErrForeign = errors.New("memory: not a hearsay store")
 	// ErrSchema: the store was written by another version of the schema.

@@ -33,7 +33,7 @@ const (
 	TruthUnverified   Truth = 1 // not known
 	TruthSupported    Truth = 2 // supported by independent evidence
 	TruthContradicted Truth = 3 // contradicted by evidence of higher rank, or by a user
-	TruthSuperseded   Truth = 4 // replaced by a later claim; terminal
+	TruthSuperseded   Truth = 4 // replaced by a later claim, see [FlagOutdated]; or retracted, and then for good
 )
 
 var truthEnum = enum[Truth]{"truth", []string{"", "unverified", "supported", "contradicted", "superseded"}}
@@ -78,7 +78,7 @@ const (
 	SecurityClean       Security = 1 // nothing known against it
 	SecuritySuspicious  Security = 2 // under suspicion; not fit
 	SecurityQuarantined Security = 3 // kept for investigation; not retrieved, not fit
-	SecurityMalicious   Security = 4 // known to be an attack; terminal
+	SecurityMalicious   Security = 4 // known to be an attack; a user who finds otherwise puts it back under quarantine
 )
 
 var securityEnum = enum[Security]{"security", []string{"", "clean", "suspicious", "quarantined", "malicious"}}
@@ -209,9 +209,9 @@ type Layer uint8
 
 // The values of [Layer].
 const (
-	LayerWorking    Layer = 1 // for minutes
+	LayerWorking    Layer = 1 // for minutes: no verifier is asked about it
 	LayerSession    Layer = 2 // for hours
-	LayerEpisodic   Layer = 3 // durable; the default
+	LayerEpisodic   Layer = 3 // durable
 	LayerSemantic   Layer = 4 // canonical
 	LayerProcedural Layer = 5 // canonical, how to do things
 )
@@ -328,9 +328,11 @@ const (
 	AxisSecurity  Axis = 3 // see Security
 	AxisFreshness Axis = 4 // see Freshness
 	AxisOutage    Axis = 5 // see Outage
+	AxisKind      Axis = 6 // see Kind
+	AxisLayer     Axis = 7 // see Layer
 )
 
-var axisEnum = enum[Axis]{"axis", []string{"", "truth", "retrieval", "security", "freshness", "outage"}}
+var axisEnum = enum[Axis]{"axis", []string{"", "truth", "retrieval", "security", "freshness", "outage", "kind", "layer"}}
 
 // String returns the wire name, or "unset".
 func (v Axis) String() string { return axisEnum.text(v) }
@@ -340,3 +342,76 @@ func (v Axis) MarshalText() ([]byte, error) { return axisEnum.marshal(v) }
 
 // UnmarshalText accepts exactly the wire names.
 func (v *Axis) UnmarshalText(b []byte) error { return axisEnum.unmarshal(v, b) }
+
+// Granularity says how exact a bound of the valid time is. What is shown of it is never
+// more exact than what was stated (UP-M7). Unset is an instant.
+type Granularity uint8
+
+// The values of [Granularity].
+const (
+	GranularityYear    Granularity = 1 // 2021
+	GranularityMonth   Granularity = 2 // 2021-03
+	GranularityDay     Granularity = 3 // 2021-03-14
+	GranularityInstant Granularity = 4 // 2021-03-14T09:26:53Z
+)
+
+var granularityEnum = enum[Granularity]{"granularity", []string{"", "year", "month", "day", "instant"}}
+
+// String returns the wire name, or "unset".
+func (v Granularity) String() string { return granularityEnum.text(v) }
+
+// MarshalText returns the wire name; an unset or unknown value is an error.
+func (v Granularity) MarshalText() ([]byte, error) { return granularityEnum.marshal(v) }
+
+// UnmarshalText accepts exactly the wire names.
+func (v *Granularity) UnmarshalText(b []byte) error { return granularityEnum.unmarshal(v, b) }
+
+// DataClass says what sort of data a row holds, for rules of retention. Unset is not
+// known, and is kept like the strictest. It is not [Class], which is of keys.
+type DataClass uint8
+
+// The values of [DataClass].
+const (
+	DataClassPublic      DataClass = 1 // about nobody, or published
+	DataClassOperational DataClass = 2 // of the work itself: orders, tickets, settings
+	DataClassPersonal    DataClass = 3 // about a natural person
+	DataClassSensitive   DataClass = 4 // health, belief, origin, biometrics, and their like
+	DataClassCredential  DataClass = 5 // a secret that gives access
+)
+
+var dataClassEnum = enum[DataClass]{"data_class", []string{"", "public", "operational", "personal", "sensitive", "credential"}}
+
+// String returns the wire name, or "unset".
+func (v DataClass) String() string { return dataClassEnum.text(v) }
+
+// MarshalText returns the wire name; an unset or unknown value is an error.
+func (v DataClass) MarshalText() ([]byte, error) { return dataClassEnum.marshal(v) }
+
+// UnmarshalText accepts exactly the wire names.
+func (v *DataClass) UnmarshalText(b []byte) error { return dataClassEnum.unmarshal(v, b) }
+
+// SourceKind says what sort of source a piece of evidence is of. It decides nothing; rank
+// and group do.
+type SourceKind uint8
+
+// The values of [SourceKind].
+const (
+	SourceKindDocument SourceKind = 1 // a text that anybody can look at
+	SourceKindAPI      SourceKind = 2 // a service that was asked
+	SourceKindTool     SourceKind = 3 // a tool of the agent
+	SourceKindHuman    SourceKind = 4 // a person
+	SourceKindModel    SourceKind = 5 // a language model
+	SourceKindCode     SourceKind = 6 // a computation
+	SourceKindRow      SourceKind = 7 // another row
+)
+
+var sourceKindEnum = enum[SourceKind]{"evidence.kind", []string{"", "document", "api", "tool", "human", "model", "code", "row"}}
+
+// String returns the wire name, or "unset".
+func (v SourceKind) String() string { return sourceKindEnum.text(v) }
+
+// MarshalText returns the wire name; an unset or unknown value is an error.
+func (v SourceKind) MarshalText() ([]byte, error) { return sourceKindEnum.marshal(v) }
+
+// UnmarshalText accepts exactly the wire names.
+func (v *SourceKind) UnmarshalText(b []byte) error { return sourceKindEnum.unmarshal(v, b) }

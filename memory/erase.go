@@ -13,17 +13,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 )
 
 // Erasure asks for the erasure of a data subject: the one walk that follows
 // lineage eagerly (I-11, C12-10.2).
 type Erasure struct {
-	Subject string // compared in canonical form
-	Request string // the request's name; the certificate has a digest of it
-	Actor   string
+	Subject string // by exact name ([ExactName]): whoever is only spelled alike is somebody else
+	// Spellings are other exact names of the same person, as [Store.Alike] gives them:
+	// what is about those goes too. Names of old rows may hold what nobody sees.
+	Spellings []string
+	Request   string // the request's name; the certificate has a digest of it
+	Actor     string
 	// DryRun counts what would go, and changes nothing.
 	DryRun bool
+	// Would, if not nil, is shown each row that a dry run counts and that can be read, the
+	// oldest first, until it returns false.
+	Would func(Row) bool
 	// Progress, if not nil, hears how many rows are erased.
 	Progress func(rows int)
 }
@@ -39,7 +44,14 @@ type Certificate struct {
 	Keys      int       `json:"keys"`      // data keys destroyed
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Completed time.Time `json:"completed_at,omitzero"`
+	Version   string    `json:"wrapping_version,omitempty"` // of the wrapping key that covered the data keys
+	Gone      time.Time `json:"wrapping_gone_at,omitzero"`  // when it was found destroyed
 }
+
+// ErrPending: what an erasure was to erase is erased, its data keys are dropped, and a
+// version of the wrapping key that covered them is not destroyed yet: there is no
+// certificate before it is.
+var ErrPending = errors.New("the rows are erased, and their keys are dropped; the erasure is pending")
 
 // Erase erases what the store holds of a subject: the rows about it or asserted by
 // it, the rows whose words name it, whatever was made from those through any
@@ -48,33 +60,74 @@ type Certificate struct {
 // the driver compacts. The skeleton stays: that a row was there, and what moved
 // when; the chain of its log still holds.
 //
+// Subjects are compared as exact names, and so are the words of a triple; those of a
+// free text count in any letter case and any form of their letters, and in both what a
+// program wrote in escapes is read. What is about a name that is only spelled alike stays,
+// and so does a data key that it shares: then the rows go one by one.
+// [Store.Alike] lists such names for a person, who may add them.
+//
 // What is written about the subject afterwards is of new keys. A row that is being
 // made from an erased one at the same time is either erased too, or refused with
 // [ErrErased]. Erase may be interrupted at any point, and is completed by calling
 // it again; the certificate is written last, once nothing is found any more.
 func (s *Store) Erase(ctx context.Context, e Erasure) (Certificate, error) {
-	subject := Canonical(e.Subject)
-	switch {
-	case subject == "":
-		return Certificate{}, invalid("subject", "required", "who is to be erased")
-	case strings.TrimSpace(e.Actor) == "":
-		return Certificate{}, invalid("actor", "required", "who erases")
-	}
-	for _, f := range [...]struct{ name, value string }{{"subject", e.Subject}, {"request", e.Request}, {"actor", e.Actor}} {
-		if err := checkText(f.name, f.value, MaxField); err != nil {
-			return Certificate{}, err
-		}
+	if err := e.check(); err != nil {
+		return Certificate{}, err
 	}
 	if _, err := s.admit(ctx); err != nil {
 		return Certificate{}, err
 	}
-	x := erasing{s: s, Erasure: e, subject: subject}
-	x.Certificate.Subject, x.Certificate.Request = s.scope.blind("subject", subject), s.scope.blind("request", e.Request)
+	if !e.DryRun {
+		if err := s.Attend(ctx); err != nil {
+			return Certificate{}, err
+		}
+	}
+	x := erasing{s: s, Erasure: e, names: e.names()}
+	x.Certificate.Subject, x.Certificate.Request = s.subjectToken(e.Subject), s.scope.blind("request", e.Request)
 	if e.DryRun {
 		return x.dryRun(ctx)
 	}
 	return x.run(ctx)
 }
+
+func (e *Erasure) check() error {
+	for _, f := range [...]struct{ name, value string }{{"subject", e.Subject}, {"request", e.Request}, {"actor", e.Actor}} {
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+	}
+	if err := CheckName("subject", e.Subject); err != nil {
+		return err
+	}
+	if strings.TrimSpace(e.Actor) == "" {
+		return invalid("actor", "required", "who erases")
+	}
+	if len(e.Spellings) > MaxItems {
+		return invalid("spellings", "too_many", "%d, at most %d", len(e.Spellings), MaxItems)
+	}
+	for _, name := range e.Spellings { // as they are stored, of rows that were written before names were checked
+		if err := checkText("spellings", name, MaxField); err != nil {
+			return err
+		}
+		if Canonical(name) == "" {
+			return invalid("spellings", "required", "a spelling is of a name")
+		}
+	}
+	return nil
+}
+
+// names are the exact names that are erased, each once.
+func (e *Erasure) names() (out []string) {
+	for _, name := range append([]string{e.Subject}, e.Spellings...) {
+		if name = ExactName(name); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// subjectToken stands for a subject in certificates.
+func (s *Store) subjectToken(name string) Token { return s.scope.blind("subject", ExactName(name)) }
 
 // Erased is the record of an erasure: how far it is, or its certificate.
 type Erased struct {
@@ -123,8 +176,8 @@ type erasing struct {
 	s *Store
 	Erasure
 	Certificate
-	subject string
-	keys    []KeyID        // of the subject
+	names   []string       // exact: the subject, and its other spellings
+	keys    []KeyID        // of the subject, and of nobody else
 	classes map[Class]bool // that have a part in one of them
 	opened  shelf[Class, *sealing]
 	object  Object
@@ -141,9 +194,16 @@ type erasing struct {
 type eraserKey struct{}
 
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
-	var err error
-	if x.keys, err = x.s.keys.Subject(ctx, x.s.scope.subject(x.subject)); err != nil {
+	own, err := x.ownKeys(ctx)
+	if err != nil {
 		return Certificate{}, err
+	}
+	for _, name := range own {
+		keys, err := x.s.keys.Subject(ctx, name)
+		if err != nil {
+			return Certificate{}, err
+		}
+		x.keys = append(x.keys, keys...)
 	}
 	if err := x.listClasses(ctx); err != nil {
 		return Certificate{}, err
@@ -158,8 +218,28 @@ func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 			return Certificate{}, err
 		}
 	}
+	if err := x.show(ctx, rows); err != nil {
+		return Certificate{}, err
+	}
 	return Certificate{Subject: x.Certificate.Subject, Request: x.Certificate.Request,
 		Rows: len(rows), Decisions: len(decisions), Keys: len(x.keys), DryRun: true}, nil
+}
+
+// show shows the rows that would go.
+func (x *erasing) show(ctx context.Context, rows map[ID]bool) error {
+	if x.Would == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		switch got, err := x.s.Get(ctx, id); {
+		case isErased(err), errors.Is(err, ErrDamaged), errors.Is(err, ErrKey): // it is counted
+		case err != nil:
+			return err
+		case !x.Would(got[0]):
+			return nil
+		}
+	}
+	return nil
 }
 
 func (x *erasing) run(ctx context.Context) (Certificate, error) {
@@ -182,7 +262,8 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 			return Certificate{}, err
 		}
 	}
-	if err := x.s.keys.Destroy(ctx, x.keys...); err != nil {
+	gone, err := x.s.keys.Destroy(ctx, x.keys...)
+	if err != nil {
 		return Certificate{}, fmt.Errorf("the rows are erased, their keys are not destroyed yet; erase again to go on: %w", err)
 	}
 	x.s.classes.clear()
@@ -191,26 +272,32 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 	if err := x.s.driver.Compact(ctx); err != nil {
 		return Certificate{}, fmt.Errorf("the rows are erased, the store is not compacted yet; erase again to go on: %w", err)
 	}
+	if gone.Pending != "" {
+		return Certificate{}, fmt.Errorf("%w: %s; then erase again", ErrPending, gone.Pending)
+	}
+	x.Version, x.Gone = gone.Version, gone.At
 	return x.certify(ctx)
 }
 
 // begin opens the record of the erasure, or goes on with one.
 func (x *erasing) begin(ctx context.Context) error {
-	key := erasureKey.at(x.Certificate.Subject)
-	objs, err := x.s.get(ctx, key)
+	if open, err := x.resume(ctx); open || err != nil {
+		return err
+	}
+	own, err := x.ownKeys(ctx)
 	if err != nil {
 		return err
 	}
-	if err := x.decode(objs[0]); err != nil {
-		return err
-	}
-	if x.object.Key = key; x.open {
-		return nil
-	}
-	if x.keys, err = x.s.keys.Retire(ctx, x.s.scope.subject(x.subject)); err != nil {
-		return err
+	x.keys = nil
+	for _, name := range own {
+		keys, err := x.s.keys.Retire(ctx, name)
+		if err != nil {
+			return err
+		}
+		x.keys = append(x.keys, keys...)
 	}
 	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.keys), time.Time{}
+	x.Version, x.Gone = "", time.Time{}
 	x.open = true
 	tx := x.s.begin(ctx, x.s.Now())
 	nonce, err := x.note(ctx, tx, "erasure began")
@@ -218,6 +305,99 @@ func (x *erasing) begin(ctx context.Context) error {
 		return err
 	}
 	return x.commit(tx, nonce)
+}
+
+// resume reads the record of the erasure, and reports whether it is open. One that was
+// begun when names were kept in canonical form is gone on with as it was begun: what is
+// under its keys cannot be read any more.
+func (x *erasing) resume(ctx context.Context) (open bool, err error) {
+	exact, folded := x.Certificate.Subject, x.s.subjectToken(Canonical(x.names[0]))
+	objs, err := x.s.get(ctx, erasureKey.at(exact), erasureKey.at(folded))
+	if err != nil {
+		return false, err
+	}
+	if folded != exact && objs[1].Data != nil {
+		if err := x.decode(objs[1]); err != nil {
+			return false, err
+		}
+		if x.open {
+			x.Certificate.Subject = folded
+			return true, nil
+		}
+		x.link, x.keys = link{}, nil
+	}
+	err = x.decode(objs[0])
+	return x.open, err
+}
+
+// ownKeys names to the keys those subjects whose data keys are of nobody else, so that
+// they can be destroyed. A key is made for one exact name; those that were made for all
+// names of one canonical form are theirs if no row is about another of these.
+func (x *erasing) ownKeys(ctx context.Context) (subjects []string, err error) {
+	former := map[string]bool{}
+	for _, name := range x.names {
+		subjects = append(subjects, x.s.scope.subject(name))
+		subject := x.s.scope.formerly(Canonical(name))
+		if former[subject] {
+			continue
+		}
+		former[subject] = true
+		shared, err := x.shared(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		if !shared {
+			subjects = append(subjects, subject)
+		}
+	}
+	return subjects, nil
+}
+
+// shared reports whether a row is under a data key of a subject that is about a name
+// which is only spelled alike.
+func (x *erasing) shared(ctx context.Context, subject string) (bool, error) {
+	keys, err := x.s.keys.Subject(ctx, subject)
+	if err != nil {
+		return false, err
+	}
+	x.keys = keys
+	if err := x.listClasses(ctx); err != nil {
+		return false, err
+	}
+	x.keys = nil
+	for c := range x.classes {
+		var ids []ID
+		for id, err := range x.s.carriers(ctx, termClass(c)) {
+			if err != nil {
+				return false, err
+			}
+			if id.Valid() {
+				ids = append(ids, id)
+			}
+		}
+		for part := range slices.Chunk(ids, eraseLook) {
+			objs, err := x.s.get(ctx, bodyKey.each(make([]string, 0, len(part)), part)...)
+			if err != nil {
+				return false, err
+			}
+			for _, o := range objs {
+				if o.Data == nil {
+					continue
+				}
+				b, err := x.s.body(ctx, o)
+				if isErased(err) {
+					break // all of its class are
+				}
+				if err != nil {
+					return false, err
+				}
+				if b.of(x.names) == somebodyElse {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }
 
 // encode is the record of an erasure. Nothing personal is in it.
@@ -241,6 +421,10 @@ func (x *erasing) encode() []byte {
 	w.num(uint64(len(x.echoes)))
 	for _, t := range x.echoes {
 		w.b = append(w.b, t[:]...)
+	}
+	if x.Version != "" {
+		w.str(x.Version)
+		w.time(x.Gone)
 	}
 	return w.b
 }
@@ -286,6 +470,9 @@ func (x *erasing) decode(o Object) error {
 		var t Token
 		copy(t[:], d.take(uint64(len(t))))
 		x.echoes = append(x.echoes, t)
+	}
+	if x.Version, x.Gone = "", (time.Time{}); len(d.b) > 0 {
+		x.Version, x.Gone = d.str(), d.time()
 	}
 	return faulty(d.end(), "record of an erasure")
 }
@@ -360,7 +547,7 @@ func (x *erasing) listClasses(ctx context.Context) error {
 }
 
 // find lists what is to go: the rows of the subject's classes, those whose words
-// name it, and all that were made from them.
+// name it, and all that quote them or were made from them.
 func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 	found := map[ID]bool{}
 	// What was made from a row of the subject is of a class that she has a part in.
@@ -381,9 +568,9 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			walk = append(walk, id)
 		}
 	}
-	names := namesOf(x.subject)
+	named := newMention(x.names)
 	for after := ""; ; {
-		hits, next, err := x.s.query(ctx, Query{Term: termRow, After: after, Limit: 500})
+		hits, ids, next, err := x.s.queryRows(ctx, Query{Term: termRow, After: after, Limit: 500})
 		if err != nil {
 			return nil, err
 		}
@@ -395,7 +582,7 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i, id := range idsOf(hits) {
+		for i, id := range ids {
 			if objs[i].Data == nil || found[id] {
 				continue
 			}
@@ -407,7 +594,7 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			if err != nil {
 				return nil, err
 			}
-			if b.names(names) {
+			if whose := b.of(x.names); whose == theirs || whose == nobodys && named.in(&b) {
 				add(id)
 			}
 		}
@@ -418,37 +605,59 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 	for len(walk) > 0 {
 		id := walk[len(walk)-1]
 		walk = walk[:len(walk)-1]
-		for child, err := range x.s.carriers(ctx, termChild(id)) {
-			if err != nil {
-				return nil, err
+		for _, term := range [...]string{termChild(id), termQuotes(id)} {
+			for below, err := range x.s.carriers(ctx, term) {
+				if err != nil {
+					return nil, err
+				}
+				add(below)
 			}
-			add(child)
 		}
 	}
 	return found, nil
 }
 
-// namesOf is a subject as its words stand in a text.
-func namesOf(subject string) string {
-	return " " + strings.Join(words(subject), " ") + " "
-}
+// whose says whom a row is about.
+type whose uint8
 
-func words(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(Canonical(s)), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
-	})
-}
+const (
+	nobodys      whose = iota // none of the names, nor what is spelled like one
+	theirs                    // one of the names
+	somebodyElse              // no name, and what is spelled like one
+)
 
-// names reports whether any text of the row has the words of the subject in it,
-// one after the other.
-func (v *body) names(subject string) bool {
-	for _, s := range append([]string{v.Content.Text, v.Content.Subject, v.Content.Predicate, v.Content.Object,
-		v.Asserter.Principal, v.Anchor, v.Source, v.Category, v.Run}, v.Subjects...) {
-		if s != "" && strings.Contains(namesOf(s), subject) {
-			return true
+// of says whether a row is about one of some exact names, or only about what falls
+// together with one.
+func (v *body) of(names []string) whose {
+	about := nobodys
+	for _, own := range v.named() {
+		exact := ExactName(own)
+		for _, name := range names {
+			switch {
+			case exact == name:
+				return theirs
+			case Canonical(exact) == Canonical(name):
+				about = somebodyElse
+			}
 		}
 	}
-	return false
+	return about
+}
+
+// named are the names that a row has: of its subject, of the persons that it was said
+// to be about, and of who asserted it.
+func (v *body) named() []string {
+	return append([]string{v.Content.Subject, v.Asserter.Principal}, v.Subjects...)
+}
+
+// texts are all that a row says beside its names and its free text: a longer name that
+// has a name in it is somebody else's.
+func (v *body) texts() []string {
+	out := append([]string(nil), v.Content.Predicate, v.Content.Object, v.Anchor, v.Source, v.Category, v.Run, v.AgentVersion, v.Task, v.Purpose)
+	for _, a := range v.Foreign {
+		out = append(out, a.Name, a.Value)
+	}
+	return append(out, v.Domains...)
 }
 
 // eraseGroup is how many rows go in one atom: the terms of many rows lie on the same
@@ -568,11 +777,13 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	below := make([][]ID, len(heads))
 	cited := make([]bool, len(heads))
 	err = together(ctx, len(heads), func(ctx context.Context, i int) error {
-		for child, err := range x.s.carriers(ctx, termChild(heads[i].ID)) {
-			if err != nil {
-				return err
+		for _, term := range [...]string{termChild(heads[i].ID), termQuotes(heads[i].ID)} {
+			for id, err := range x.s.carriers(ctx, term) {
+				if err != nil {
+					return err
+				}
+				below[i] = append(below[i], id)
 			}
-			below[i] = append(below[i], child)
 		}
 		hits, _, err := x.s.query(ctx, Query{Term: termCites(heads[i].ID), Limit: 1})
 		cited[i] = len(hits) > 0
@@ -635,7 +846,7 @@ type doomed struct {
 	draft              Draft    // of the body: what makes its identity
 	readable           bool     // the body could be opened
 	ident, claim, echo Object
-	other              ID // a row of the claim that stays, or ""
+	other              ID // a row of the claim that stays and may not be listed in its record, or ""
 }
 
 // eraseBytes is how much of contents one atom opens, but for its first row's.
@@ -698,7 +909,7 @@ func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err err
 		if r.readable = err == nil; err != nil && !isErased(err) && body.Data != nil {
 			return nil, err
 		}
-		r.draft = Draft{Content: b.Content, Anchor: b.Anchor}
+		r.draft = Draft{Content: b.Content, Anchor: b.Anchor, Quotes: b.Quotes, Asserter: b.Asserter}
 		rows = append(rows, r)
 	}
 	return rows, nil
@@ -710,7 +921,8 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 	const per = 3
 	keys := make([]string, 0, per*len(rows))
 	for _, r := range rows {
-		keys = append(keys, identKey.at(s.ident(r.draft)), claimKey.at(r.Claim), echoKey.at(r.Claim))
+		_, ident := s.tokens(&r.draft)
+		keys = append(keys, identKey.at(ident), claimKey.at(r.Claim), echoKey.at(r.Claim))
 	}
 	objs, err := s.get(ctx, keys...)
 	if err != nil {
@@ -719,6 +931,10 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 	return together(ctx, len(rows), func(ctx context.Context, i int) error {
 		r := rows[i]
 		r.ident, r.claim, r.echo = objs[per*i], objs[per*i+1], objs[per*i+2]
+		known, err := s.claimOf(ctx, r.claim)
+		if err != nil || !known.more && !known.beyond {
+			return err
+		}
 		for id, err := range s.carriers(ctx, s.termClaim(r.Claim)) {
 			if err != nil {
 				return err
@@ -768,21 +984,22 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 // eraseClaim takes the row out of what is known of its claim, and the claim with it
 // if no other row holds it.
 func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) error {
-	if r.other != "" {
-		known, err := x.s.claimOf(tx.ctx, r.claim)
-		if err != nil {
-			return err
+	known, err := x.s.claimOf(tx.ctx, r.claim)
+	if err != nil {
+		return err
+	}
+	had := len(known.Rows)
+	known.Rows = without(known.Rows, r.ID)
+	if len(known.Rows) == 0 && r.other != "" {
+		known.Rows = []ID{r.other}
+	}
+	if len(known.Rows) > 0 {
+		if known.Rejected == r.ID || known.Rejection != nil && x.classes[known.class] { // it stands, and no longer says who, why and of whom
+			known.Rejection, known.class = &Rejection{By: "(erased)", Reason: "(erased)", At: known.Rejection.At}, 0
+		} else if len(known.Rows) == had {
+			return nil
 		}
-		if known.First == r.ID || known.Rejected == r.ID {
-			if known.First == r.ID {
-				known.First = r.other
-			}
-			if known.Rejected == r.ID { // it stands, and no longer says who and why
-				known.Rejection = &Rejection{By: "(erased)", Reason: "(erased)", At: known.Rejection.At}
-				known.Rejected = r.other
-			}
-			tx.claim(r.claim.Key, r.claim.Revision, known, nobody)
-		}
+		tx.claim(r.claim.Key, r.claim.Revision, known)
 		return nil
 	}
 	if r.claim.Data != nil {
@@ -913,15 +1130,65 @@ func (x *erasing) strip(ctx context.Context, heads []Head) error {
 	return nil
 }
 
-// stripLog takes the payloads out of all entries of a log but of those that say that it
-// was erased. The digests stay, and the chain holds. What is packed or stripped between
-// the reading of an entry and its writing is read again.
+// stripLog takes the payloads out of the entries of a log that come before the last one
+// that says that it was erased. The digests stay, and the chain holds. What was written
+// after that entry stays: a claim may come back at once. What is packed or stripped
+// between the reading of an entry and its writing is read again.
 func (s *Store) stripLog(ctx context.Context, key string) error {
 	_, err := retry(ctx, func() (struct{}, error) { return struct{}{}, s.stripEntries(ctx, key) })
 	return err
 }
 
+// lastErasure finds the last entry of a log that says that it was erased; 0 = there is
+// none. all is the whole log, or nil if it is too long to be held.
+func (s *Store) lastErasure(ctx context.Context, key string) (last uint64, all []LogEntry, err error) {
+	all = []LogEntry{}
+	size := 0
+	for l, err := range s.stored(ctx, key, 0) {
+		if err != nil {
+			return 0, nil, err
+		}
+		for one, err := range expand(l) {
+			var r record
+			if err == nil {
+				_, err = r.decode(one.Data)
+			}
+			if err != nil {
+				return 0, nil, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
+			}
+			if r.payload != nil && kindOf(r.kind) == EntryErase {
+				last = one.Revision
+			}
+		}
+		if size += len(l.Data); size > packBytes {
+			all = nil
+		}
+		if all != nil {
+			all = append(all, l)
+		}
+	}
+	return last, all, nil
+}
+
+// held yields what lastErasure read of a log; if it held nothing, the log is read again.
+func (s *Store) held(ctx context.Context, key string, all []LogEntry) iter.Seq2[LogEntry, error] {
+	if all == nil {
+		return s.stored(ctx, key, 0)
+	}
+	return func(yield func(LogEntry, error) bool) {
+		for _, l := range all {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (s *Store) stripEntries(ctx context.Context, key string) error {
+	until, all, err := s.lastErasure(ctx, key)
+	if err != nil {
+		return err
+	}
 	var change []Rewritten
 	size := 0
 	flush := func() error {
@@ -932,11 +1199,11 @@ func (s *Store) stripEntries(ctx context.Context, key string) error {
 		change, size = nil, 0
 		return err
 	}
-	for l, err := range s.stored(ctx, key, 0) {
+	for l, err := range s.held(ctx, key, all) {
 		if err != nil {
 			return err
 		}
-		stripped, changed, err := strip(l)
+		stripped, changed, err := strip(l, until)
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 		}
@@ -954,7 +1221,8 @@ func (s *Store) stripEntries(ctx context.Context, key string) error {
 	return flush()
 }
 
-func strip(l LogEntry) (LogEntry, bool, error) {
+// strip takes the payloads of the entries before a revision out of a stored entry.
+func strip(l LogEntry, until uint64) (LogEntry, bool, error) {
 	var run []LogEntry
 	changed := false
 	for one, err := range expand(l) {
@@ -965,7 +1233,7 @@ func strip(l LogEntry) (LogEntry, bool, error) {
 		if _, err := r.decode(one.Data); err != nil {
 			return l, false, err
 		}
-		if r.payload != nil && kindOf(r.kind) != EntryErase {
+		if r.payload != nil && one.Revision < until && kindOf(r.kind) != EntryErase {
 			r.payload, changed = nil, true
 			b, _ := r.encode()
 			one.Data = append(b, r.mac[:]...)
@@ -1003,6 +1271,6 @@ func (x *erasing) certify(ctx context.Context) (Certificate, error) {
 // SubjectDigest is the keyed digest that a certificate names a subject by, in
 // hexadecimal.
 func (s *Store) SubjectDigest(subject string) string {
-	t := s.scope.blind("subject", Canonical(subject))
+	t := s.subjectToken(subject)
 	return hex.EncodeToString(t[:])
 }

@@ -50,7 +50,7 @@ func newErasable(t testing.TB, depth int) *erasable {
 		e.kept = append(e.kept, e.put(modelDraft(c)).ID)
 	}
 	for _, cites := range [][]memory.ID{{own, e.kept[0]}, {made}, {e.kept[0]}} {
-		r := memory.DecisionRecord{ID: e.NewDecisionID(), Tool: "mail", Run: "run-1", Fired: true, Data: []byte(`{"args":"canary"}`)}
+		r := memory.DecisionRecord{Epoch: 1, ID: e.NewDecisionID(), Tool: "mail", Run: "run-1", Fired: true, Data: []byte(`{"args":"canary"}`)}
 		for _, id := range cites {
 			r.Rows = append(r.Rows, memory.Cited{Row: id, Revision: e.head(id).Revision})
 		}
@@ -112,7 +112,7 @@ func (e *erasable) gone(t *testing.T) {
 
 func TestErasureTakesTheSubjectAndAllThatWasMadeOfIt(t *testing.T) {
 	e := newErasable(t, 5)
-	ask := memory.Erasure{Subject: "Eve Canary", Request: "R-1", Actor: "dpo", DryRun: true}
+	ask := memory.Erasure{Subject: "eve canary", Request: "R-1", Actor: "dpo", DryRun: true}
 	before := e.driver.revisions()
 	dry, err := e.Erase(t.Context(), ask)
 	if err != nil || dry.Rows != len(e.eve) || dry.Decisions != 2 || !dry.DryRun {
@@ -351,7 +351,9 @@ func TestNothingIsFoundByWhatWasErased(t *testing.T) {
 // another process do.
 type lingering struct{ memory.Keys }
 
-func (lingering) Destroy(context.Context, ...memory.KeyID) error { return nil }
+func (lingering) Destroy(context.Context, ...memory.KeyID) (memory.Destruction, error) {
+	return memory.Destruction{}, nil
+}
 
 // Other handles, other processes for that matter, keep what they know of data keys.
 // After an erasure each has to notice on its own that they are gone.
@@ -362,10 +364,10 @@ func TestAHandleThatWasOpenDuringAnErasureWritesUnderNewKeys(t *testing.T) {
 		d.Subjects = []string{"bob"}
 		return d
 	}
-	for name, keys := range map[string]memory.Keys{"keys are gone at once": keyring.Ephemeral(), "keys linger": lingering{keyring.Ephemeral()}} {
+	for name, make := range map[string]func() memory.Keys{"keys are gone at once": func() memory.Keys { return keyring.Ephemeral() }, "keys linger": func() memory.Keys { return lingering{keyring.Ephemeral()} }} {
 		for _, namespace := range []string{"", "team"} {
 			for what, draft := range map[string]memory.Draft{"under a class that it knew": about(2), "under a class that it makes of a key it knew": with(3)} {
-				d := newMapDriver()
+				d, keys := newMapDriver(), make()
 				open := func() *memory.Store {
 					s, err := memory.New(d, keys, &memory.Options{Namespace: namespace})
 					if err != nil {

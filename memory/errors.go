@@ -24,6 +24,9 @@ var (
 	ErrContested = errors.New("memory: contested")
 	// ErrOutranked: what verified the row outranks what speaks against it.
 	ErrOutranked = errors.New("memory: outranked")
+	// ErrOvertaken: since the source was asked, another value of the same subject and
+	// predicate was verified. The answer may be older than that one: ask again.
+	ErrOvertaken = errors.New("memory: overtaken")
 	// ErrNoAuthority: this principal may not speak for this subject and
 	// predicate (I-13).
 	ErrNoAuthority = errors.New("memory: no authority over this subject")

@@ -20,10 +20,12 @@ type Anchor struct {
 type Evidence struct {
 	Relation Relation `json:"relation"`
 	Rank     Rank     `json:"rank"`
-	Source   string   `json:"source"`   // what was asked: "crm", "user:ana"
-	Verifier string   `json:"verifier"` // who asked it
-	Group    string   `json:"group"`    // independence group (D-22)
-	Anchor   Anchor   `json:"anchor,omitzero"`
+	// Kind says what sort of source spoke.
+	Kind     SourceKind `json:"kind,omitzero"`
+	Source   string     `json:"source"`   // what was asked: "crm", "user:ana"
+	Verifier string     `json:"verifier"` // who asked it
+	Group    string     `json:"group"`    // independence group (D-22)
+	Anchor   Anchor     `json:"anchor,omitzero"`
 	// DerivedFrom are rows that this evidence itself rests on. If the claim, or
 	// another row of its identity, is among them or their ancestors, the evidence
 	// is the claim coming back and does not count (C12-11.4, X-32).
@@ -56,6 +58,9 @@ func (e *Evidence) check() error {
 		return err
 	}
 	if err := rankEnum.check(e.Rank); err != nil {
+		return err
+	}
+	if err := optional(sourceKindEnum, e.Kind); err != nil {
 		return err
 	}
 	for _, f := range [...]struct{ name, value string }{
@@ -116,7 +121,7 @@ func fold(group string) string {
 // Sufficient applies I-4. It returns the rank the evidence earns, or an error
 // that wraps [ErrInsufficient] and says what is missing. Sufficient is: one user
 // with authority, or one primary source, or one tool of another group, or, only
-// for rows of low criticality, two other model families. Evidence that asks for a
+// for rows of low criticality, two other model families that were asked. Evidence that asks for a
 // quorum counts when so many groups are there ([Evidence.Quorum]). Voided and repeated
 // evidence, evidence of the claim's own group or of an ancestor's, and evidence
 // that rests on the claim itself or on another row of its identity, count
@@ -142,7 +147,9 @@ func Sufficient(kin Kin, evidence []Evidence) (Rank, error) {
 		case RankPrimarySource, RankTool:
 			strong[fold(e.Group)] = true
 			members = append(members, e)
-		case RankSecondModel, RankModel:
+		case RankModel: // what it says unasked, whoever else says it
+			reason = "what a model said of its own verifies nothing"
+		case RankSecondModel:
 			families[fold(e.Group)] = true
 		default:
 			reason = "a recall supports nothing"
@@ -208,7 +215,15 @@ func encodeEvidence(list []Evidence) []byte {
 	return e.b
 }
 
+// evidenceForm follows a zero that begins a list of evidence. A list without any is the
+// zero alone; it is the last of what is stored with it.
+const evidenceForm = 2
+
 func (e *encoder) evidence(list []Evidence) {
+	if e.num(0); len(list) == 0 {
+		return
+	}
+	e.byte(evidenceForm)
 	e.num(uint64(len(list)))
 	for i := range list {
 		v := &list[i]
@@ -219,6 +234,7 @@ func (e *encoder) evidence(list []Evidence) {
 		e.byte(byte(v.Relation))
 		e.byte(byte(v.Rank))
 		e.byte(void)
+		e.byte(byte(v.Kind))
 		e.time(v.At)
 		for _, s := range [...]string{v.Source, v.Verifier, v.Group, v.Anchor.URI, v.Anchor.Version, v.Anchor.Hash, v.Authority} {
 			e.str(s)
@@ -228,11 +244,17 @@ func (e *encoder) evidence(list []Evidence) {
 }
 
 func (d *decoder) evidence() []Evidence {
-	n := d.num()
-	if n > uint64(len(d.b)) { // each takes more than a byte
+	if d.num() != 0 {
 		d.bad = true
 	}
-	if d.bad || n == 0 {
+	if d.bad || len(d.b) == 0 {
+		return nil
+	}
+	form, n := d.byte(), d.num()
+	if form != evidenceForm || n == 0 || n > uint64(len(d.b)) { // each takes more than a byte
+		d.bad = true
+	}
+	if d.bad {
 		return nil
 	}
 	list := make([]Evidence, n)
@@ -240,7 +262,9 @@ func (d *decoder) evidence() []Evidence {
 		v := &list[i]
 		v.Relation, v.Rank = Relation(d.byte()), Rank(d.byte())
 		void := d.byte()
-		v.Void, v.Quorum, v.At = void&1 == 1, int(void>>1), d.time()
+		v.Void, v.Quorum = void&1 == 1, int(void>>1)
+		v.Kind = SourceKind(d.byte())
+		v.At = d.time()
 		for _, s := range [...]*string{&v.Source, &v.Verifier, &v.Group, &v.Anchor.URI, &v.Anchor.Version, &v.Anchor.Hash, &v.Authority} {
 			*s = d.str()
 		}

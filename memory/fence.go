@@ -107,12 +107,13 @@ func (h *Head) TakesFrom(old *Head) bool {
 		h.Freshness != old.Freshness && h.Freshness != FreshnessFresh,
 		h.Outage != old.Outage && h.Outage == OutageRecorded,
 		h.Sensitivity > old.Sensitivity, h.Sensitivity == 0,
-		h.Flags&^old.Flags != 0:
+		h.Flags&^old.Flags != 0, h.Speaker != old.Speaker && h.Speaker != Token{}:
 		return true
 	case h.Origin != old.Origin, h.Criticality != old.Criticality, h.Kind != old.Kind, h.Layer != old.Layer, h.Depth != old.Depth:
 		return true // they do not move; if they did, nobody would know what for
 	}
-	return h.VerifiedAt.Before(old.VerifiedAt) || sooner(h.StaleAt, old.StaleAt) || sooner(h.ExpiresAt, old.ExpiresAt) || sooner(h.ValidUntil, old.ValidUntil)
+	return h.VerifiedAt.Before(old.VerifiedAt) || sooner(h.StaleAt, old.StaleAt) || sooner(h.ExpiresAt, old.ExpiresAt) || sooner(h.ValidUntil, old.ValidUntil) ||
+		h.ValidFrom.After(old.ValidFrom)
 }
 
 // sooner reports whether a limit ends before another one; zero is none.
@@ -123,7 +124,8 @@ func sooner(limit, than time.Time) bool {
 // WithoutLineage is the head without the ancestors that it carries, for whoever keeps
 // it for its fitness. [Head.Ancestors] then says that they are not at hand.
 func (h Head) WithoutLineage() Head {
-	h.ancestors = nil
+	h.mark = h.read()
+	h.ancestors, h.moving = nil, nil
 	h.Flags |= FlagTraced
 	return h
 }

@@ -14,14 +14,14 @@ const (
 )
 
 // Flags of a head.
-type Flags uint8
+type Flags uint16
 
 // The flags.
 const (
 	// FlagContested: a contradiction of rank tool or higher is open.
 	FlagContested Flags = 1 << iota
-	// FlagTainted: the row is, or once was, quarantined or malicious, and no user
-	// has reviewed it since.
+	// FlagTainted: the row is, or once was, quarantined or malicious, or was made from one
+	// that was, and no user has reviewed it since.
 	FlagTainted
 	// FlagLineageUnknown: part of what the row was made from is not known.
 	FlagLineageUnknown
@@ -32,6 +32,23 @@ const (
 	// FlagRevoked: the row is read as unverified since support that it rests on was
 	// revoked, and the walk over the rows has not reached it. It is never stored.
 	FlagRevoked
+	// FlagOwnWord: the row is verified by the own word of the principal that Speaker
+	// stands for, and by nothing else. In calls made for anybody else that word is
+	// unverified evidence (I-13).
+	FlagOwnWord
+	// FlagOwnDispute: the own word of the principal that Speaker stands for says
+	// otherwise. In calls made for that principal the row is outranked.
+	FlagOwnDispute
+	// FlagDamaged: the head is not what was written, and nothing else of it is known. It
+	// is never stored.
+	FlagDamaged
+	// FlagOutdated: the row is superseded because the source that alone verified it has
+	// said otherwise since. It was true then. When that source says it again, the row is
+	// verified again (I-16).
+	FlagOutdated
+	// FlagImported: the row is restricted since nobody vouched for the dump that it came
+	// from, and for no other reason. Any move of the retrieval axis ends that.
+	FlagImported
 )
 
 // Head is the compact projection of a row that the gate decides on. Its Revision
@@ -55,11 +72,16 @@ type Head struct {
 	Rank        Rank // rank of the evidence that verified it; unset if not verified
 	Flags       Flags
 
+	// Speaker stands for a principal whose own word moved the row, see FlagOwnWord and
+	// FlagOwnDispute; zero if none did. [Store.Speaker] gives the token of a principal.
+	Speaker Token
+
 	Depth      uint32 // inference hops from the nearest first-hand row (MP-20)
 	CreatedAt  time.Time
 	VerifiedAt time.Time // zero if never
 	StaleAt    time.Time // past it the row is stale
 	ExpiresAt  time.Time // past it the row is expired
+	ValidFrom  time.Time // zero = not stated; before it the row says nothing yet
 	ValidUntil time.Time // zero = not stated
 	// Commitment, Claim and Group stand for the exact content, the claim key and the
 	// asserter's independence group. They compare within one store, and say nothing
@@ -70,6 +92,8 @@ type Head struct {
 	Class      Class // of the data key that the row is sealed under
 
 	ancestors []byte // 16 bytes an id; decoded by Ancestors
+	moving    []byte // what a transition can move, as it was read
+	mark      rowMark
 	evidence  uint32 // changes of the evidence, up to this revision
 	link      link
 }
@@ -89,19 +113,31 @@ func (h *Head) State() State {
 }
 
 // FreshnessAt is the freshness at a moment: the stored value, or what the clock
-// has made of it since, whichever is worse.
+// has made of it since, whichever is worse. Outside the time that a row is valid for it
+// is expired: before it, too.
 func (h *Head) FreshnessAt(now time.Time) Freshness {
 	f := h.Freshness
 	switch {
 	case f == 0:
 		return FreshnessExpired
-	case !h.ExpiresAt.IsZero() && !now.Before(h.ExpiresAt), !h.ValidUntil.IsZero() && !now.Before(h.ValidUntil):
+	case !h.ExpiresAt.IsZero() && !now.Before(h.ExpiresAt), !h.ValidUntil.IsZero() && !now.Before(h.ValidUntil), h.NotYetValid(now):
 		return FreshnessExpired
 	case f == FreshnessFresh && !h.StaleAt.IsZero() && now.After(h.StaleAt): // 30 days old is in, LS-19
 		return FreshnessStale
 	}
 	return f
 }
+
+// NotYetValid reports whether what the row says holds from a later moment on only.
+func (h *Head) NotYetValid(now time.Time) bool { return now.Before(h.ValidFrom) }
+
+// LookedAt is when the row was looked at last: verified, or found to hold still. Its time
+// until it is stale, and until it is expired, runs from there.
+func (h *Head) LookedAt() time.Time { return h.StaleAt.Add(-h.window()) }
+
+// window is the time in which the row is to be looked at again. StaleAt is one window after
+// its beginning and ExpiresAt three, so it is half of what lies between.
+func (h *Head) window() time.Duration { return h.ExpiresAt.Sub(h.StaleAt) / (expiryFactor - 1) }
 
 // Has reports whether all of the flags are set.
 func (h *Head) Has(f Flags) bool { return h.Flags&f == f }
@@ -115,10 +151,11 @@ func (h *Head) Ancestors() (ids []ID, ok bool) {
 	return unpackIDs(h.ancestors), true
 }
 
+// The form of a head.
 const (
-	headVersion = 1
-	headMoving  = 12 + 3*8 + 4                        // what a transition can move
-	headFixed   = 1 + headMoving + 4 + 2*8 + 3*16 + 8 // and what it cannot, but for the ancestors
+	headVersion = 2
+	headMoving  = 11 + 2 + 5*8 + 4 + 16             // what a transition can move
+	headFixed   = 1 + headMoving + 4 + 8 + 3*16 + 8 // and what it cannot, but for the ancestors
 )
 
 var errHead = errors.New("memory: a stored head does not decode")
@@ -137,15 +174,14 @@ func fromMicros(v int64) time.Time {
 	return time.UnixMicro(v).UTC()
 }
 
-// encode writes the fixed binary form: version, what can move, depth, two times in
-// microseconds, three tokens, the class, the ancestors.
+// encode writes the fixed binary form: version, what can move, depth, when it was
+// written in microseconds, three tokens, the class, the ancestors.
 func (h *Head) encode() []byte {
 	b := make([]byte, 0, headFixed+len(h.ancestors))
 	b = append(b, headVersion)
 	b = h.appendMoving(b)
 	b = binary.BigEndian.AppendUint32(b, h.Depth)
 	b = binary.BigEndian.AppendUint64(b, uint64(micros(h.CreatedAt)))
-	b = binary.BigEndian.AppendUint64(b, uint64(micros(h.ValidUntil)))
 	b = append(b, h.Commitment[:]...)
 	b = append(b, h.Claim[:]...)
 	b = append(b, h.Group[:]...)
@@ -158,27 +194,37 @@ func (h *Head) encodeMoving() []byte { return h.appendMoving(make([]byte, 0, hea
 func (h *Head) appendMoving(b []byte) []byte {
 	b = append(b,
 		byte(h.Origin), byte(h.Truth), byte(h.Retrieval), byte(h.Security), byte(h.Freshness), byte(h.Outage),
-		byte(h.Sensitivity), byte(h.Criticality), byte(h.Kind), byte(h.Layer), byte(h.Rank), byte(h.Flags))
-	for _, t := range [...]time.Time{h.VerifiedAt, h.StaleAt, h.ExpiresAt} {
+		byte(h.Sensitivity), byte(h.Criticality), byte(h.Kind), byte(h.Layer), byte(h.Rank))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.Flags))
+	for _, t := range [...]time.Time{h.VerifiedAt, h.StaleAt, h.ExpiresAt, h.ValidFrom, h.ValidUntil} {
 		b = binary.BigEndian.AppendUint64(b, uint64(micros(t)))
 	}
-	return binary.BigEndian.AppendUint32(b, h.evidence)
+	b = binary.BigEndian.AppendUint32(b, h.evidence)
+	return append(b, h.Speaker[:]...)
 }
 
-func (h *Head) decodeMoving(b []byte) {
+// decodeMoving reads what appendMoving wrote.
+func (h *Head) decodeMoving(b []byte) error {
+	if len(b) != headMoving {
+		return errHead
+	}
 	h.Origin, h.Truth, h.Retrieval, h.Security = Origin(b[0]), Truth(b[1]), Retrieval(b[2]), Security(b[3])
 	h.Freshness, h.Outage, h.Sensitivity, h.Criticality = Freshness(b[4]), Outage(b[5]), Sensitivity(b[6]), Criticality(b[7])
-	h.Kind, h.Layer, h.Rank, h.Flags = Kind(b[8]), Layer(b[9]), Rank(b[10]), Flags(b[11])
-	h.VerifiedAt = fromMicros(int64(binary.BigEndian.Uint64(b[12:])))
-	h.StaleAt = fromMicros(int64(binary.BigEndian.Uint64(b[20:])))
-	h.ExpiresAt = fromMicros(int64(binary.BigEndian.Uint64(b[28:])))
-	h.evidence = binary.BigEndian.Uint32(b[36:])
+	h.Kind, h.Layer, h.Rank = Kind(b[8]), Layer(b[9]), Rank(b[10])
+	h.Flags = Flags(binary.BigEndian.Uint16(b[11:]))
+	b = b[13:]
+	for i, t := range [...]*time.Time{&h.VerifiedAt, &h.StaleAt, &h.ExpiresAt, &h.ValidFrom, &h.ValidUntil} {
+		*t = fromMicros(int64(binary.BigEndian.Uint64(b[8*i:])))
+	}
+	h.evidence = binary.BigEndian.Uint32(b[40:])
+	copy(h.Speaker[:], b[44:])
+	return nil
 }
 
 // forget makes the head one of an erased row: nothing stands for what it said,
 // and it can be read by nobody.
 func (h *Head) forget() {
-	h.Commitment, h.Claim, h.Group = Token{}, Token{}, Token{}
+	h.Commitment, h.Claim, h.Group, h.Speaker = Token{}, Token{}, Token{}, Token{}
 }
 
 // decodeHead reads a head object: its link, and what encode wrote. It keeps a
@@ -189,23 +235,29 @@ func decodeHead(h *Head, id ID, revision uint64, b []byte) error {
 	if err != nil {
 		return errHead
 	}
-	return h.decode(b)
+	if err := h.decode(b); err != nil {
+		return err
+	}
+	h.moving = b[1 : 1+headMoving]
+	return nil
 }
 
-// decode reads what encode wrote.
+// decode reads what encode wrote. It keeps a slice of b.
 func (h *Head) decode(b []byte) error {
 	if len(b) < headFixed || b[0] != headVersion || (len(b)-headFixed)%packedID != 0 {
 		return errHead
 	}
-	h.decodeMoving(b[1:])
+	if err := h.decodeMoving(b[1 : 1+headMoving]); err != nil {
+		return err
+	}
 	b = b[1+headMoving:]
 	h.Depth = binary.BigEndian.Uint32(b)
 	h.CreatedAt = fromMicros(int64(binary.BigEndian.Uint64(b[4:])))
-	h.ValidUntil = fromMicros(int64(binary.BigEndian.Uint64(b[12:])))
-	copy(h.Commitment[:], b[20:])
-	copy(h.Claim[:], b[36:])
-	copy(h.Group[:], b[52:])
-	h.Class = Class(binary.BigEndian.Uint64(b[68:]))
-	h.ancestors = b[76:]
+	b = b[12:]
+	copy(h.Commitment[:], b)
+	copy(h.Claim[:], b[16:])
+	copy(h.Group[:], b[32:])
+	h.Class = Class(binary.BigEndian.Uint64(b[48:]))
+	h.ancestors = b[56:]
 	return nil
 }

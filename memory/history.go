@@ -77,12 +77,12 @@ func (s *Store) RowsAt(ctx context.Context, f Filter, at Sequence) iter.Seq2[Row
 func (s *Store) carriers(ctx context.Context, term string) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		for after := ""; ; {
-			hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 1000})
+			_, ids, next, err := s.queryRows(ctx, Query{Term: term, After: after, Limit: 1000})
 			if err != nil {
 				yield("", err)
 				return
 			}
-			for _, id := range idsOf(hits) {
+			for _, id := range ids {
 				if !yield(id, nil) {
 					return
 				}

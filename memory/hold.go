@@ -109,12 +109,15 @@ type Hold struct {
 	// their digest, and stays.
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSHA256 Digest          `json:"args_sha256"`
-	Schema     Digest          `json:"schema"` // of the tool
-	Policy     string          `json:"policy"` // "name@version"
-	Epoch      uint64          `json:"epoch"`
-	Rows       []Cited         `json:"rows"`     // all that fed the call
-	AtFault    []ID            `json:"at_fault"` // of them, those that block it
-	Codes      []string        `json:"codes"`    // why, the gravest first
+	// Asked is what the gate keeps of its question, to try it again; see gate.Try. It goes
+	// with Args, and nil is of a hold that was opened before it was kept.
+	Asked   json.RawMessage `json:"-"`
+	Schema  Digest          `json:"schema"` // of the tool
+	Policy  string          `json:"policy"` // "name@version"
+	Epoch   uint64          `json:"epoch"`
+	Rows    []Cited         `json:"rows"`     // all that fed the call
+	AtFault []ID            `json:"at_fault"` // of them, those that block it
+	Codes   []string        `json:"codes"`    // why, the gravest first
 
 	OpenedAt  time.Time `json:"opened_at"`
 	ExpiresAt time.Time `json:"expires_at"`
@@ -184,6 +187,8 @@ type HoldError struct {
 	// Moved is set if it is not at the round that was asked for, or a row of it is
 	// not at the fitness version it was bound to.
 	Moved bool
+	// Ended is set if the run that asked for the call has ended.
+	Ended bool
 	Text  string
 }
 
@@ -202,6 +207,11 @@ type Standing struct {
 	Revision uint64 // of the mark of the call; what is recorded next checks it
 	Hold     *Hold
 	Fired    string
+	// Prior is the decision that let the same call through and of which nobody knows how
+	// the call ended, held before or not; "" if there is none. PriorAt is when that was; the
+	// zero time if its record cannot be read any more.
+	Prior   string
+	PriorAt time.Time
 }
 
 // CallStep is what a decision does to the standing of its call, in the atom that
@@ -212,7 +222,7 @@ type CallStep struct {
 	// must be none.
 	Seen uint64
 	// Track marks a call that fires, so that it is not made again before its
-	// outcome is recorded.
+	// outcome is known.
 	Track bool
 	// Hold is the hold as it will be; its Revision is the one that was read, 0 for
 	// a new one.
@@ -232,7 +242,7 @@ const maxHoldArgs = 1 << 20
 
 func termWaits(id ID) string { return place("v").of(id) }
 
-func (s *Store) termGranted(tool string) string { return s.blindTerm("G", "tool", tool) }
+func (s *scope) termGranted(tool string) string { return s.blindTerm("G", "tool", tool) }
 
 const (
 	termHold     = "H" // all holds
@@ -255,19 +265,36 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 	id := string(mark[1:])
 	switch mark[0] {
 	case markFired:
-		at.Fired = id
+		at.Fired, at.Prior = id, id
 	case markHold:
 		h, err := s.Hold(ctx, id)
 		if err != nil && !errors.Is(err, ErrNotFound) && !isErased(err) {
 			return Standing{}, err
 		}
 		if err == nil {
-			at.Hold = &h
+			at.Hold, at.Prior = &h, h.prior()
 		}
 	default:
 		return Standing{}, faulty(errWire, "the mark of a call")
 	}
+	if at.Prior == "" {
+		return at, nil
+	}
+	d, err := s.Decision(ctx, at.Prior)
+	if err != nil && !errors.Is(err, ErrNotFound) && !isErased(err) {
+		return Standing{}, err
+	}
+	at.PriorAt = d.At
 	return at, nil
+}
+
+// prior is the decision that let the call of the hold through and of which nobody knows
+// how the call ended; "" if there is none.
+func (h *Hold) prior() string {
+	if h.State == HoldFired || h.State == HoldUnknown {
+		return h.Fired
+	}
+	return h.Prior
 }
 
 // Hold returns the hold with an id. [ErrNotFound] if there is none, [ErrErased] if
@@ -284,6 +311,12 @@ func (s *Store) Hold(ctx context.Context, id string) (Hold, error) {
 	return h, err
 }
 
+// keptHold is a hold as it is stored.
+type keptHold struct {
+	*Hold
+	Asked json.RawMessage `json:"asked,omitempty"`
+}
+
 // holdOf opens a hold.
 func (s *Store) holdOf(ctx context.Context, o Object) (h Hold, prev link, class Class, err error) {
 	b, prev, class, ok, err := s.opened(ctx, o)
@@ -291,8 +324,12 @@ func (s *Store) holdOf(ctx context.Context, o Object) (h Hold, prev link, class 
 	case err != nil:
 	case !ok:
 		err = fmt.Errorf("%w: %s", ErrErased, KeyText(o.Key))
-	case json.Unmarshal(b, &h) != nil:
-		err = errWire
+	default:
+		kept := keptHold{Hold: &h}
+		if json.Unmarshal(b, &kept) != nil {
+			err = errWire
+		}
+		h.Asked = kept.Asked
 	}
 	h.Revision = o.Revision
 	if isErased(err) {
@@ -308,7 +345,8 @@ type HoldFilter struct {
 }
 
 // HeldCalls lists holds, newest first. One that time ended is listed as it is stored;
-// [Hold.StateAt] tells.
+// [Hold.StateAt] tells. One that cannot be read comes as a [*DamagedError], and the listing
+// goes on; any other error ends it.
 func (s *Store) HeldCalls(ctx context.Context, f HoldFilter) iter.Seq2[Hold, error] {
 	term := termHold
 	switch {
@@ -323,7 +361,7 @@ func (s *Store) HeldCalls(ctx context.Context, f HoldFilter) iter.Seq2[Hold, err
 func (s *Store) heldCalls(ctx context.Context, term string) iter.Seq2[Hold, error] {
 	return func(yield func(Hold, error) bool) {
 		for after := ""; ; {
-			hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 100})
+			hits, next, err := s.queryOf(ctx, Query{Term: term, After: after, Limit: 100}, holdKey.holds)
 			if err != nil {
 				yield(Hold{}, err)
 				return
@@ -332,14 +370,20 @@ func (s *Store) heldCalls(ctx context.Context, term string) iter.Seq2[Hold, erro
 			for i := range hits {
 				keys[i] = hits[i].Key
 			}
-			objs, err := s.get(ctx, keys...)
+			objs, damaged, err := s.each(ctx, keys)
 			if err != nil {
 				yield(Hold{}, err)
 				return
 			}
-			for _, o := range objs {
+			for i, o := range objs {
 				h, _, _, err := s.holdOf(ctx, o)
-				if isErased(err) {
+				switch {
+				case slices.Contains(damaged, i), o.Revision == 0, unreadable(err):
+					if !yield(Hold{}, &DamagedError{Keys: []string{o.Key}}) {
+						return
+					}
+					continue
+				case isErased(err):
 					continue
 				}
 				if !yield(h, err) || err != nil {
@@ -358,6 +402,9 @@ func (s *Store) heldCalls(ctx context.Context, term string) iter.Seq2[Hold, erro
 func (s *Store) Granted(ctx context.Context, tool string, limit int) ([]Hold, error) {
 	var out []Hold
 	for h, err := range s.heldCalls(ctx, s.termGranted(tool)) {
+		if errors.Is(err, ErrDamaged) {
+			continue // what cannot be read approves nothing
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -403,7 +450,10 @@ func (t *atom) hold(old Object, was *Hold, prev link, next Hold, class Class, e 
 			}
 		}
 	}
-	b, err := json.Marshal(next)
+	if next.Args == nil {
+		next.Asked = nil
+	}
+	b, err := json.Marshal(keptHold{&next, next.Asked})
 	if err != nil {
 		return invalid("hold", "malformed", "%v", err)
 	}
@@ -426,8 +476,11 @@ func mark(kind byte, id string) []byte { return append([]byte{kind}, id...) }
 
 // call adds to the atom of a decision what it does to the standing of its call.
 func (t *atom) call(r *DecisionRecord, class Class) error {
-	c := r.Call
-	key := t.store.markOf(c.Slot)
+	c, key := r.Call, t.store.markOf(r.Call.Slot)
+	seen := c.Seen
+	if seen == 0 { // nobody looked: as far as this process knows there is none
+		seen = t.store.madeCalls.gone(key)
+	}
 	move := func(h *Hold) error {
 		objs, err := t.store.get(t.ctx, holdKey.named(h.ID))
 		if err != nil {
@@ -463,14 +516,14 @@ func (t *atom) call(r *DecisionRecord, class Class) error {
 			return err
 		}
 		if c.Hold.Revision == 0 {
-			t.put(Put{Key: key, From: c.Seen, Data: mark(markHold, c.Hold.ID)})
+			t.put(Put{Key: key, From: seen, Data: mark(markHold, c.Hold.ID)})
 		} else {
-			t.check(key, c.Seen)
+			t.check(key, seen)
 		}
 	case c.Track && r.Fired:
-		t.put(Put{Key: key, From: c.Seen, Data: mark(markFired, r.ID)})
+		t.put(Put{Key: key, From: seen, Data: mark(markFired, r.ID)})
 	default:
-		t.check(key, c.Seen)
+		t.check(key, seen)
 	}
 	return nil
 }
@@ -483,18 +536,22 @@ func (r *DecisionRecord) tracked() Digest {
 	return Digest{}
 }
 
-// ended adds to the atom of an outcome what it does to the standing of its call.
-func (t *atom) ended(r *DecisionRecord, outcome string) error {
+// ended adds to the atom of an outcome what it does to the standing of its call. read is
+// the mark, if it was read with the decision. by is who settled it in a person's name; nil
+// if it is the outcome that the run saw.
+func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settlement) error {
 	if r.Slot.IsZero() {
 		return nil
 	}
 	s := t.store
-	objs, err := s.get(t.ctx, s.markOf(r.Slot))
-	if err != nil {
-		return err
+	if key := s.markOf(r.Slot); len(read) != 1 || read[0].Key != key {
+		var err error
+		if read, err = s.get(t.ctx, key); err != nil {
+			return err
+		}
 	}
-	m := objs[0]
-	unknown := strings.HasPrefix(outcome, OutcomeUnknown)
+	m := read[0]
+	unknown := stillUnknown(outcome)
 	switch {
 	case len(m.Data) < 2:
 	case m.Data[0] == markFired && unknown: // it stands in the way of the same call as before
@@ -518,23 +575,35 @@ func (t *atom) ended(r *DecisionRecord, outcome string) error {
 			switch {
 			case unknown:
 				next.State = HoldUnknown
-			case strings.HasPrefix(outcome, "failed"), outcome == OutcomeNotFired:
+			case strings.HasPrefix(outcome, "failed"), outcome == OutcomeNotFired, by != nil && !by.Done:
 				next.State, next.Args = HoldFailed, nil
 			default:
 				next.State, next.Args = HoldDone, nil
 			}
 			next.By, next.Why, next.At = "run", "outcome: "+outcome, t.now
+			if by != nil {
+				next.By, next.Why = by.Actor, by.Reason
+			}
 		case h.Prior:
 			if unknown {
 				return nil
 			}
 			// Whoever decided about the hold meanwhile has decided.
 			next.Prior = ""
+			if by != nil && by.Done && (h.State == HoldWaiting || h.State == HoldGranted) {
+				// Who asked for it again is told that it was done, and does not do it twice.
+				next.State, next.Args, next.Grant, next.GrantEnds = HoldRejected, nil, nil, time.Time{}
+				next.Round++
+				next.By, next.Why, next.At = by.Actor, doneAlready+by.Reason, t.now
+			}
 		default:
 			return nil
 		}
 		e := t.holdEntry(h.State, &next, AuthoritySystem)
 		e.Actor, e.Reason = "run", "outcome: "+outcome
+		if by != nil {
+			e.Actor, e.Authority = by.Actor, AuthorityUser
+		}
 		return t.hold(objs[0], &h, prev, next, class, e)
 	}
 	return nil
@@ -555,8 +624,9 @@ type HoldMove struct {
 // MoveHold writes down what a person decided about a held call. It is the caller
 // who makes sure that it was she; see package gate/confirm. A hold that is at
 // another round, has ended, or is not in a state to move from, gives a
-// [*HoldError], and so does an approval of a call one of whose rows has moved
-// since. A refusal may follow an approval; nothing follows a call that was made.
+// [*HoldError]. So does an approval of a call if one of its rows has moved since, or
+// its run has ended. A refusal may follow an approval; nothing follows a call
+// that was made.
 func (s *Store) MoveHold(ctx context.Context, m HoldMove) (Hold, error) {
 	for _, f := range [...]struct{ name, value string }{{"hold", m.Hold}, {"actor", m.Actor}, {"reason", m.Reason}} {
 		if strings.TrimSpace(f.value) == "" {
@@ -593,6 +663,9 @@ func (s *Store) moveHold(ctx context.Context, m *HoldMove) (Hold, error) {
 		return Hold{}, err
 	}
 	incarnation, err := s.confirm(ctx)
+	if errors.Is(err, ErrWitnessMissing) && m.To != HoldGranted { // what takes leave away always works
+		incarnation, err = s.driver.Incarnation(), nil
+	}
 	if err != nil {
 		return Hold{}, err
 	}
@@ -602,6 +675,7 @@ func (s *Store) moveHold(ctx context.Context, m *HoldMove) (Hold, error) {
 		for _, c := range h.Rows {
 			tx.check(headKey.of(c.Row), c.Revision)
 		}
+		tx.check(s.runKeyOf(h.Run), 0)
 	}
 	entry := tx.holdEntry(h.State, &next, AuthorityUser)
 	if err := tx.hold(objs[0], &h, prev, next, class, entry); err != nil {
@@ -609,6 +683,9 @@ func (s *Store) moveHold(ctx context.Context, m *HoldMove) (Hold, error) {
 	}
 	err = tx.commit(objs[0].Key, objs[0].Revision+1, entry.Nonce)
 	var conflict *ConflictError
+	if errors.As(err, &conflict) && runKey.holds(conflict.Key) {
+		return Hold{}, &HoldError{ID: h.ID, State: h.StateAt(now), Ended: true, Text: "the run that asked for it has ended, and an approval counts for that run only"}
+	}
 	if errors.As(err, &conflict) && (headKey.holds(conflict.Key) || conflict.Key == epochKey) {
 		return Hold{}, &HoldError{ID: h.ID, State: HoldStale, Moved: true, Text: "a row that it rests on has moved"}
 	}

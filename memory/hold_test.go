@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // hall is a store with one held call, and a clock.
 type hall struct {
+	driver memory.Driver
+	keys   memory.Keys
 	*memory.Store
 	t    *testing.T
 	now  time.Time
@@ -26,7 +29,8 @@ func newHall(t *testing.T) *hall { return newHallOn(t, storetest.NewMap()) }
 
 func newHallOn(t *testing.T, d memory.Driver) *hall {
 	w := &hall{t: t, now: time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC), slot: memory.Digest{1}}
-	w.Store = storetest.On(d, &memory.Options{Clock: func() time.Time { return w.now }})
+	w.driver, w.keys = d, keyring.Ephemeral()
+	w.reopen()
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -45,6 +49,16 @@ func newHallOn(t *testing.T, d memory.Driver) *hall {
 	return w
 }
 
+// reopen is another process on the same store.
+func (w *hall) reopen() {
+	w.t.Helper()
+	s, err := memory.New(w.driver, w.keys, &memory.Options{Clock: func() time.Time { return w.now }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Store = s
+}
+
 // record writes a decision about the call, and returns its id.
 func (w *hall) record(fired bool, step memory.CallStep) (string, error) {
 	w.t.Helper()
@@ -53,7 +67,7 @@ func (w *hall) record(fired bool, step memory.CallStep) (string, error) {
 	if step.Hold != nil && step.Hold.ID == "" {
 		step.Hold.ID = id
 	}
-	return id, w.Record(w.t.Context(), memory.DecisionRecord{ID: id, Tool: "send", Run: "r", Fired: fired, Data: json.RawMessage(`{}`), Call: &step,
+	return id, w.Record(w.t.Context(), memory.DecisionRecord{Epoch: 1, ID: id, Tool: "send", Run: "r", Fired: fired, Data: json.RawMessage(`{}`), Call: &step,
 		Rows: []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}})
 }
 
@@ -64,7 +78,7 @@ func (w *hall) open() memory.Hold {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	id, err := w.record(false, memory.CallStep{Seen: at.Revision, Hold: &memory.Hold{State: memory.HoldWaiting, Slot: w.slot, Tool: "send", Args: json.RawMessage(`{"to":"x"}`),
+	id, err := w.record(false, memory.CallStep{Seen: at.Revision, Hold: &memory.Hold{Epoch: 1, State: memory.HoldWaiting, Slot: w.slot, Tool: "send", Args: json.RawMessage(`{"to":"x"}`),
 		OpenedAt: w.now, ExpiresAt: w.now.Add(time.Hour), AtFault: []memory.ID{w.row.ID}, Rows: []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}, By: "gate", Why: "held"}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -95,7 +109,7 @@ func (w *hall) fire(h memory.Hold) string {
 	}
 	next := w.hold(h.ID)
 	next.State, next.Fired = memory.HoldFired, w.NewDecisionID()
-	err = w.Record(w.t.Context(), memory.DecisionRecord{ID: next.Fired, Tool: "send", Run: "r", Fired: true, Data: json.RawMessage(`{}`), Call: &memory.CallStep{Slot: w.slot, Seen: at.Revision, Hold: &next},
+	err = w.Record(w.t.Context(), memory.DecisionRecord{Epoch: 1, ID: next.Fired, Tool: "send", Run: "r", Fired: true, Data: json.RawMessage(`{}`), Call: &memory.CallStep{Slot: w.slot, Seen: at.Revision, Hold: &next},
 		Rows: []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -347,6 +361,10 @@ func TestARebuildMakesTheMarksOfCallsAgain(t *testing.T) {
 			w := newHallOn(t, d)
 			hold, fired := play(w)
 			d.lost = true
+			if _, err := w.Standing(t.Context(), w.slot); !errors.Is(err, memory.ErrBehind) {
+				t.Errorf("who made the mark does not miss it: %v", err)
+			}
+			w.reopen()
 			if at, err := w.Standing(t.Context(), w.slot); err != nil || at.Revision != 0 {
 				t.Fatalf("%+v, %v", at, err)
 			}

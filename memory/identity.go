@@ -18,7 +18,9 @@ type Key [32]byte
 // String returns the key in hexadecimal.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// Canonical returns the one canonical form that identity is judged in:
+// Canonical returns the one canonical form in which it is judged whether a claim says
+// nothing new. Names that fall together in it are still two names: see [ExactName]. The
+// form is:
 //
 //   - Unicode NFC;
 //   - characters that nobody sees (controls, category Cf: zero width and bidi;
@@ -34,6 +36,62 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 // Nothing else is folded: "10²" is not "102", NFKC would make it so. The form is
 // idempotent.
 func Canonical(s string) string {
+	if printable(s) {
+		return canonicalASCII(s)
+	}
+	return canonical(s)
+}
+
+// printable reports whether a text is of ASCII that is seen, and of spaces.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// canonicalASCII is canonical for what is printable, which most texts are.
+func canonicalASCII(s string) string {
+	b := make([]byte, 0, len(s))
+	afterNumber := false
+	for word := range strings.FieldsSeq(s) {
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		at := len(b)
+		if b = append(b, word...); !afterNumber && foldsASCII(word) {
+			for i := at; i < len(b); i++ {
+				if b[i] >= 'A' && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+		}
+		afterNumber = word[0] >= '0' && word[0] <= '9'
+	}
+	return string(b)
+}
+
+// foldsASCII reports whether foldWord takes a word of ASCII to lower case.
+func foldsASCII(w string) bool {
+	for len(w) > 0 && strings.IndexByte(aroundWords, w[0]) >= 0 {
+		w = w[1:]
+	}
+	for len(w) > 0 && strings.IndexByte(aroundWords, w[len(w)-1]) >= 0 {
+		w = w[:len(w)-1]
+	}
+	for i := range len(w) {
+		switch c := w[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z' && i == 0, c == '\'', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func canonical(s string) string {
 	s = norm.NFC.String(s)
 	var b strings.Builder
 	b.Grow(len(s))
@@ -51,7 +109,16 @@ func Canonical(s string) string {
 	return norm.NFC.String(b.String())
 }
 
+// Hides reports whether a text has a character that [Canonical] drops: who sees the
+// text, or compares canonical forms, does not see all of it.
+func Hides(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return visible(r) < 0 })
+}
+
 func visible(r rune) rune {
+	if r >= ' ' && r < 0x7f { // of ASCII only controls hide
+		return r
+	}
 	if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
 		unicode.IsControl(r) && !unicode.IsSpace(r) {
 		return -1
@@ -59,8 +126,10 @@ func visible(r rune) rune {
 	return r
 }
 
+const aroundWords = `.,;:!?'"()[]`
+
 func foldWord(w string) string {
-	core := strings.TrimFunc(w, func(r rune) bool { return strings.ContainsRune(`.,;:!?'"()[]`, r) })
+	core := strings.Trim(w, aroundWords)
 	for i, r := range core {
 		switch {
 		case unicode.IsUpper(r) || unicode.IsTitle(r):
@@ -77,14 +146,13 @@ func foldWord(w string) string {
 
 // digest hashes length-prefixed parts, so that no two lists of parts run together.
 func digest(domain string, parts ...string) Key {
-	h := sha256.New()
-	var n [8]byte
-	for _, p := range append([]string{"hearsay/" + domain}, parts...) {
-		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-		h.Write(n[:])
-		h.Write([]byte(p))
+	const prefix = "hearsay/"
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 512), uint64(len(prefix)+len(domain)))
+	b = append(append(b, prefix...), domain...)
+	for _, p := range parts {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(p))), p...)
 	}
-	return Key(h.Sum(nil))
+	return sha256.Sum256(b)
 }
 
 // ClaimKey is the key of what is claimed: the canonical subject, predicate and
@@ -97,25 +165,40 @@ func (c Content) ClaimKey() Key {
 	return digest("text/1", Canonical(c.Text))
 }
 
-// IdentityKey is the key of MP-12: the claim and the external anchor it was
-// seen at. Rows of one claim from two anchors are two rows.
-func (c Content) IdentityKey(anchor string) Key {
-	claim := c.ClaimKey()
-	return digest("identity/1", string(claim[:]), anchor)
+// IdentityKey is the key of MP-12: the claim, of exactly this subject and predicate,
+// and the external anchor it was seen at. Rows of one claim from two anchors are two
+// rows, and so are those of two names that fall together: what a source says of one
+// renews nothing that it said of the other (I-9). Of free text the exact bytes count, not
+// their canonical form: who was shown a text was shown just these bytes, and no row with
+// other bytes may stand for them.
+func (c Content) IdentityKey(anchor string) Key { return c.identityKey(c.ClaimKey(), anchor) }
+
+func (c Content) identityKey(claim Key, anchor string) Key {
+	if !c.Typed() {
+		return digest("identity/2", c.Text, anchor)
+	}
+	return digest("identity/2", string(claim[:]), anchor, ExactName(c.Subject), ExactName(c.Predicate))
 }
 
-// line names a subject and predicate: the line on which objects of a functional
+// line names an exact subject and predicate: the line on which objects of a functional
 // predicate contradict each other.
 func (c Content) line() string {
-	k := digest("line/1", Canonical(c.Subject), Canonical(c.Predicate))
+	k := digest("line/2", ExactName(c.Subject), ExactName(c.Predicate))
 	return string(k[:])
+}
+
+// beside reports whether two contents are on one line: of the same exact subject and
+// predicate.
+func (c Content) beside(o Content) bool {
+	return SameName(c.Subject, o.Subject) && SameName(c.Predicate, o.Predicate)
 }
 
 // Limits of one row, in bytes.
 const (
-	MaxText  = 1 << 20 // Content.Text
-	MaxField = 4 << 10 // any other string
-	MaxItems = 10_000  // DerivedFrom, SelectedBy, Evidence
+	MaxText   = 1 << 20  // Content.Text
+	MaxObject = 64 << 10 // Content.Object
+	MaxField  = 4 << 10  // any other string
+	MaxItems  = 10_000   // DerivedFrom, SelectedBy, Evidence
 )
 
 func checkText(field, s string, limit int) error {

@@ -291,3 +291,16 @@ func TestI1EveryRowHasAnOriginAndAState(t *testing.T) {
 		}
 	})
 }
+
+func TestPrintableASCIIHasOneCanonicalForm(t *testing.T) {
+	letters := rapid.OneOf(rapid.ByteRange(' ', '~'), rapid.SampledFrom([]byte(` aAzZ09'-.,;:!?"()[]`)))
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOfN(letters, 0, 24).Draw(t, "text"))
+		if general, ascii := memory.CanonicalForms(s); general != ascii || memory.Canonical(s) != ascii {
+			t.Fatalf("%q is %q, and %q", s, general, ascii)
+		}
+	})
+	if got := memory.Canonical("Berlin\t\u200bStraße"); got != "berlin straße" {
+		t.Errorf("%q", got)
+	}
+}

@@ -19,7 +19,9 @@ type ImportSource struct {
 	// Actor is who imports.
 	Actor string
 	// Trusted says that a signature over all of the rows was verified: their origins
-	// are kept. Else what is said to be first hand is a claim like a model's.
+	// are kept. Else each is the claim of a model, [ImportedBy], critical, of unknown
+	// lineage, restricted until somebody has looked at it ([FlagImported]), and to be
+	// checked as often as any: a dump chooses nothing of its own bar.
 	Trusted bool
 }
 
@@ -28,11 +30,14 @@ type ImportSource struct {
 // as information, void.
 type Imported struct {
 	Name  string // what the row is called there
-	Draft Draft  // without DerivedFrom and SelectedBy
+	Draft Draft  // without DerivedFrom, SelectedBy and Quotes
 	// DerivedFrom and SelectedBy are names of rows of the source, or ids of this
 	// store. A parent has to be imported before its children.
 	DerivedFrom []string
 	SelectedBy  []string
+	// Quotes names the row that this one quotes, in the same way; "" = none. It has to be
+	// imported before.
+	Quotes string
 	// Lacking lets the row be written if a parent is not there: of unknown lineage,
 	// and no longer first hand. Else it is refused.
 	Lacking bool
@@ -43,10 +48,11 @@ type Imported struct {
 	Retrieval Retrieval
 	Flags     Flags
 
-	WrittenAt time.Time // there; zero = not known
+	WrittenAt time.Time // there; zero = not known. Its freshness counts from then
 	Note      string    // for the audit: what else was known of it there
 
 	actor, source string
+	unvouched     bool // no signature says whose it is
 }
 
 // ImportReceipt is what became of one imported row.
@@ -133,6 +139,9 @@ func (i *Importing) Put(ctx context.Context, rows []Imported, cursor func([]Impo
 	for j := range rows {
 		ready[j] = i.receive(rows[j])
 	}
+	if err := i.s.prepare(ctx, ready); err != nil {
+		return out, err
+	}
 	window, marked := len(rows), false
 	for at := 0; at < len(rows); {
 		n := min(window, len(rows)-at)
@@ -160,6 +169,40 @@ func (i *Importing) Put(ctx context.Context, rows []Imported, cursor func([]Impo
 		return out, nil
 	}
 	return out, i.mark(ctx, cursor(out))
+}
+
+// prepare makes the data keys of all that rows are about, in one go.
+func (s *Store) prepare(ctx context.Context, rows []foreign) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	var names []string
+	for i := range rows {
+		if rows[i].fault != nil {
+			continue
+		}
+		for _, name := range rows[i].Draft.subjects() {
+			if _, known := s.subjects.get(name); !known {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	subjects := make([]string, len(names))
+	for i, name := range names {
+		subjects[i] = s.scope.subject(name)
+	}
+	ids, err := s.keys.Prepare(ctx, subjects...)
+	if err != nil {
+		return fmt.Errorf("the data keys: %w", err)
+	}
+	for i, id := range ids {
+		if id != 0 {
+			s.subjects.put(names[i], id)
+		}
+	}
+	return nil
 }
 
 // importBatch is one atom of an import. What it puts is read as if it were there.
@@ -191,10 +234,16 @@ func (i *Importing) receive(m Imported) foreign {
 	f := foreign{Imported: m}
 	f.actor, f.source = i.from.Actor, i.from.Name
 	if f.fault = f.check(); f.fault == nil && !i.from.Trusted {
-		f.secondHand()
+		f.unsigned()
+	}
+	if f.Draft.SaidAt.IsZero() {
+		f.Draft.SaidAt = f.WrittenAt
 	}
 	if f.fault == nil {
-		f.claim, f.ident = i.s.scope.claim(f.Draft.Content.ClaimKey()), i.s.ident(f.Draft)
+		f.fault = i.s.registry.fill(&f.Draft)
+	}
+	if f.fault == nil {
+		f.claim, f.ident = i.s.tokens(&f.Draft)
 	}
 	return f
 }
@@ -210,7 +259,7 @@ type reentry struct {
 func (i *Importing) put(ctx context.Context, rows []foreign, out []ImportReceipt, last func() []byte, refused map[string]bool) (int, error) {
 	s := i.s
 	b := &importBatch{atom: s.begin(ctx, s.Now()), i: i, seen: map[string]Object{}, heads: map[ID]Head{}, echoes: map[string]*reentry{}, refused: refused}
-	b.own = map[string]bool{}
+	b.own = map[string]int{}
 	if err := b.prefetch(rows); err != nil {
 		return 0, err
 	}
@@ -295,6 +344,9 @@ func (b *importBatch) prefetch(rows []foreign) error {
 		for _, p := range m.SelectedBy {
 			name(p)
 		}
+		if m.Quotes != "" {
+			name(m.Quotes)
+		}
 		keys = append(keys, claimKey.at(m.claim), echoKey.at(m.claim), identKey.at(m.ident))
 	}
 	if err := b.load(keys); err != nil {
@@ -310,7 +362,7 @@ func (b *importBatch) prefetch(rows []foreign) error {
 			if err != nil {
 				return err
 			}
-			heads = append(heads, headKey.of(c.First))
+			heads = append(heads, headKey.of(c.holder()))
 		case importKey.holds(k), identKey.holds(k):
 			heads = append(heads, headKey.of(ID(o.Data)))
 		}
@@ -385,14 +437,19 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 	if f.fault != nil {
 		return r, false, f.fault
 	}
-	s, m := b.store, f.Imported
+	s := b.store
+	quoted, err := b.quoted(&f)
+	if err != nil {
+		return r, false, err
+	}
+	m := f.Imported
 	here, err := b.named(m.Name)
 	switch {
 	case err != nil:
 		return r, false, err
 	case here.Has(FlagErased):
 		return r, false, fmt.Errorf("%w: the row is %s here", ErrErased, here.ID)
-	case here.Revision > 0 && here.Claim != f.claim:
+	case here.Revision > 0 && here.Claim != f.claim && quoted == nil:
 		return r, false, invalid("id", "conflict", "it names another claim here")
 	case here.Revision > 0:
 		return ImportReceipt{Receipt: Receipt{ID: here.ID, State: here.State(), Revision: here.Revision}, Known: true}, false, nil
@@ -406,7 +463,7 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 	}
 	d := m.Draft
 	if d.Origin != f.Draft.Origin { // a parent is missing
-		f.ident = s.ident(d)
+		f.claim, f.ident = s.tokens(&d)
 	}
 	objs := make([]Object, 3)
 	for j, key := range [...]string{identKey.at(f.ident), claimKey.at(f.claim), echoKey.at(f.claim)} {
@@ -429,7 +486,7 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		}
 	}
 	if onto == "" && objs[1].Data != nil && !d.Origin.External() {
-		onto = known.First
+		onto = known.holder()
 		if h, err = b.rowHead(onto); err != nil {
 			return r, false, err
 		}
@@ -446,14 +503,41 @@ func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 		b.link(name, onto)
 		return ImportReceipt{Receipt: collapsed(h)}, false, nil
 	}
-	w, err := b.row(d, f.claim, known, objs, parents, &m)
+	w, err := b.row(d, f.claim, known, objs, parents, quoted, &m)
 	if err != nil {
 		return r, false, err
 	}
 	b.heads[w.ID] = w.head
 	b.key, b.revision, b.nonce = headKey.of(w.ID), 1, w.nonce
 	b.link(name, w.ID)
+	at := b.own[objs[1].Key] // of a row before, if that had the same claim
+	b.seen[objs[1].Key] = Object{Key: objs[1].Key, Revision: b.Puts[at].From + 1, Data: b.Puts[at].Data}
 	return ImportReceipt{Receipt: w.Receipt}, false, nil
+}
+
+// quoted resolves the name of the row that a row quotes, nil if it quotes none. Words
+// whose claim was refused are free text like any other, made from what nobody knows.
+func (b *importBatch) quoted(f *foreign) (*Head, error) {
+	if f.Quotes == "" {
+		return nil, nil
+	}
+	h, err := b.named(f.Quotes)
+	if err != nil {
+		return nil, err
+	}
+	if h.Revision == 0 && (f.Lacking || b.refused[f.Quotes]) {
+		f.Flags |= FlagLineageUnknown
+		f.secondHand()
+	} else if err := quotable(&h); err != nil {
+		return nil, err
+	} else {
+		f.Draft.Quotes = h.ID
+	}
+	f.claim, f.ident = b.store.tokens(&f.Draft)
+	if f.Draft.Quotes == "" {
+		return nil, nil
+	}
+	return &h, nil
 }
 
 // link puts the name of a row, and takes note of what the atom has put.
@@ -478,6 +562,11 @@ func (b *importBatch) link(name Object, id ID) {
 	}
 }
 
+func (b *importBatch) puts(key string) bool {
+	_, ok := b.own[key]
+	return ok
+}
+
 // parents resolves the names of the parents into the draft.
 func (b *importBatch) parents(m *Imported) (parents []Head, full bool, err error) {
 	d := &m.Draft
@@ -494,7 +583,7 @@ func (b *importBatch) parents(m *Imported) (parents []Head, full bool, err error
 			m.Flags |= FlagLineageUnknown
 			m.secondHand()
 			continue
-		case h.Has(FlagTraced) && b.own[headKey.of(h.ID)]:
+		case h.Has(FlagTraced) && b.puts(headKey.of(h.ID)):
 			return nil, true, nil // its lineage is traced in the store
 		}
 		if !slices.Contains(d.DerivedFrom, h.ID) {
@@ -522,12 +611,15 @@ func (f Flags) has(of Flags) bool { return f&of != 0 }
 func (m *Imported) check() error {
 	d := &m.Draft
 	evidence := d.Evidence
-	d.State, d.Evidence, d.DerivedFrom, d.SelectedBy = StateUnverified, nil, nil, nil
+	d.State, d.Evidence, d.DerivedFrom, d.SelectedBy, d.Quotes = StateUnverified, nil, nil, nil, ""
 	if err := d.Check(); err != nil {
 		return err
 	}
+	if m.Quotes != "" && d.Content.Typed() {
+		return invalid("quotes", "conflict", "a quotation is free text")
+	}
 	for _, err := range [...]error{
-		checkText("id", m.Name, MaxField), checkText("note", m.Note, MaxField), checkTime("written_at", m.WrittenAt),
+		checkText("id", m.Name, MaxField), checkText("quotes", m.Quotes, MaxField), checkText("note", m.Note, MaxField), checkTime("written_at", m.WrittenAt),
 		optional(securityEnum, m.Security), optional(retrievalEnum, m.Retrieval),
 	} {
 		if err != nil {
@@ -568,9 +660,31 @@ func (e Evidence) elsewhere() Evidence {
 	return e
 }
 
-// ImportedBy is the model and family that a row bears which was said to be first
-// hand and came without a signature that shows it.
+// ImportedBy is the model and family of every row that came without a signature which
+// shows whose it is.
 const ImportedBy = "import"
+
+// unsigned takes from a row whatever would set the bar that it has to pass: nobody
+// vouches for who said it, from what it was made, how much hangs on it, until when it is
+// good, or where it may be shown. Only what makes a row stricter is kept.
+func (m *Imported) unsigned() {
+	m.secondHand()
+	m.unvouched = true
+	d := &m.Draft
+	said := d.Asserter.Group()
+	if d.Asserter.Family != ImportedBy {
+		m.Note = strings.TrimSpace(clip(m.Note, MaxField/2) + " " + d.Origin.String() + " of " + said)
+		d.Asserter = Asserter{Principal: d.Asserter.Principal, Model: ImportedBy, Family: ImportedBy}
+	}
+	d.Criticality, d.CheckEvery, d.LineageUnknown = CriticalityCritical, 0, true
+	d.Sensitivity = max(d.Sensitivity, SensitivityInternal)
+	d.Kind, d.Layer = KindRaw, LayerEpisodic
+	d.ValueConfidence, d.ValidTimeConfidence, d.ValidFromConfidence, d.ValidUntilConfidence = 0, 0, 0, 0
+	d.DeclaredFrom, d.Supersedes, d.Quotes = nil, "", ""
+	if m.Retrieval == RetrievalPrivilegedOnly { // who may be shown it is no word of a stranger's
+		m.Retrieval = RetrievalRestricted
+	}
+}
 
 // secondHand makes a first-hand row the claim of a model, made from what nobody
 // knows. Who was said to have said it, and where, stays as information.
@@ -597,8 +711,12 @@ func (m *Imported) secondHand() {
 	d.LineageUnknown = true
 }
 
-// lower keeps against a row what was known against it there.
+// lower keeps against a row what was known against it there, and how old it is. What
+// nobody vouches for is restricted until a verifier or a person has looked at it (LS-14).
 func (m *Imported) lower(h *Head) {
+	if age := h.CreatedAt.Sub(m.WrittenAt); !m.WrittenAt.IsZero() && age > 0 {
+		h.StaleAt, h.ExpiresAt = h.StaleAt.Add(-age), h.ExpiresAt.Add(-age)
+	}
 	h.Flags |= m.Flags & (FlagContested | FlagTainted)
 	if m.Security > SecurityClean {
 		h.Security = m.Security
@@ -611,6 +729,10 @@ func (m *Imported) lower(h *Head) {
 	case m.Retrieval == RetrievalPrivilegedOnly && h.Retrieval == RetrievalRestricted: // what is recalled stays so
 	default:
 		h.Retrieval = m.Retrieval
+	}
+	if m.unvouched && h.Retrieval == RetrievalNormal {
+		h.Retrieval = RetrievalRestricted
+		h.Flags |= FlagImported
 	}
 }
 

@@ -42,11 +42,18 @@ const (
 	EntryHold       EntryKind = "hold"       // a held call moved
 	EntryRevoke     EntryKind = "revoke"     // a verifier, source or document was revoked, or evidence with it
 	EntryReinstate  EntryKind = "reinstate"  // what was revoked is believed again, from then on
+	EntryMade       EntryKind = "made"       // the object was made with its store
+	EntryWitness    EntryKind = "witness"    // the store has a witness, or it was given up
+	EntryLeave      EntryKind = "leave"      // something was left under a nonce
+	EntrySpend      EntryKind = "spend"      // a nonce was used up
+	EntryDamage     EntryKind = "damage"     // a verification found what was changed behind the store's back
+	EntryCleared    EntryKind = "cleared"    // a person says that what was found is dealt with
 )
 
 // entryKinds are the kinds by their stored number; a number is never used again.
 var entryKinds = [...]EntryKind{1: EntryWrite, EntryTransition, EntryReaffirm, EntryEcho, EntryEvidence, EntryContest,
-	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold, EntryRevoke, EntryReinstate}
+	EntryDecision, EntryOutcome, EntryEpoch, EntryErase, EntryImport, EntryReject, EntryRollback, EntryLedger, EntryHold, EntryRevoke, EntryReinstate, EntryMade,
+	EntryWitness, EntryLeave, EntrySpend, EntryDamage, EntryCleared}
 
 // Sequence orders all changes of a store: microseconds since 1970 in the upper 52
 // bits, a counter below. It grows along every chain even if a clock goes back;
@@ -271,6 +278,10 @@ func (e *AuditEntry) names() []string {
 		return securityEnum.names
 	case e.Axis == AxisFreshness:
 		return freshnessEnum.names
+	case e.Axis == AxisKind:
+		return kindEnum.names
+	case e.Axis == AxisLayer:
+		return layerEnum.names
 	case e.Axis == AxisOutage:
 		return outageEnum.names
 	}

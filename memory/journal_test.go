@@ -41,7 +41,7 @@ func lived(t testing.TB) (*bench, []memory.ID) {
 		t.Fatal(err)
 	}
 	for i, fired := range []bool{true, false} {
-		r := memory.DecisionRecord{ID: b.NewDecisionID(), Tool: "mail", Run: "run-1", Fired: fired, Data: []byte(`{"n":1}`),
+		r := memory.DecisionRecord{Epoch: 1, ID: b.NewDecisionID(), Tool: "mail", Run: "run-1", Fired: fired, Data: []byte(`{"n":1}`),
 			Rows: []memory.Cited{{Row: ids[2], Revision: b.head(ids[2]).Revision}, {Row: ids[i], Revision: b.head(ids[i]).Revision}}}
 		if err := b.Record(b.Context(), r); err != nil {
 			t.Fatal(err)
@@ -95,6 +95,7 @@ func TestTheAuditHoldsAndShowsEveryChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	terms := termsOf(t, b.driver, b.Tenant(), key)
 	tampered := func(what string, revision uint64) {
 		t.Helper()
 		_, err := b.Verify(t.Context(), nil, nil)
@@ -139,7 +140,11 @@ func TestTheAuditHoldsAndShowsEveryChange(t *testing.T) {
 		}
 		put := func(o memory.Object) {
 			t.Helper()
-			if err := b.driver.Restore(t.Context(), b.Tenant(), []memory.Restored{{Object: o}}); err != nil {
+			terms := terms
+			if o.Revision == 0 {
+				terms = nil
+			}
+			if err := b.driver.Restore(t.Context(), b.Tenant(), []memory.Restored{{Object: o, Terms: terms}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,7 +158,7 @@ func TestTheAuditHoldsAndShowsEveryChange(t *testing.T) {
 		put(memory.Object{Key: key})
 		tampered("the head is gone", 3)
 		put(memory.Object{Key: key, Revision: 2, Data: objs[0].Data})
-		tampered("an older revision", 3)
+		tampered("an older revision", 2)
 		put(objs[0])
 	})
 	if _, err := b.Verify(t.Context(), nil, nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // KeyID names the data key of one data subject. The zero KeyID is no key.
@@ -32,6 +33,10 @@ type Keys interface {
 	// compared byte by byte.
 	Key(ctx context.Context, subject string) (KeyID, error)
 
+	// Prepare must do what Key does for many subjects at once, in the time of one or
+	// two. The id of one that Key refuses is 0.
+	Prepare(ctx context.Context, subjects ...string) ([]KeyID, error)
+
 	// Seal must encrypt and authenticate plaintext under a data key, bound to
 	// associated data. [ErrErased] if the key was destroyed, [ErrKey] if there is no
 	// such key.
@@ -46,8 +51,24 @@ type Keys interface {
 	Retire(ctx context.Context, subject string) ([]KeyID, error)
 	// Subject must list the keys of a subject that are not destroyed, ascending.
 	Subject(ctx context.Context, subject string) ([]KeyID, error)
-	// Destroy must make data keys unrecoverable. Destroying one twice is no error.
-	Destroy(ctx context.Context, keys ...KeyID) error
+	// Destroy must make data keys unrecoverable. Destroying one twice is no error, and
+	// says anew how far it is.
+	Destroy(ctx context.Context, keys ...KeyID) (Destruction, error)
+
+	// Witnesses must list what SetWitness recorded, oldest first: the ids of
+	// witnesses, and the zero Token where one was given up. The last one counts.
+	Witnesses(ctx context.Context) ([]Token, error)
+	// SetWitness must make durable, and for good, that a witness follows on the first
+	// n records; the zero Token gives one up. [ErrConflict] if there are not n.
+	SetWitness(ctx context.Context, n int, id Token) error
+}
+
+// Destruction says how far data keys are destroyed: nothing opens under them any more,
+// and with an old copy of the keys nobody does either, unless it is pending.
+type Destruction struct {
+	Version string    // of the wrapping key that covered them
+	At      time.Time // when that was found destroyed; of no meaning while it is pending
+	Pending string    // who still has it and what to do, for an operator; "" = nobody
 }
 
 // Errors of [Keys].

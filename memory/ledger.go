@@ -320,6 +320,36 @@ func (s *Store) segmentOf(ctx context.Context, o Object) (*segment, link, error)
 type keptDecision struct {
 	DecisionRecord
 	Ledger []byte `json:"ledger,omitempty"` // the tokens of segments, one after the other
+	// Seen stands for what was read of each row, in the order in which they are cited.
+	Seen []byte `json:"seen,omitempty"`
+}
+
+// seen stands for what a call that fires was decided on; nil if whoever decided does not
+// say.
+func (c *citation) seen(r *DecisionRecord) []byte {
+	if !r.Fired || len(r.Rows) == 0 {
+		return nil
+	}
+	read := make(map[ID]rowMark, len(r.Rows))
+	for i := range r.Rows {
+		if r.Rows[i].mark == (rowMark{}) {
+			return nil
+		}
+		read[r.Rows[i].Row] = r.Rows[i].mark
+	}
+	kept := keptDecision{DecisionRecord: DecisionRecord{Rows: c.rest}}
+	segments := map[string]*segment{}
+	for _, g := range c.segments {
+		kept.Ledger = append(kept.Ledger, g.key[len(ledgerKey):]...)
+		segments[g.key] = g
+	}
+	rows := kept.whole(segments).Rows
+	marks := make([]byte, 0, len(rows)*len(rowMark{}))
+	for i := range rows {
+		m := read[rows[i].Row]
+		marks = append(marks, m[:]...)
+	}
+	return seenDigest(marks)
 }
 
 func (k *keptDecision) segments() (keys []string) {
@@ -445,7 +475,7 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 	if log.erased {
 		return b.logged(ctx, log, nil)
 	}
-	objs, err := b.s.get(ctx, key)
+	objs, err := b.get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -466,7 +496,7 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 	if err := b.class(ctx, g.class); err != nil {
 		return err
 	}
-	return b.restore(ctx, Restored{Object: objs[0], Terms: append(segmentTerms(g, log.sequence.Time()), log.term())})
+	return b.restore(ctx, Restored{Object: objs[0], Terms: append(segmentTerms(g, log.at), log.term())})
 }
 
 // meets reports whether a decision that conflicted may be recorded after another look

@@ -339,7 +339,7 @@ func TestASegmentThatWasChangedIsFound(t *testing.T) {
 	if _, err := l.stores[0].Verify(t.Context(), nil, nil); !errors.Is(err, memory.ErrTampered) {
 		t.Errorf("verify: %v", err)
 	}
-	if _, err := l.open().Decisions(t.Context()); !errors.Is(err, memory.ErrKey) {
+	if _, err := l.open().Decisions(t.Context()); !errors.Is(err, memory.ErrDamaged) {
 		t.Errorf("read: %v", err)
 	}
 }

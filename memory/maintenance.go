@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -31,6 +32,21 @@ type Maintenance interface {
 	// must not lean on terms or objects, and should take as many round trips for a
 	// page of a thousand keys as for one.
 	Scan(ctx context.Context, tenant, prefix string, after LogPlace, limit int) (entries []Logged, more bool, err error)
+
+	// Objects must list the objects of a tenant whose keys begin with prefix, each with
+	// the terms that are kept beside it, in any order: tombstones too, and what is there
+	// without a log. What stays put must be listed exactly once, whatever is written
+	// meanwhile. An object that cannot be read must be listed by its key, with an error
+	// that wraps [ErrDamaged], and the listing goes on; any other error ends it. It must
+	// not hold up writers, nor more than some thousand objects in memory. Of a term whose
+	// name is longer than 512 bytes the name may be what the driver keeps of it.
+	Objects(ctx context.Context, tenant, prefix string) iter.Seq2[Restored, error]
+
+	// Carriers must list the index of terms of a tenant, those terms whose names begin
+	// with prefix: what [Driver].Query would find, line by line, whether or not there is
+	// such an object. For the rest it is as Objects is; a line that cannot be read must
+	// be listed by its term.
+	Carriers(ctx context.Context, tenant, prefix string) iter.Seq2[Carrier, error]
 
 	// Restore must set objects outright, all or none, whatever is there now: the
 	// revision, the data, and exactly these terms. Revision 0 removes the object
@@ -80,6 +96,12 @@ type Logged struct {
 
 // Place is just after the entry.
 func (l *Logged) Place() LogPlace { return LogPlace{l.Key, l.Revision} }
+
+// Carrier is a line of the index of terms: what is at Key carries the term.
+type Carrier struct {
+	Term
+	Key string
+}
 
 // Restored is the whole state of one object, for [Maintenance].Restore.
 type Restored struct {

@@ -142,19 +142,28 @@ type bench struct {
 	*memory.Store
 	driver *mapDriver
 	keys   memory.Keys
+	scopes func(principal, subject, predicate string) bool
 	mu     sync.Mutex
 	now    time.Time
+
+	readings int // of the tests of what a source says now
 }
 
-func newBench(t testing.TB) *bench {
-	b := &bench{TB: t, driver: newMapDriver(), keys: keyring.Ephemeral(), now: day0}
+func newBench(t testing.TB) *bench { return newBenchOf(t, nil) }
+
+// newBenchOf is one with an authority; nil = everybody speaks for itself.
+func newBenchOf(t testing.TB, scopes func(principal, subject, predicate string) bool) *bench {
+	b := &bench{TB: t, driver: newMapDriver(), keys: keyring.Ephemeral(), scopes: scopes, now: day0}
 	b.Store = b.another()
 	return b
 }
 
+// everything is a scope over everything.
+func everything(string, string, string) bool { return true }
+
 // another is another handle on the same store, which knows nothing yet.
 func (b *bench) another() *memory.Store {
-	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock})
+	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Authority: b.scopes})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -274,4 +283,18 @@ func wantErr(t testing.TB, err, want error) {
 	if !errors.Is(err, want) {
 		t.Fatalf("got error %v, want %v", err, want)
 	}
+}
+
+// termsOf are the terms that an object carries.
+func termsOf(tb testing.TB, d memory.Driver, tenant, key string) []memory.Term {
+	tb.Helper()
+	for o, err := range d.Objects(tb.Context(), tenant, key) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if o.Key == key {
+			return o.Terms
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -101,8 +102,39 @@ func (s *Store) stored(ctx context.Context, key string, after uint64) iter.Seq2[
 	}
 }
 
-// entries reads the entries of one key after a revision, packed ones too.
+// entries reads the entries of one key after a revision, packed ones too, and holds each
+// against the one before it. What is not what was written there is [ErrDamaged].
 func (s *Store) entries(ctx context.Context, key string, after uint64) iter.Seq2[LogEntry, error] {
+	return func(yield func(LogEntry, error) bool) {
+		log := Log{Key: key}
+		for l, err := range s.unpacked(ctx, key, max(after, 1)-1) {
+			switch {
+			case err != nil:
+			case log.Revision == 0 && after > 0: // the one before the first that is wanted
+				var r record
+				if _, err = r.decode(l.Data); err == nil && l.Revision != after {
+					err = errWire
+				}
+				if err == nil {
+					log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
+					continue
+				}
+				err = &TamperError{key, l.Revision, "the entry before it is missing, or does not decode"}
+			default:
+				err = s.auditor.next(&log, l)
+			}
+			if errors.Is(err, ErrTampered) {
+				err = fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// unpacked reads the entries of one key after a revision, for who verifies them.
+func (s *Store) unpacked(ctx context.Context, key string, after uint64) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		for l, err := range s.stored(ctx, key, after) {
 			if err != nil {

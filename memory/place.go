@@ -18,9 +18,9 @@ const (
 	dueKey      place = "d/" // when it wants a check
 	heatKey     place = "t/" // how often it was read
 	identKey    place = "i/" // which row has an identity
-	claimKey    place = "c/" // what is known of a claim
+	claimKey    place = "c/" // what is known of a claim, and which rows it has
 	echoKey     place = "o/" // how often a claim came back
-	lineKey     place = "l/" // taken by who verifies on a functional line
+	lineKey     place = "l/" // the verified rows of a line; put by who verifies one
 	decisionKey place = "x/" // what the gate decided
 	holdKey     place = "q/" // a held call, sealed
 	callKey     place = "a/" // which hold, or which call without an outcome, stands in the way of a call
@@ -35,14 +35,19 @@ const (
 	checkptKey place = "p/"
 	fenceKey   place = "f/" // moves with every write that takes from a row
 	ledgerKey  place = "w/" // a part of what a run has read, cited by its decisions
-	handKey    place = "v/" // a nonce of a hand-over: what is left under it, or that it was spent
+	handKey    place = "v/" // a nonce of a hand-over: what is left under it, or that it was spent; it has a log
+	runKey     place = "z/" // exists once a run with held calls has ended
+	ownKey     place = "y/" // what calls that rested on unfit rows set about a subject
 	systemKey  place = "s/"
+	// What workers say of verifiers. Not a system object: an older one that was put back
+	// chooses a label until its lease ends, and closes no gate.
+	statusKey place = "j/"
 )
 
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", holdKey: "hold", callKey: "call", erasureKey: "erasure",
 	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint",
-	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", systemKey: "system"}
+	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", runKey: "run", ownKey: "own write", systemKey: "system", statusKey: "status"}
 
 // of is the key of an object of a row. What is no id gives a key that nothing is ever
 // written at: there is no such row.
@@ -103,6 +108,10 @@ func rowOf(key string) ID {
 // Like DecisionKey and EchoKey it is for tools that look at a driver from below.
 func HeadKey(id ID) string { return headKey.of(id) }
 
+// RowOfKey is the row that an object or log belongs to, or "" if it belongs to none: the
+// head, the content, the evidence or a mark of the row.
+func RowOfKey(key string) ID { return rowOf(key) }
+
 // DecisionKey is the key of the object of a decision.
 func DecisionKey(id string) string { return decisionKey.named(id) }
 
@@ -129,4 +138,9 @@ var (
 	epochKey       = systemKey.named("epoch")
 	keysKey        = systemKey.named("keys")
 	checkpointHead = systemKey.named("checkpoint")
+	outageKey      = statusKey.named("verifiers")
+	witnessKey     = systemKey.named("witness") // its log says which witnesses the store has had
 )
+
+// untoldKey begins the keys of what the witness was not told of at once.
+const untoldKey = place("s/untold_")

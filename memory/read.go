@@ -27,26 +27,48 @@ type Fitness struct {
 }
 
 // Fitness reads the current heads of ids in one round trip. States are never
-// cached. A store that lost an acknowledged demotion gives [ErrBehind].
+// cached. A store that lost an acknowledged demotion gives [ErrBehind], and one that lacks
+// its epoch, revocations or fences, or has one that was changed, [ErrDamaged] (I-14). A
+// damaged head is one of a row that does not exist, with [FlagDamaged].
 func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
+	if err := s.ready(ctx); err != nil {
+		return Fitness{}, err
+	}
 	incarnation, err := s.confirm(ctx)
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := headKey.each(make([]string, 0, len(ids)+2+fences), ids)
-	keys = append(append(keys, epochKey, revokedKey), fenceKeys[:]...)
-	objs, err := s.get(ctx, keys...)
+	keys := headKey.each(make([]string, 0, len(ids)+3+fences), ids)
+	keys = append(append(append(keys, epochKey, revokedKey), fenceKeys[:]...), outageKey)
+	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
 		return Fitness{}, err
 	}
+	last := len(objs) - 1
+	unknown := slices.Contains(damaged, last) // how the verifiers are decides nothing
+	s.noteOutages(objs[last], unknown)
+	objs = objs[:last]
+	if unknown {
+		damaged = damaged[:len(damaged)-1]
+	}
 	if err := s.same(incarnation); err != nil {
 		return Fitness{}, err
+	}
+	shared := objs[len(ids):]
+	if err := whole(shared, damaged, len(ids)); err != nil {
+		return Fitness{}, err
+	}
+	for _, i := range damaged {
+		objs[i] = Object{Key: objs[i].Key}
 	}
 	heads, err := decodeHeads(objs[:len(ids)], ids)
 	if err != nil {
 		return Fitness{}, err
 	}
-	if err := s.unfit(ctx, heads, objs[len(ids)+1]); err != nil {
+	for _, i := range damaged {
+		heads[i].Flags = FlagDamaged
+	}
+	if err := s.unfit(ctx, heads, shared[1]); err != nil {
 		return Fitness{}, err
 	}
 	f := Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Fence: Fence{incarnation: incarnation + 1}, Now: s.Now()}
@@ -54,6 +76,21 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 		f.Fence.revision[i] = o.Revision
 	}
 	return f, nil
+}
+
+// whole asks that what every store has is there, and is what was written. damaged are
+// indices into a list that begins some objects before.
+func whole(shared []Object, damaged []int, before int) error {
+	e := &DamagedError{}
+	for i := range shared {
+		if shared[i].Revision == 0 || slices.Contains(damaged, before+i) {
+			e.Keys = append(e.Keys, shared[i].Key)
+		}
+	}
+	if len(e.Keys) > 0 {
+		return e
+	}
+	return nil
 }
 
 // Get returns the rows with these ids, in their order. A missing one is
@@ -86,6 +123,10 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 		if revoked.open() {
 			revoked.harm(&rows[i].Head, rows[i].Evidence)
 		}
+		if slices.Contains(revoked.damaged, id) {
+			rows[i].revoke()
+			rows[i].Flags |= FlagDamaged
+		}
 		keys = append(keys, echoKey.at(rows[i].Claim), claimKey.at(rows[i].Claim))
 	}
 	if objs, err = s.get(ctx, keys...); err != nil {
@@ -99,7 +140,14 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows[i].Rejection = known.Rejection
+		about, err := s.rejection(ctx, &known, rows[i].ID, rows[i].Content)
+		if err != nil {
+			return nil, err
+		}
+		// One that only withholds says nothing of a row that is verified.
+		if about == ofThisName || about.withholds(RankTool) && rows[i].Truth != TruthSupported {
+			rows[i].Rejection = known.Rejection
+		}
 	}
 	return rows, nil
 }
@@ -118,7 +166,7 @@ func (s *Store) row(ctx context.Context, r *Row, id ID, objs []Object) error {
 	if err != nil {
 		return err
 	}
-	evid, err := s.evidenceOf(ctx, objs[2])
+	evid, err := s.evidenceOf(ctx, &r.Head, objs[2])
 	if err != nil {
 		return err
 	}
@@ -132,6 +180,10 @@ func (r *Row) fill(b *body) {
 	r.Content, r.Asserter, r.DerivedFrom, r.SelectedBy, r.Anchor = b.Content, b.Asserter, b.DerivedFrom, b.SelectedBy, b.Anchor
 	r.ValueConfidence, r.ValidTimeConfidence, r.ValidFrom = b.ValueConfidence, b.ValidTimeConfidence, b.ValidFrom
 	r.Source, r.Category, r.Run, r.Subjects = b.Source, b.Category, b.Run, b.Subjects
+	r.Supersedes, r.Quotes, r.DeclaredFrom, r.Foreign = b.Supersedes, b.Quotes, b.DeclaredFrom, b.Foreign
+	r.AgentVersion, r.Task, r.Purpose, r.DataClass, r.Domains = b.AgentVersion, b.Task, b.Purpose, b.DataClass, b.Domains
+	r.SaidAt, r.ValidFromGrain, r.ValidUntilGrain = b.SaidAt, b.ValidFromGrain, b.ValidUntilGrain
+	r.ValidFromConfidence, r.ValidUntilConfidence = b.ValidFromConfidence, b.ValidUntilConfidence
 }
 
 // Closure returns the strict ancestors of the rows together, each once: from the
@@ -231,18 +283,19 @@ func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
 // Filter selects rows. Set at most one of the string and key fields; an empty
 // filter selects all rows.
 type Filter struct {
-	State     State  // rows in this state
-	Subject   string // with Predicate: rows of this line
+	State     State  // rows in this state; with Subject and Predicate, those of the line
+	Subject   string // with Predicate: rows of this line, by exact name ([ExactName])
 	Predicate string
 	Claim     Key      // rows of this claim
 	Asserter  Asserter // rows by this model (Model) or group (Tool, Family, Principal)
 	Parent    ID       // rows made directly from this one
+	Quotes    ID       // quotations of this one; see [Quotation]
 	Run       string   // rows written by this run
 }
 
 func (s *Store) termOf(f Filter) string {
 	switch {
-	case f.State != 0:
+	case f.State != 0 && f.Subject == "":
 		return termState(f.State)
 	case f.Subject != "":
 		return s.termLine(Content{Subject: f.Subject, Predicate: f.Predicate})
@@ -254,6 +307,8 @@ func (s *Store) termOf(f Filter) string {
 		return s.termBy(f.Asserter.Group())
 	case f.Parent != "":
 		return termChild(f.Parent)
+	case f.Quotes != "":
+		return termQuotes(f.Quotes)
 	case f.Run != "":
 		return s.termRun(f.Run)
 	default:
@@ -263,17 +318,31 @@ func (s *Store) termOf(f Filter) string {
 
 // Rows lists the rows a filter selects, newest first (children of a parent:
 // oldest first). Stopping early is fine. It pages; rows written meanwhile may or
-// may not appear, and a row that stays put appears exactly once.
+// may not appear, and a row that stays put appears exactly once. One that cannot be read
+// comes with its id and an [*UnreadableError], and the listing goes on; any other error
+// ends it.
 func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		term := s.termOf(f)
 		for after := ""; ; {
-			hits, next, err := s.query(ctx, Query{Term: term, After: after, Limit: 100})
+			_, ids, next, err := s.queryRows(ctx, Query{Term: term, After: after, Limit: 100})
 			if err != nil {
 				yield(Row{}, err)
 				return
 			}
-			rows, err := s.present(ctx, idsOf(hits))
+			if f.State != 0 && f.Subject != "" {
+				ids, err = s.inState(ctx, ids, f.State)
+			}
+			var rows []Row
+			if err == nil {
+				rows, err = s.present(ctx, ids)
+			}
+			if oneIsLost(err) {
+				if !s.oneByOne(ctx, f, ids, yield) {
+					return
+				}
+				rows, err = nil, nil
+			}
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -293,52 +362,75 @@ func (s *Store) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	}
 }
 
-func idsOf(hits []Hit) []ID {
-	ids := make([]ID, len(hits))
-	for i, h := range hits {
-		ids[i] = rowOf(h.Key)
-	}
-	return ids
+// unreadable reports whether an error is of one row and not of the store.
+func unreadable(err error) bool {
+	var wrong *WrongKeyError
+	return !errors.As(err, &wrong) && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrKey) || errors.Is(err, errNoClass))
 }
 
-// searchDepth is how many rows, newest first, one word contributes to a search.
-const searchDepth = 200
+// oneIsLost reports whether an error is of one row that was listed: it cannot be read, or
+// it is of the index and nowhere else.
+func oneIsLost(err error) bool { return unreadable(err) || errors.Is(err, ErrNotFound) }
 
-// Search returns the rows whose words match the text best, at most limit. A word
-// carried by few rows weighs more than one carried by many; of equal matches the
-// newer row comes first. It looks at the newest 200 rows of each word, and
-// decides nothing about what may be shown: that is the reader's policy.
-func (s *Store) Search(ctx context.Context, text string, limit int) ([]Row, error) {
-	if err := checkText("query", text, MaxField); err != nil {
+// UnreadableError: a row cannot be read, and those beside it can. It wraps the reason.
+type UnreadableError struct {
+	Row ID
+	Err error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("row %s cannot be read: %s", e.Row, strings.TrimPrefix(e.Err.Error(), "memory: "))
+}
+
+// Unwrap is the reason.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// oneByOne gives rows one of which cannot be read, and an [*UnreadableError] in place of
+// that.
+func (s *Store) oneByOne(ctx context.Context, f Filter, ids []ID, yield func(Row, error) bool) (goOn bool) {
+	for _, id := range ids {
+		rows, err := s.present(ctx, []ID{id})
+		switch {
+		case oneIsLost(err):
+			if !yield(Row{Head: Head{ID: id, Flags: FlagDamaged}}, &UnreadableError{id, err}) {
+				return false
+			}
+		case err != nil:
+			yield(Row{}, err)
+			return false
+		}
+		for _, r := range rows {
+			if f.State != 0 && r.State() != f.State {
+				continue
+			}
+			if !yield(r, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// inState are those of some rows that are in a state, by their heads.
+func (s *Store) inState(ctx context.Context, ids []ID, state State) ([]ID, error) {
+	objs, damaged, err := s.each(ctx, headKey.each(make([]string, 0, len(ids)), ids))
+	if err != nil {
 		return nil, err
 	}
-	score := map[ID]float64{}
-	for _, w := range searchWords(Content{Text: text}) {
-		hits, _, err := s.query(ctx, Query{Term: s.termWord(w), Limit: searchDepth})
+	var out []ID
+	for i := range objs {
+		if slices.Contains(damaged, i) {
+			continue
+		}
+		heads, err := decodeHeads(objs[i:i+1], ids[i:i+1])
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range idsOf(hits) {
-			score[id] += 1 / math.Sqrt(float64(len(hits)))
+		if heads[0].State() == state {
+			out = append(out, ids[i])
 		}
 	}
-	ids := make([]ID, 0, len(score))
-	for id := range score {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b ID) int {
-		switch {
-		case score[a] > score[b]:
-			return -1
-		case score[a] < score[b]:
-			return 1
-		}
-		return strings.Compare(string(b), string(a))
-	})
-	if limit > 0 && len(ids) > limit {
-		ids = ids[:limit]
-	}
-	return s.present(ctx, ids)
+	return out, nil
 }
 
 // present reads rows that were listed, but for those that are being erased: between
@@ -367,22 +459,27 @@ const maxSearchWords = 48
 
 // searchWords are the distinct folded words of a claim, without the commonest.
 func searchWords(c Content) []string {
-	seen := map[string]bool{}
-	var out []string
+	out := make([]string, 0, 32)
 	text := strings.ToLower(Canonical(c.Text + " " + c.Subject + " " + c.Predicate + " " + c.Object))
-	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }) {
+	for w := range strings.FieldsFuncSeq(text, betweenWords) {
 		if len(w) > 64 || commonWords[w] {
 			continue
 		}
-		if w = stem(w); seen[w] {
+		if w = stem(w); slices.Contains(out, w) {
 			continue
 		}
-		seen[w] = true
 		if out = append(out, w); len(out) == maxSearchWords {
 			break
 		}
 	}
 	return out
+}
+
+func betweenWords(r rune) bool {
+	if r < 0x80 {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && (r < 'A' || r > 'Z')
+	}
+	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
 }
 
 // stem cuts the commonest English endings, so that a question finds the claim
@@ -494,24 +591,27 @@ func (s *Store) ParkedRows(ctx context.Context, after string, limit int) (rows [
 }
 
 func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, err error) {
-	hits, next, err := s.query(ctx, q)
+	hits, ids, next, err := s.queryRows(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
-	ids := idsOf(hits)
 	keys := make([]string, 0, 2*len(ids))
 	for _, id := range ids {
 		keys = append(keys, dueKey.of(id), heatKey.of(id))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
 		return nil, "", err
 	}
 	for i, id := range ids {
-		if objs[2*i].Data == nil {
+		var d due
+		if slices.Contains(damaged, 2*i) {
+			err = ErrDamaged
+		} else if objs[2*i].Data == nil {
 			continue // it moved between the listing and the read
+		} else {
+			d, err = s.dueOf(ctx, objs[2*i])
 		}
-		d, err := s.dueOf(ctx, objs[2*i])
 		switch {
 		case errors.Is(err, ErrDamaged), errors.Is(err, ErrKey):
 			// One that cannot be read hides no other. The index knows when it is due.
@@ -550,9 +650,12 @@ func (s *Store) reschedule(ctx context.Context, row ID, at time.Time, tries int,
 	if err := checkTime("at", at); err != nil {
 		return err
 	}
-	objs, err := s.get(ctx, headKey.of(row), dueKey.of(row))
+	objs, damaged, err := s.each(ctx, []string{headKey.of(row), dueKey.of(row)})
 	if err != nil {
 		return err
+	}
+	if slices.Contains(damaged, 0) { // a mark that cannot be read is made anew
+		return &DamagedError{Keys: []string{objs[0].Key}}
 	}
 	if objs[0].Revision == 0 {
 		return fmt.Errorf("%w: %s", ErrNotFound, row)
@@ -569,7 +672,7 @@ func (s *Store) reschedule(ctx context.Context, row ID, at time.Time, tries int,
 	}
 	tx := s.begin(ctx, s.Now())
 	tx.due(&heads[0], objs[1], due{Reason: reason, Parked: at.IsZero(), Tries: tries}, at)
-	if tx.err != nil {
+	if tx.err != nil || len(tx.Puts) == 0 {
 		return tx.err
 	}
 	return s.write(ctx, tx.Batch)
@@ -667,6 +770,26 @@ type Cited struct {
 	Row      ID     `json:"row"`
 	Revision uint64 `json:"revision"`
 	Class    Class  `json:"-"` // of the row's head, if it is at hand; the record is sealed under it
+
+	mark rowMark // what was read of the row; see [Head.Cite]
+}
+
+// Cite is the row at the fitness version at which it was read, for a decision that is
+// made on it. The record of the decision then says what was read of the row.
+func (h *Head) Cite() Cited {
+	c := Cited{Row: h.ID, Revision: h.Revision, mark: h.read()}
+	if !h.Has(FlagErased) { // nothing is sealed for an erased one
+		c.Class = h.Class
+	}
+	return c
+}
+
+// read stands for what was read of the row.
+func (h *Head) read() rowMark {
+	if h.moving == nil {
+		return h.mark
+	}
+	return markOf(h.link.mac[:], h.moving)
 }
 
 // DecisionRecord is what the gate decided, to be kept with the rows it cites.
@@ -689,6 +812,14 @@ type DecisionRecord struct {
 	// Call is what the decision does to the standing of its call; nil = nothing.
 	Call *CallStep `json:"-"`
 	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
+	// Writes are what a call that fires sets in systems of record, if it rests on what is
+	// not fit. The same atom notes them, and Marked names the objects that say so: what a
+	// source repeats of it later verifies nothing. Unvouched are the rows at fault, and
+	// UnvouchedMore says that they are not all.
+	Writes        []OwnWrite `json:"-"`
+	Marked        [][]byte   `json:"marked,omitempty"`
+	Unvouched     []ID       `json:"unvouched,omitempty"`
+	UnvouchedMore bool       `json:"unvouched_more,omitempty"`
 	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; ""
 	// while that is not known.
 	Outcome string `json:"outcome,omitempty"`
@@ -700,6 +831,10 @@ type DecisionRecord struct {
 // consumed (I-7). With a Fence it checks in place of the rows that nothing was taken
 // from any of them since. What moved gives a [*ConflictError], a limit that passed
 // [ErrExpired]; nothing is written, and the caller decides again.
+//
+// It is sealed under the keys of all that the rows are about. If one of these is missing
+// or damaged, nobody could read on what a call fired: that gives an [*UnreadableError]
+// which names a row, and nothing is written.
 //
 // What the decisions of a run cite alike is kept once, as segments of its ledger.
 func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
@@ -741,11 +876,48 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 		if look < looks && s.meets(r.Run, c, err) {
 			continue
 		}
+		if err != nil && unreadable(err) {
+			err = s.unreadableAmong(ctx, r.Rows, err)
+		}
 		if err == nil && r.Fired { // what was checked may have been checked against the wrong server
 			err = s.same(incarnation)
 		}
 		return err
 	}
+}
+
+// unreadableAmong names the row of a decision whose class cannot be opened, if that is why
+// the decision could not be written.
+func (s *Store) unreadableAmong(ctx context.Context, rows []Cited, err error) error {
+	var unknown []ID
+	for _, c := range rows {
+		if c.Revision > 0 && c.Class == 0 {
+			unknown = append(unknown, c.Row)
+		}
+	}
+	heads, fault := s.heads(ctx, unknown)
+	if fault != nil {
+		return err
+	}
+	read := make(map[ID]Class, len(heads))
+	for i := range heads {
+		read[heads[i].ID] = heads[i].Class
+	}
+	looked := map[Class]bool{0: true}
+	for _, c := range rows {
+		class := c.Class
+		if class == 0 {
+			class = read[c.Row]
+		}
+		if looked[class] {
+			continue
+		}
+		looked[class] = true
+		if _, fault := s.sealing(ctx, class); fault != nil && unreadable(fault) {
+			return &UnreadableError{c.Row, fault}
+		}
+	}
+	return err
 }
 
 func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error {
@@ -772,12 +944,19 @@ func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error
 			return err
 		}
 	}
+	if r.Fired && len(r.Writes) > 0 {
+		r.Marked = nil
+		if err := tx.noteOwnWrites(r, r.At); err != nil {
+			return err
+		}
+	}
 	tx.segments(c)
 	kept := keptDecision{DecisionRecord: *r}
 	kept.Rows = c.rest
 	for _, g := range c.segments {
 		kept.Ledger = append(kept.Ledger, g.key[len(ledgerKey):]...)
 	}
+	kept.Seen = c.seen(r)
 	key := decisionKey.named(r.ID)
 	nonce := newNonce() // not the id: recording one decision twice must not look like having won
 	entry := AuditEntry{Kind: EntryDecision, Revision: 1, At: r.At, Actor: "gate", Authority: AuthorityPolicy, Source: r.Tool, Reason: "decided", Nonce: nonce}
@@ -788,6 +967,11 @@ func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error
 	var conflict *ConflictError
 	if errors.As(err, &conflict) && conflict.Key == key {
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
+	}
+	if !r.Slot.IsZero() {
+		s.madeCalls.put(key, s.markOf(r.Slot), err)
+	} else if r.Call != nil && err != nil {
+		s.madeCalls.forget(s.markOf(r.Call.Slot))
 	}
 	if err == nil && len(c.segments) > 0 {
 		for i, g := range c.segments {
@@ -806,8 +990,11 @@ func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error
 func (s *Store) decisionTerms(r *keptDecision, class Class) []Term {
 	at := newestFirst(r.At)
 	segments := r.segments()
-	terms := make([]Term, 0, len(r.Rows)+len(segments)+3)
+	terms := make([]Term, 0, len(r.Rows)+len(segments)+4)
 	terms = append(terms, Term{termDecision, at}, Term{s.termCalls(r.Run), at}, Term{termClass(class), at})
+	if r.Unsettled() {
+		terms = append(terms, Term{termOpenCall, at})
+	}
 	for _, key := range segments {
 		terms = append(terms, Term{termLedger(key), at})
 	}
@@ -888,11 +1075,20 @@ func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, clas
 }
 
 // RecordOutcome notes how a fired call ended. An outcome that begins with
-// [OutcomeUnknown] leaves a call that cannot be undone in the way of its like; any
-// other clears it.
+// [OutcomeUnknown] leaves the call in the way of its like; any other clears it. What a
+// person has settled does not become unknown again.
 func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
+	return s.recordOutcome(ctx, id, outcome, nil)
+}
+
+// recordOutcome is [Store.RecordOutcome], or [Store.Settle] if it is by a person.
+func (s *Store) recordOutcome(ctx context.Context, id, outcome string, by *Settlement) error {
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, decisionKey.named(id))
+		keys := []string{decisionKey.named(id)}
+		if mark := s.madeCalls.of(keys[0]); mark != "" {
+			keys = append(keys, mark)
+		}
+		objs, err := s.get(ctx, keys...)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -906,17 +1102,36 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 		if !ok {
 			return struct{}{}, fmt.Errorf("%w: decision %s", ErrErased, clip(id, 40))
 		}
+		switch {
+		case by != nil:
+			if err := by.settles(&r.DecisionRecord, s.Now()); err != nil {
+				return struct{}{}, err
+			}
+		case stillUnknown(outcome) && settled(r.Outcome):
+			return struct{}{}, nil
+		}
 		r.Outcome = outcome
 		nonce, now := newNonce(), s.Now()
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
+		if by != nil {
+			entry.Actor, entry.Authority, entry.Source, entry.Reason = by.Actor, AuthorityUser, "settle", outcome+": "+by.Reason
+		}
 		tx := s.begin(ctx, now)
 		if err := tx.decision(&r, objs[0], prev, class, nil, entry); err != nil {
 			return struct{}{}, err
 		}
-		if err := tx.ended(&r.DecisionRecord, outcome); err != nil {
+		if !r.Unsettled() {
+			p := &tx.Puts[len(tx.Puts)-1]
+			p.Remove = append(p.Remove, termOpenCall)
+		}
+		if err := tx.ended(&r.DecisionRecord, outcome, objs[1:], by); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
+		err = tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
+		if err == nil && !r.Unsettled() {
+			s.madeCalls.ended(objs[0].Key, tx.Puts)
+		}
+		return struct{}{}, err
 	})
 	return err
 }
@@ -964,6 +1179,11 @@ func (s *Store) DecisionsCiting(ctx context.Context, row ID) ([]CitedDecision, e
 // lastHarm is the fitness version at which a row last lost trust; 0 = never.
 func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error) {
 	key := headKey.of(row)
+	objs, err := s.get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	last := uint64(0)
 	for l, err := range s.entries(ctx, key, 0) {
 		if err != nil {
 			return 0, err
@@ -975,6 +1195,10 @@ func (s *Store) lastHarm(ctx context.Context, row ID) (harmed uint64, err error)
 		if e := r.entry(l.Revision); e.harms() {
 			harmed = l.Revision
 		}
+		last = l.Revision
+	}
+	if last < objs[0].Revision {
+		return 0, fmt.Errorf("%w: the log of %s is cut", ErrDamaged, KeyText(key))
 	}
 	return harmed, nil
 }
@@ -1010,6 +1234,15 @@ func (s *Store) Decisions(ctx context.Context) ([]DecisionRecord, error) {
 	return s.decisionsAt(ctx, hits)
 }
 
+// NewestDecisions lists the newest decisions, at most limit of them, newest first.
+func (s *Store) NewestDecisions(ctx context.Context, limit int) ([]DecisionRecord, error) {
+	hits, _, err := s.query(ctx, Query{Term: termDecision, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return s.decisionsAt(ctx, hits)
+}
+
 // decisionsAt reads decisions, but for erased ones, each with all rows that it cites.
 func (s *Store) decisionsAt(ctx context.Context, hits []Hit) ([]DecisionRecord, error) {
 	var out []DecisionRecord
@@ -1017,7 +1250,9 @@ func (s *Store) decisionsAt(ctx context.Context, hits []Hit) ([]DecisionRecord, 
 	for page := range slices.Chunk(hits, 500) {
 		keys := make([]string, 0, len(page))
 		for _, h := range page {
-			keys = append(keys, h.Key)
+			if decisionKey.holds(h.Key) {
+				keys = append(keys, h.Key)
+			}
 		}
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
@@ -1026,6 +1261,9 @@ func (s *Store) decisionsAt(ctx context.Context, hits []Hit) ([]DecisionRecord, 
 		var kept []keptDecision
 		keys = keys[:0]
 		for _, o := range objs {
+			if o.Revision == 0 {
+				continue // a line of the index that stands for nothing
+			}
 			k, _, _, ok, err := s.decisionOf(ctx, o)
 			if err != nil {
 				return nil, err

@@ -2,8 +2,8 @@ package memory
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"strings"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -16,8 +16,8 @@ type Rebuilt struct {
 
 // Rebuild makes everything that is a projection again from the logs and the
 // contents: heads byte by byte as they were, evidence, corroboration records,
-// identities, claims, lines, due marks, and every index. A log that does not hold against
-// its chain stops it with a [*TamperError].
+// identities, claims, lines, due marks, and every index. A log that does not hold against its chain
+// stops it with a [*TamperError].
 //
 // Due marks come back on the safe side: a verified row is checked when its
 // freshness ends, any other one now. Heat starts cold.
@@ -28,10 +28,23 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 	if _, err := s.admit(ctx); err != nil {
 		return Rebuilt{}, err
 	}
-	b := rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]bool{}, classes: map[Class]bool{}, calls: map[Digest]standing{}}
-	for key, err := range s.Logs(ctx) {
+	s.driver.floor.clear() // what comes back may begin anew
+	b := s.rebuilding()
+	if err := b.all(ctx, progress); err != nil {
+		return b.Rebuilt, err
+	}
+	return b.Rebuilt, s.BumpEpoch(ctx, actor, "the store was rebuilt")
+}
+
+func (s *Store) rebuilding() *rebuilding {
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]standing{}, own: map[string][][]ID{}}
+}
+
+// all makes everything again that has a log, or that is a function of what has one.
+func (b *rebuilding) all(ctx context.Context, progress func(rows int)) error {
+	for key, err := range b.s.Logs(ctx) {
 		if err != nil {
-			return b.Rebuilt, err
+			return err
 		}
 		switch p, _ := placeOf(key); p {
 		case headKey:
@@ -47,23 +60,35 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 			err = b.hold(ctx, key)
 		case ledgerKey:
 			err = b.ledger(ctx, key)
+		case handKey:
+			err = b.hand(ctx, key)
 		case systemKey, erasureKey:
 			err = b.plain(ctx, key)
 		}
 		if err != nil {
-			return b.Rebuilt, err
+			return err
 		}
 	}
 	if err := b.claimRecords(ctx); err != nil {
-		return b.Rebuilt, err
+		return err
+	}
+	if err := b.lineRecords(ctx); err != nil {
+		return err
 	}
 	if err := b.marks(ctx); err != nil {
-		return b.Rebuilt, err
+		return err
 	}
-	if err := b.flush(ctx); err != nil {
-		return b.Rebuilt, err
+	return b.flush(ctx)
+}
+
+// get reads objects to make others of. One that is not what was written is read as one
+// that is not there.
+func (b *rebuilding) get(ctx context.Context, keys ...string) ([]Object, error) {
+	objs, damaged, err := b.s.each(ctx, keys)
+	for _, i := range damaged {
+		objs[i] = Object{Key: objs[i].Key}
 	}
-	return b.Rebuilt, s.BumpEpoch(ctx, actor, "the store was rebuilt")
+	return objs, err
 }
 
 // rebuilding gathers what is restored, some rows at a time.
@@ -72,21 +97,29 @@ type rebuilding struct {
 	s       *Store
 	auditor *Auditor
 	claims  map[Token]*claimed
-	lines   map[string]bool // that have a verified row
+	lines   map[string]*lineRecord // that have a verified row
 	classes map[Class]bool
 	calls   map[Digest]standing
+	own     map[string][][]ID // by object, what each call rested on that noted there what it set
 	batch   []Restored
 	size    int
 }
 
 // claimed is what the rows of a claim say of it.
 type claimed struct {
-	first    ID
-	class    Class
+	rows     []ID // all of them
+	decide   []ID // those that are verified or contradicted
 	rejected ID
 	by       Rejection
-	at       Sequence // of what decided whether a rejection stands
+	at       Sequence // of the rejection
 	class2   Class    // of the rejected row
+	lifts    []lift
+}
+
+// lift is a user's word that verified a row of a claim.
+type lift struct {
+	row ID
+	at  Sequence
 }
 
 func (b *rebuilding) restore(ctx context.Context, o Restored) error {
@@ -120,7 +153,7 @@ func (b *rebuilding) flush(ctx context.Context) error {
 // read verifies a log and returns what it adds up to.
 func (b *rebuilding) read(ctx context.Context, key string, entry func(LogEntry) error) (*Log, error) {
 	log := &Log{Key: key}
-	for l, err := range b.s.entries(ctx, key, 0) {
+	for l, err := range b.s.unpacked(ctx, key, 0) {
 		if err != nil {
 			return nil, err
 		}
@@ -170,57 +203,76 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 		b.Erased++
 		return b.logged(ctx, log, h.encode())
 	}
-	if err := b.logged(ctx, log, h.encode(), Term{termState(h.State()), newestFirst(h.CreatedAt)}); err != nil {
-		return err
-	}
-	objs, err := s.get(ctx, bodyKey.of(id), dueKey.of(id))
+	terms := []Term{{termState(h.State()), newestFirst(h.CreatedAt)}}
+	objs, err := b.get(ctx, bodyKey.of(id), dueKey.of(id))
 	if err != nil {
 		return err
 	}
 	if objs[0].Data == nil {
 		b.Lost++
-		return nil
+		return b.logged(ctx, log, h.encode(), terms...)
 	}
 	about, err := s.body(ctx, objs[0])
 	if isErased(err) { // an erasure of it began; it goes on with what is there
-		return nil
+		return b.logged(ctx, log, h.encode(), terms...)
 	}
 	if err != nil {
 		return err
 	}
-	d := Draft{Content: about.Content, Origin: about.Origin, Asserter: about.Asserter, Run: about.Run, Anchor: about.Anchor}
+	if err := b.logged(ctx, log, h.encode(), append(terms, s.offerTerms(h.offer(), about.Content)...)...); err != nil {
+		return err
+	}
+	d := about.draft()
 	if err := b.restore(ctx, Restored{Object: objs[0], Terms: s.bodyTerms(d, &h, about.DerivedFrom)}); err != nil {
 		return err
 	}
-	if err := b.restore(ctx, Restored{Object: Object{Key: identKey.at(s.ident(d)), Revision: 1, Data: []byte(id)}}); err != nil {
+	_, ident := s.tokens(&d)
+	if err := b.restore(ctx, Restored{Object: Object{Key: identKey.at(ident), Revision: 1, Data: []byte(id)}}); err != nil {
 		return err
 	}
 	if err := b.evidence(ctx, &h, changes); err != nil {
 		return err
 	}
 	b.claim(&h, moves)
-	if err := b.line(ctx, &h, about.Content); err != nil {
-		return err
+	b.line(&h, about.Content)
+	if about.Quotes != "" { // nobody is asked about it
+		return nil
 	}
 	return b.due(ctx, &h, objs[1])
 }
 
-// line makes the object of a line with a verified row again, if it is lost: where it
-// is missing nobody looks for rivals.
-func (b *rebuilding) line(ctx context.Context, h *Head, c Content) error {
+// line notes a verified row for the object of its line. What may contradict others is
+// listed however much it is.
+func (b *rebuilding) line(h *Head, c Content) {
 	if h.Truth != TruthSupported || !c.Typed() {
-		return nil
+		return
 	}
-	key := b.s.line(c)
-	if b.lines[key] {
-		return nil
+	l := b.lines[b.s.line(c)]
+	if l == nil {
+		l = &lineRecord{}
+		b.lines[b.s.line(c)] = l
 	}
-	b.lines[key] = true
-	objs, err := b.s.get(ctx, key)
-	if err != nil || objs[0].Revision > 0 {
-		return err
+	switch {
+	case c.Cardinality == CardinalityFunctional:
+		l.functional = append(l.functional, h.ID)
+	case len(l.plain) < maxListed:
+		l.plain = append(l.plain, h.ID)
+	default:
+		l.morePlain = true
 	}
-	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: 1, Data: lineLost}})
+}
+
+func (b *rebuilding) lineRecords(ctx context.Context) error {
+	for key, l := range b.lines {
+		objs, err := b.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := b.restore(ctx, Restored{Object: Object{Key: key, Revision: objs[0].Revision + 1, Data: l.encode()}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // class restores what the class of a row is found by.
@@ -229,7 +281,7 @@ func (b *rebuilding) class(ctx context.Context, class Class) error {
 		return nil
 	}
 	b.classes[class] = true
-	objs, err := b.s.get(ctx, classObject(class))
+	objs, err := b.get(ctx, classObject(class))
 	if err != nil || objs[0].Data == nil {
 		return err
 	}
@@ -281,7 +333,7 @@ func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]c
 func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
 	t := b.s.begin(ctx, b.s.Now())
 	switch {
-	case h.Truth == TruthSuperseded:
+	case h.Truth == TruthSuperseded && !h.Has(FlagOutdated):
 		t.notDue(h.ID, old)
 	case h.Truth == TruthSupported:
 		t.due(h, old, due{Reason: dueAgain}, h.StaleAt)
@@ -300,38 +352,74 @@ func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
 func (b *rebuilding) claim(h *Head, moves []AuditEntry) {
 	c := b.claims[h.Claim]
 	if c == nil {
-		c = &claimed{first: h.ID, class: h.Class}
+		c = &claimed{}
 		b.claims[h.Claim] = c
 	}
+	c.rows = append(c.rows, h.ID)
+	if h.decides() {
+		c.decide = append(c.decide, h.ID)
+	}
 	for _, e := range moves {
-		if e.Sequence < c.at {
-			continue
-		}
 		switch {
-		case e.Kind == EntryReject:
+		case e.Kind == EntryReject && e.Sequence >= c.at:
 			c.at, c.rejected, c.class2 = e.Sequence, h.ID, h.Class
 			c.by = Rejection{By: e.Actor, Reason: e.Reason, At: e.At}
-		case e.Axis == AxisTruth && e.Kind != EntryContest && (e.To == TruthSupported.String() || e.To == StateVerified.String()):
-			c.at, c.rejected = e.Sequence, "" // who may verify what was rejected ends the rejection
+		case e.Axis == AxisTruth && e.Kind != EntryContest && lifts(e.Authority, e.Kind, h.Origin) && (e.To == TruthSupported.String() || e.To == StateVerified.String()):
+			c.lifts = append(c.lifts, lift{h.ID, e.Sequence})
 		}
 	}
+}
+
+// stands reports whether the last rejection of a claim stands: only a user's later word on
+// a row of the very subject that was rejected ends it.
+func (b *rebuilding) stands(ctx context.Context, c *claimed) (bool, error) {
+	if c.rejected == "" {
+		return false, nil
+	}
+	for _, l := range c.lifts {
+		if l.at < c.at {
+			continue
+		}
+		if l.row == c.rejected {
+			return false, nil
+		}
+		objs, err := b.get(ctx, bodyKey.of(l.row), bodyKey.of(c.rejected))
+		if err != nil {
+			return false, err
+		}
+		of, err := b.s.body(ctx, objs[0])
+		if err != nil {
+			continue
+		}
+		if rejected, err := b.s.body(ctx, objs[1]); err == nil && of.Content.beside(rejected.Content) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (b *rebuilding) claimRecords(ctx context.Context) error {
 	for token, c := range b.claims {
 		key := claimKey.at(token)
-		objs, err := b.s.get(ctx, key)
+		objs, err := b.get(ctx, key)
 		if err != nil {
 			return err
 		}
-		r, class := claimRecord{First: c.first}, c.class
-		if c.rejected != "" {
-			r.Rejected, r.Rejection, class = c.rejected, &c.by, c.class2
+		// Whether something was said against the claim is looked up. Rows that decide are
+		// listed however many they are: none of them was contested for want of room.
+		r := claimRecord{Rows: c.rows, said: true}
+		if len(c.rows) > maxListed {
+			r.Rows, r.more = append(c.rows[:1:1], without(c.decide, c.rows[0])...), true
+		}
+		rejected, err := b.stands(ctx, c)
+		if err != nil {
+			return err
+		}
+		if rejected {
+			r.Rejected, r.Rejection, r.class = c.rejected, &c.by, c.class2
 		}
 		t := b.s.begin(ctx, b.s.Now())
-		// A record that was lost counts as one that was put again: whether something was
-		// said against the claim is looked up.
-		t.claim(key, max(objs[0].Revision, 1), r, class)
+		t.claim(key, max(objs[0].Revision, 1), r)
 		if t.err != nil {
 			return t.err
 		}
@@ -358,7 +446,38 @@ func (b *rebuilding) plain(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	if untoldKey.holds(key) {
+		return b.logged(ctx, log, log.state, log.untoldTerms()...)
+	}
 	return b.logged(ctx, log, log.state)
+}
+
+// hand restores what a hand-over left, or that its nonce is spent. What was left and is
+// gone stays so: its log keeps the nonce from being used.
+func (b *rebuilding) hand(ctx context.Context, key string) error {
+	log, err := b.read(ctx, key, nil)
+	if err != nil {
+		return err
+	}
+	if len(log.state) > 0 && log.state[0] == spentMark && len(log.state) < sha256.Size {
+		return b.logged(ctx, log, log.state)
+	}
+	objs, err := b.get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if objs[0].Data == nil {
+		b.Lost++
+		return nil
+	}
+	if err := b.auditor.End(log, objs[0]); err != nil {
+		return err
+	}
+	h, err := decodeHanded(objs[0])
+	if err != nil {
+		return err
+	}
+	return b.restore(ctx, Restored{Object: objs[0], Terms: append(h.terms(), log.term())})
 }
 
 func (b *rebuilding) decision(ctx context.Context, key string) error {
@@ -366,7 +485,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	objs, err := b.s.get(ctx, key)
+	objs, err := b.get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -388,7 +507,10 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		return err
 	}
 	b.Decisions++
-	if (objs[0].Revision == 1 || strings.HasPrefix(r.Outcome, OutcomeUnknown)) && !r.Slot.IsZero() {
+	for _, key := range r.marked() {
+		b.own[key] = append(b.own[key], r.Unvouched)
+	}
+	if r.Unsettled() {
 		if at, have := b.calls[r.Slot]; !have || at.ended {
 			b.calls[r.Slot] = standing{mark: mark(markFired, r.ID)}
 		}
@@ -405,14 +527,36 @@ type standing struct {
 // marks makes the marks of calls again that are gone.
 func (b *rebuilding) marks(ctx context.Context) error {
 	for slot, at := range b.calls {
-		objs, err := b.s.get(ctx, b.s.markOf(slot))
+		objs, err := b.get(ctx, b.s.markOf(slot))
 		if err != nil {
 			return err
 		}
 		if objs[0].Revision == 0 {
-			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: 1, Data: at.mark}}); err != nil {
+			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: at.mark}}); err != nil {
 				return err
 			}
+		}
+	}
+	return b.ownWrites(ctx)
+}
+
+// ownWrites puts back what calls noted of what they set, where it is gone: what it was no
+// log says, so it stands for any value.
+func (b *rebuilding) ownWrites(ctx context.Context) error {
+	for key, calls := range b.own {
+		objs, err := b.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if objs[0].Revision > 0 {
+			continue
+		}
+		any := ownWrite{anywhere: true, whatever: true, at: b.s.Now()}
+		for _, rows := range calls {
+			any.join(&ownWrite{rows: rows})
+		}
+		if err := b.restore(ctx, Restored{Object: Object{Key: key, Revision: uint64(len(calls)), Data: ownWrites{any}.encode()}}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -425,7 +569,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	objs, err := b.s.get(ctx, key)
+	objs, err := b.get(ctx, key)
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,8 @@ type revocations struct {
 	Object // as it was read
 	prev   link
 	list   []Revocation
+	// damaged are rows that a verification found not to be what was written.
+	damaged []ID
 }
 
 // revokedKey holds the revocations, and walkKey how far the walk over the rows is.
@@ -139,6 +141,9 @@ var (
 func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, error) {
 	if last := s.revoked.Load(); last != nil && last.Revision == o.Revision && bytes.Equal(last.Data, o.Data) {
 		return last, nil
+	}
+	if o.Revision == 0 && s.known.Load() { // it is made with the store
+		return nil, &DamagedError{Keys: []string{o.Key}}
 	}
 	r := &revocations{Object: o}
 	if o.Data != nil {
@@ -169,6 +174,9 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 			if marks&markEnded != 0 {
 				v.Reinstated = Reinstatement{At: d.time(), By: d.str(), Reason: d.str()}
 			}
+		}
+		if len(d.b) > 0 && !d.bad { // an older version wrote no more
+			r.damaged = d.ids()
 		}
 		if err := d.end(); err != nil {
 			return nil, faulty(err, "revocations")
@@ -295,6 +303,7 @@ func (s *Store) unfit(ctx context.Context, heads []Head, o Object) error {
 	if err != nil {
 		return err
 	}
+	r.deny(heads)
 	if !r.open() {
 		return nil
 	}
@@ -305,19 +314,19 @@ func (s *Store) unfit(ctx context.Context, heads []Head, o Object) error {
 			keys, at = append(keys, headKey.of(heads[i].ID), evidKey.of(heads[i].ID)), append(at, i)
 		}
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
 		return err
 	}
 	for i, at := range at {
 		h := &heads[at]
-		if objs[2*i].Revision != h.Revision { // the walk, or somebody else, was here in between
+		if objs[2*i].Revision != h.Revision || slices.Contains(damaged, 2*i) || slices.Contains(damaged, 2*i+1) { // the walk, or somebody else, was here in between
 			h.revoke()
 			continue
 		}
-		evid, err := s.evidenceOf(ctx, objs[2*i+1])
+		evid, err := s.evidenceOf(ctx, h, objs[2*i+1])
 		switch {
-		case isErased(err):
+		case isErased(err), errors.Is(err, ErrDamaged): // what it rests on cannot be looked at
 			h.revoke()
 		case err != nil:
 			return err
@@ -329,8 +338,11 @@ func (s *Store) unfit(ctx context.Context, heads []Head, o Object) error {
 }
 
 // Revocations lists what was revoked, oldest first, and the revision that
-// [Store.Revoke] is compared and swapped on: 0 if nothing was.
+// [Store.Revoke] is compared and swapped on. A store that was never written is made.
 func (s *Store) Revocations(ctx context.Context) (list []Revocation, revision uint64, err error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
 	objs, err := s.get(ctx, revokedKey)
 	if err != nil {
 		return nil, 0, err
@@ -351,6 +363,13 @@ func (s *Store) Revocations(ctx context.Context) (list []Revocation, revision ui
 // Whoever calls it vouches that r.By may revoke; gate/confirm asks for a signature.
 func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error {
 	if err := r.check(); err != nil {
+		return err
+	}
+	if err := s.ready(ctx); err != nil { // the revision that is named is of a store that was made
+		return err
+	}
+	_ = s.Attend(ctx) // what it may write is written before; whether it succeeds is judged with the revocation
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	now := s.Now()
@@ -445,7 +464,9 @@ func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version s
 func (t *atom) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
 	nonce = newNonce()
 	class := t.nobody()
-	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list))
+	plain := encoder{b: encodeRevocations(list)}
+	plain.ids(old.damaged)
+	data := t.seal(class, revokedKey, old.Revision, plain.b)
 	e := AuditEntry{Kind: kind, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
 	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, class, e, change{})
 	return nonce
@@ -505,13 +526,17 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 		w = RevocationWalk{revision: r.Revision}
 	}
 	mark := objs[1].Revision
+	var untold error // what was done and the witness does not know
 	for {
-		hits, next, err := s.query(ctx, Query{Term: termRow, After: w.after, Limit: revocationPage})
+		_, ids, next, err := s.queryRows(ctx, Query{Term: termRow, After: w.after, Limit: revocationPage})
 		if err != nil {
 			return w, err
 		}
-		for _, id := range idsOf(hits) {
+		for _, id := range ids {
 			touched, withdrawn, err := s.withdraw(ctx, id)
+			if errors.Is(err, ErrUnwitnessed) { // it is done
+				untold, err = err, nil
+			}
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				return w, err
 			}
@@ -557,7 +582,10 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 	nonce := tx.revocations(EntryRevoke, r, list, "store", "walk", fmt.Sprintf("%d rows looked at, %d touched, %d withdrawn", w.Rows, w.Touched, w.Withdrawn))
 	w.Done, w.revision, w.after = true, r.Revision+1, ""
 	tx.put(Put{Key: walkKey, From: mark, Data: w.encode()})
-	return w, tx.commit(revokedKey, r.Revision+1, nonce)
+	if err := tx.commit(revokedKey, r.Revision+1, nonce); err != nil {
+		return w, err
+	}
+	return w, untold
 }
 
 func (w *RevocationWalk) encode() []byte {
@@ -602,7 +630,7 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 	if old.Revision == 0 || old.Has(FlagErased) {
 		return false, false, nil
 	}
-	evid, err := s.evidenceOf(ctx, objs[1])
+	evid, err := s.evidenceOf(ctx, &old, objs[1])
 	if isErased(err) {
 		return false, false, nil
 	}
@@ -643,7 +671,7 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 	}
 	tx := s.begin(ctx, now)
 	tx.check(revokedKey, r.Revision)
-	tx.head(old, next, e, tx.evidence(&old, evid, replacesAll, rest))
+	tx.head(old, next, nil, e, tx.evidence(&old, evid, replacesAll, rest))
 	if old.Truth != TruthSuperseded {
 		tx.due(&old, objs[2], due{Reason: "demoted: " + e.Reason}, now)
 	}
@@ -652,7 +680,10 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 
 // left is the rank that the rest of its evidence gives a verified row.
 func (s *Store) left(ctx context.Context, h Head, rest []Evidence) (Rank, error) {
-	rank, err := s.sufficient(ctx, h, rest, Transition{}, false)
+	if !h.Has(FlagOwnWord) {
+		rest = everybodys(rest)
+	}
+	rank, err := s.sufficient(ctx, h, Content{}, rest, Transition{}, false)
 	if err == nil || !errors.Is(err, ErrInsufficient) || h.Origin != OriginFirstHand && h.Origin != OriginUserAsserted {
 		return rank, err
 	}
@@ -672,5 +703,5 @@ func (s *Store) left(ctx context.Context, h Head, rest []Evidence) (Rank, error)
 	}
 	own := slices.DeleteFunc(slices.Clone(rest), func(e Evidence) bool { return s.scope.group(e.Group) != h.Group })
 	h.Group = Token{}
-	return s.sufficient(ctx, h, own, Transition{}, false)
+	return s.sufficient(ctx, h, Content{}, own, Transition{}, false)
 }

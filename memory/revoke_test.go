@@ -203,7 +203,7 @@ func TestWhoWasRevokedSaysNothingMore(t *testing.T) {
 			return e
 		}
 		bad, good := b.verifiedBy("tea", of("1")), b.verifiedBy("go", of("2"))
-		if err := b.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedDocument, Name: "https://docs.example/terms", Version: "1", Since: day0, By: "ops", Reason: "a forgery"}, 0); err != nil {
+		if err := b.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedDocument, Name: "https://docs.example/terms", Version: "1", Since: day0, By: "ops", Reason: "a forgery"}, 1); err != nil {
 			t.Fatal(err)
 		}
 		if b.head(bad).State() == memory.StateVerified || b.head(good).State() != memory.StateVerified {
@@ -240,7 +240,7 @@ func TestI7NoPermitOutlivesARevocation(t *testing.T) {
 func TestAPromotionDoesNotSlipPastARevocation(t *testing.T) {
 	revokeAndWalk := func(b *bench) { // in another process
 		s := b.another()
-		if err := s.Revoke(b.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:crm", Since: day0, By: "ops", Reason: "it lied"}, 0); err != nil {
+		if err := s.Revoke(b.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:crm", Since: day0, By: "ops", Reason: "it lied"}, 1); err != nil {
 			b.Error(err)
 		}
 		if w, err := s.WalkRevocations(b.Context(), nil); err != nil || !w.Done {
@@ -296,16 +296,19 @@ func TestARevocationIsWellFormedAndCountsOnce(t *testing.T) {
 		if err := b.Revoke(t.Context(), r, 0); !errors.As(err, &f) || f.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
-		if list, revision, err := b.Revocations(t.Context()); len(list) != 0 || revision != 0 || err != nil {
+		if list, revision, err := b.Revocations(t.Context()); len(list) != 0 || revision != 1 || err != nil {
 			t.Errorf("%s: something was written: %v %v", field, list, err)
 		}
 	}
 	b := newBench(t)
-	if err := b.Revoke(t.Context(), good, 0); err != nil {
+	if _, _, err := b.Revocations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, b.Revoke(t.Context(), good, 0), memory.ErrConflict)
-	wantErr(t, b.Revoke(t.Context(), good, 1), memory.ErrInvalid)
+	if err := b.Revoke(t.Context(), good, 1); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, b.Revoke(t.Context(), good, 1), memory.ErrConflict)
+	wantErr(t, b.Revoke(t.Context(), good, 2), memory.ErrInvalid)
 }
 
 // The walk is cut at every page, by a fault or by another revocation, and goes on.
@@ -375,7 +378,7 @@ func TestADamagedRowHoldsUpNoWalk(t *testing.T) {
 		}
 		ids = append(ids, r.ID)
 	}
-	if err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:crm", Since: day0.Add(-time.Hour), By: "ops", Reason: "it lied"}, 0); err != nil {
+	if err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "verifier:crm", Since: day0.Add(-time.Hour), By: "ops", Reason: "it lied"}, 1); err != nil {
 		t.Fatal(err)
 	}
 	d.id = ids[1]

@@ -60,7 +60,7 @@ func (s *Store) rollback(ctx context.Context, t Transition) (RolledBack, error) 
 		return RolledBack{}, fmt.Errorf("%w: %s", ErrErased, t.Row)
 	case bad.Revision != t.Revision:
 		return RolledBack{}, &ConflictError{Key: headKey.of(t.Row)}
-	case bad.Truth == TruthSuperseded:
+	case bad.Truth == TruthSuperseded && !bad.Has(FlagOutdated):
 		return RolledBack{}, &IllegalMoveError{Axis: AxisTruth, From: bad.Truth.String(), To: TruthSuperseded.String(), Authority: t.Authority}
 	}
 	about := bad.body
@@ -79,7 +79,7 @@ func (s *Store) rollback(ctx context.Context, t Transition) (RolledBack, error) 
 		c = tx.evidence(&bad.Head, bad.evid, voidsSupports, nil)
 	}
 	tx.notDue(bad.ID, bad.mark)
-	tx.head(bad.Head, next, e, c)
+	tx.head(bad.Head, next, nil, e, c)
 
 	done := RolledBack{}
 	before, err := s.displaced(ctx, &bad)
@@ -92,7 +92,7 @@ func (s *Store) rollback(ctx context.Context, t Transition) (RolledBack, error) 
 		back := before.Head
 		back.set(TruthUnverified, now)
 		tx.due(&before.Head, before.mark, due{Reason: "reactivated"}, now)
-		tx.head(before.Head, back, e, change{})
+		tx.head(before.Head, back, nil, e, change{})
 		done.Restored = before.ID
 	}
 	if err := tx.commit(headKey.of(bad.ID), bad.Revision+1, nonce); err != nil {
@@ -123,7 +123,7 @@ func (s *Store) bystander(ctx context.Context, id ID) (bystander, error) {
 	if r.body, err = s.body(ctx, objs[1]); err != nil {
 		return r, err
 	}
-	r.evid, err = s.evidenceOf(ctx, objs[2])
+	r.evid, err = s.evidenceOf(ctx, &r.Head, objs[2])
 	return r, err
 }
 
@@ -156,7 +156,7 @@ func (s *Store) displaced(ctx context.Context, by *bystander) (*bystander, error
 		if err != nil {
 			return nil, err
 		}
-		if r.Truth != TruthContradicted || !verified[r.link.sequence] || last != nil && last.link.sequence >= r.link.sequence {
+		if r.Truth != TruthContradicted && !r.Has(FlagOutdated) || !verified[r.link.sequence] || last != nil && last.link.sequence >= r.link.sequence {
 			continue
 		}
 		objs, err := s.get(ctx, claimKey.at(r.Claim))

@@ -3,11 +3,14 @@ package memory
 import (
 	"crypto/sha256"
 	"math"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
-// Content is what a row claims: free text, or a triple, or both. Verification
-// covers the triple only; the free text beside a triple clears nothing.
+// Content is what a row claims: free text, or a triple, never both at once. The words
+// that a triple was taken from are a row of their own, see [Draft.Quotes].
 type Content struct {
 	Text        string      `json:"text,omitempty"`
 	Subject     string      `json:"subject,omitempty"`
@@ -19,12 +22,34 @@ type Content struct {
 // Typed reports whether the content is a triple.
 func (c Content) Typed() bool { return c.Subject != "" || c.Predicate != "" || c.Object != "" }
 
-// String returns the text, or the triple as "subject predicate = object".
+// String is what is shown of the claim, everywhere: the triple as "subject.predicate =
+// object", or the text if there is no triple. A subject or predicate that could be read
+// as more than itself is in quotes. It has all that a confirmation or a verifier speaks
+// for, and nothing else.
 func (c Content) String() string {
-	if c.Text != "" || !c.Typed() {
+	if !c.Typed() {
 		return c.Text
 	}
-	return c.Subject + "." + c.Predicate + " = " + c.Object
+	return named(c.Subject) + "." + named(c.Predicate) + " = " + c.Object
+}
+
+// named is a name as it stands in a triple that is shown.
+func named(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r == '=' || r == '"' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	}) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Beside is the free text beside a triple, which lines of other programs may have: words
+// that nobody verified with it. It is "" of any row of a store.
+func (c Content) Beside() string {
+	if !c.Typed() {
+		return ""
+	}
+	return c.Text
 }
 
 // Hash is the SHA-256 of the exact content, length-prefixed field by field. A
@@ -37,15 +62,28 @@ func (c Content) check() error {
 	if err := checkText("content.text", c.Text, MaxText); err != nil {
 		return err
 	}
-	for _, f := range [...]struct{ name, value string }{
-		{"content.subject", c.Subject}, {"content.predicate", c.Predicate}, {"content.object", c.Object},
+	for _, f := range [...]struct {
+		name, value string
+		limit       int
+	}{
+		{"content.subject", c.Subject, MaxField}, {"content.predicate", c.Predicate, MaxField}, {"content.object", c.Object, MaxObject},
 	} {
-		if err := checkText(f.name, f.value, MaxField); err != nil {
+		if err := checkText(f.name, f.value, f.limit); err != nil {
 			return err
 		}
 		if c.Typed() && Canonical(f.value) == "" {
 			return invalid(f.name, "required", "a triple has a subject, a predicate and an object")
 		}
+	}
+	if c.Typed() {
+		for _, f := range [...]struct{ name, value string }{{"content.subject", c.Subject}, {"content.predicate", c.Predicate}} {
+			if err := CheckName(f.name, f.value); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Beside() != "" {
+		return invalid("content.text", "conflict", "a row is a triple or free text: the words of a triple are a row that quotes it")
 	}
 	if !c.Typed() && Canonical(c.Text) == "" {
 		return invalid("content", "required", "a row claims something: text or a triple")
@@ -86,6 +124,9 @@ func (a Asserter) check(o Origin) error {
 	}
 	if Canonical(a.Principal) == "" {
 		return invalid("asserter.principal", "required", "who asserted it")
+	}
+	if err := CheckName("asserter.principal", a.Principal); err != nil {
+		return err
 	}
 	switch o {
 	case OriginModelDerived, OriginRecallReentry:
@@ -139,7 +180,7 @@ type Draft struct {
 
 	// Subjects are the persons the row is about, besides the subject of its triple
 	// and the person who asserts it: with their erasure the row goes, and whatever
-	// was made from it. They are compared in canonical form.
+	// was made from it. They are compared as exact names ([ExactName]).
 	Subjects []string
 
 	Evidence []Evidence
@@ -150,7 +191,7 @@ type Draft struct {
 	Sensitivity Sensitivity // required
 	Criticality Criticality // unset is treated as critical
 	Kind        Kind        // unset = KindRaw
-	Layer       Layer       // unset = LayerEpisodic
+	Layer       Layer       // unset = nobody said; nobody is asked about a row of LayerWorking
 
 	// Two separate confidences in 0..1 (MP-29). They order queues and lists, and
 	// appear in no condition that changes a state (SR-4.1).
@@ -161,9 +202,46 @@ type Draft struct {
 	ValidUntil time.Time     // zero = not stated
 	CheckEvery time.Duration // stale this long after the last verification; 0 = 30 days (LS-19), at most ten years
 
+	// LabelOutage has a row that would be unverified written unavailable_at_write_time,
+	// where workers say that every verifier of its claim is down ([Store.PublishVerifiers]).
+	LabelOutage bool
+
 	Source   string // free text (SR-1.3); it never implies verification. "" = "explicit"
 	Category string // free text (SR-1.8)
 	Run      string // the run that wrote it
+
+	// Supersedes is the row that this one takes the place of; "" = none.
+	Supersedes ID
+	// Quotes is the row whose claim was taken from the words of this one; "" = none. A
+	// quotation is free text, and is verified or confirmed with no claim.
+	Quotes ID
+	// Asked is where the line of the content stood before the source was asked. If another
+	// value was verified since, the draft is written as history: it may be the older
+	// reading. The zero LineMark asks nothing, and what is written last counts as newest.
+	Asked LineMark
+	// lowered is why a draft that asked to be verified is not; "" = it is as it asked.
+	lowered string
+	// DeclaredFrom are those of DerivedFrom that the writer names as its sources. They
+	// narrow nothing: the lineage is DerivedFrom (I-8).
+	DeclaredFrom []ID
+	AgentVersion string    // of the agent that wrote the row
+	Task         string    // that it was written for
+	Purpose      string    // that it may be used for
+	DataClass    DataClass // unset = not known
+	Domains      []string  // topics
+	// SaidAt is the source's own date of what it says; zero = not stated. No rule of
+	// fitness goes by it.
+	SaidAt time.Time
+	// Grain and confidence of each bound of the valid time. Unset grain = an instant.
+	ValidFromGrain, ValidUntilGrain           Granularity
+	ValidFromConfidence, ValidUntilConfidence float64
+	Foreign                                   []Attribute // what another store knew of the row, as it was
+}
+
+// Attribute is a named value that another store kept with a row. No rule reads it.
+type Attribute struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Check validates the draft: the first broken rule as a [*FieldError], nil if
@@ -178,6 +256,9 @@ func (d *Draft) Check() error {
 	if err := d.Content.check(); err != nil {
 		return err
 	}
+	if err := d.checkQuotation(); err != nil {
+		return err
+	}
 	if err := d.Asserter.check(d.Origin); err != nil {
 		return err
 	}
@@ -188,7 +269,13 @@ func (d *Draft) Check() error {
 		checkText("anchor", d.Anchor, MaxField), checkText("source", d.Source, MaxField),
 		checkText("category", d.Category, MaxField), checkText("run", d.Run, MaxField),
 		checkTime("valid_from", d.ValidFrom), checkTime("valid_until", d.ValidUntil),
-		checkIDs("derived_from", d.DerivedFrom), checkIDs("selected_by", d.SelectedBy),
+		checkIDs("derived_from", d.DerivedFrom), checkIDs("selected_by", d.SelectedBy), checkIDs("declared_from", d.DeclaredFrom),
+		checkID("supersedes", d.Supersedes), checkID("quotes", d.Quotes),
+		checkText("agent_version", d.AgentVersion, MaxField), checkText("task", d.Task, MaxField), checkText("purpose", d.Purpose, MaxField),
+		optional(dataClassEnum, d.DataClass), checkTime("said_at", d.SaidAt),
+		optional(granularityEnum, d.ValidFromGrain), optional(granularityEnum, d.ValidUntilGrain),
+		checkConfidence("valid_from_confidence", d.ValidFromConfidence), checkConfidence("valid_until_confidence", d.ValidUntilConfidence),
+		checkAttributes(d.Foreign), checkTexts("domains", d.Domains),
 	} {
 		if err != nil {
 			return err
@@ -201,8 +288,8 @@ func (d *Draft) Check() error {
 		if err := checkText("subjects", name, MaxField); err != nil {
 			return err
 		}
-		if Canonical(name) == "" {
-			return invalid("subjects", "required", "a subject has a name")
+		if err := CheckName("subjects", name); err != nil {
+			return err
 		}
 	}
 	if d.CheckEvery < 0 || d.CheckEvery > maxCheckEvery {
@@ -291,6 +378,50 @@ func checkTime(field string, t time.Time) error {
 	return nil
 }
 
+// maxLabels bounds the attributes and topics of a row.
+const maxLabels = 256
+
+func checkAttributes(list []Attribute) error {
+	if len(list) > maxLabels {
+		return invalid("foreign", "too_many", "%d, at most %d", len(list), maxLabels)
+	}
+	for _, a := range list {
+		if a.Name == "" {
+			return invalid("foreign.name", "required", "an attribute has a name")
+		}
+		if err := checkText("foreign.name", a.Name, MaxField); err != nil {
+			return err
+		}
+		if err := checkText("foreign.value", a.Value, MaxField); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTexts(field string, list []string) error {
+	if len(list) > maxLabels {
+		return invalid(field, "too_many", "%d, at most %d", len(list), maxLabels)
+	}
+	for _, s := range list {
+		if s == "" {
+			return invalid(field, "required", "it is empty")
+		}
+		if err := checkText(field, s, MaxField); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkID checks an id that may be missing.
+func checkID(field string, id ID) error {
+	if id == "" {
+		return nil
+	}
+	return id.check(field)
+}
+
 func checkIDs(field string, ids []ID) error {
 	if len(ids) > MaxItems {
 		return invalid(field, "too_many", "%d, at most %d", len(ids), MaxItems)
@@ -317,10 +448,19 @@ type Row struct {
 	Anchor              string
 	ValueConfidence     float64
 	ValidTimeConfidence float64
-	ValidFrom           time.Time
 	Source              string
 	Category            string
 	Run                 string
+	// As the draft had them.
+	Supersedes, Quotes                        ID
+	DeclaredFrom                              []ID
+	AgentVersion, Task, Purpose               string
+	DataClass                                 DataClass
+	Domains                                   []string
+	SaidAt                                    time.Time
+	ValidFromGrain, ValidUntilGrain           Granularity
+	ValidFromConfidence, ValidUntilConfidence float64
+	Foreign                                   []Attribute
 
 	Echoes    Echoes     // how often the claim came back; supports nothing
 	Rejection *Rejection // set while a user's contradiction of the claim stands

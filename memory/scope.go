@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/hmac"
 	"errors"
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -116,6 +119,34 @@ func (d spaced) Scan(ctx context.Context, tenant, prefix string, after LogPlace,
 	return entries, more, err
 }
 
+func (d spaced) Objects(ctx context.Context, tenant, prefix string) iter.Seq2[Restored, error] {
+	return func(yield func(Restored, error) bool) {
+		for o, err := range d.Driver.Objects(ctx, tenant, d.prefix+prefix) {
+			o.Key = strings.TrimPrefix(o.Key, d.prefix)
+			for i := range o.Terms { // one of another namespace keeps its mark
+				o.Terms[i].Name = strings.TrimPrefix(o.Terms[i].Name, d.prefix)
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// Carriers leaves the mark of another namespace on a key: what is listed under a term
+// of this one and is not of it is to be seen.
+func (d spaced) Carriers(ctx context.Context, tenant, prefix string) iter.Seq2[Carrier, error] {
+	return func(yield func(Carrier, error) bool) {
+		for c, err := range d.Driver.Carriers(ctx, tenant, d.prefix+prefix) {
+			c.Name = strings.TrimPrefix(c.Name, d.prefix)
+			c.Key = strings.TrimPrefix(c.Key, d.prefix)
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
 func (d spaced) Restore(ctx context.Context, tenant string, objects []Restored) error {
 	in := make([]Restored, len(objects))
 	for i, o := range objects {
@@ -136,22 +167,114 @@ func (s *Store) fingerprint() []byte {
 	return f[:16]
 }
 
-// admit makes sure that the store was written with these keys, or is empty.
+// ErrForm: an older version wrote the store. This version does not read it, and writes
+// nothing to it.
+var ErrForm = errors.New("memory: an older version wrote the store, and this one does not read it: make a new store with a new keyring")
+
+// storeForm is the form of what is stored. It stands behind the fingerprint of the keys,
+// where older versions have nothing.
+const storeForm = 1
+
+func (s *Store) keysObject() []byte { return append(s.fingerprint(), storeForm) }
+
+// admit makes sure that the store was written with these keys and is all there, or is
+// empty and was never written with them.
 func (s *Store) admit(ctx context.Context) (empty bool, err error) {
 	if s.known.Load() {
 		return false, nil
 	}
-	objs, err := s.driver.Get(ctx, s.scope.tenant, []string{keysKey})
-	switch {
-	case err != nil:
+	// The keys first: whoever makes the store meanwhile writes it before it tells them.
+	made, err := s.keys.Subject(ctx, s.scope.mark())
+	if err != nil {
 		return false, err
-	case objs[0].Revision == 0:
+	}
+	objs, err := s.driver.Driver.Get(ctx, s.scope.tenant, []string{keysKey})
+	if err != nil {
+		return false, err
+	}
+	o, f := objs[0], s.fingerprint()
+	switch {
+	case o.Revision == 0 && len(made) == 0:
 		return true, nil
-	case !hmac.Equal(objs[0].Data, s.fingerprint()):
+	case o.Revision == 0:
+		return false, fmt.Errorf("%w: the keyring belongs to a store that was written, and there is none here: it is another one, or what is in it was deleted", ErrDamaged)
+	case len(o.Data) < len(f) || !hmac.Equal(o.Data[:len(f)], f):
 		return false, &WrongKeyError{Tenant: s.scope.tenant, Namespace: s.scope.namespace}
+	case len(o.Data) == len(f) && len(made) == 0:
+		return false, ErrForm
+	case !s.driver.unsealed(&o):
+		return false, &DamagedError{Keys: []string{keysKey}}
+	case len(o.Data) == len(f):
+		return false, ErrForm
+	case len(o.Data) != len(f)+1 || o.Data[len(f)] != storeForm:
+		return false, fmt.Errorf("%w: its form", ErrSchema)
+	}
+	if len(made) == 0 { // whoever made the store was cut off
+		if _, err := s.keys.Key(ctx, s.scope.mark()); err != nil {
+			return false, fmt.Errorf("the keyring: %w", err)
+		}
 	}
 	s.known.Store(true)
 	return false, nil
+}
+
+// mark names, to the keys, that this scope was written in the present form. The keys
+// remember it, so that a store which was emptied or put back to an older form is not
+// taken for a new or an old one. It is the name of no data subject.
+func (s *scope) mark() string {
+	e := encoder{}
+	for _, part := range [...]string{s.tenant, s.namespace, "", "form 2"} {
+		e.str(part)
+	}
+	return string(e.b)
+}
+
+// ready is admit for who is about to write or to decide: a store that was never written
+// is made.
+func (s *Store) ready(ctx context.Context) error {
+	empty, err := s.admit(ctx)
+	if err != nil || !empty {
+		return err
+	}
+	err = s.establish(ctx)
+	if empty, again := s.admit(ctx); again != nil {
+		return again
+	} else if empty {
+		return err
+	}
+	return nil
+}
+
+// establish makes what must exist in every scope, in one atom. From then on a part of
+// it that is missing was deleted.
+func (s *Store) establish(ctx context.Context) error {
+	tx := &atom{ctx: ctx, store: s, now: s.Now()}
+	tx.put(Put{Key: keysKey, Data: s.keysObject()})
+	tx.singletons(func(string) bool { return true })
+	if err := tx.complete(); err != nil {
+		return err
+	}
+	return s.driver.Apply(ctx, s.scope.tenant, tx.Batch)
+}
+
+// singletons puts those of the epoch, the revocations and the fences that are missing.
+func (t *atom) singletons(missing func(key string) bool) {
+	made := func(reason string) AuditEntry {
+		return AuditEntry{Kind: EntryMade, Revision: 1, At: t.now, Actor: "store", Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: newNonce()}
+	}
+	nobody := t.nobody()
+	if missing(epochKey) {
+		t.log(Put{Key: epochKey}, link{}, nil, nil, nobody, made("the first epoch"), change{})
+	}
+	if missing(revokedKey) {
+		data := t.seal(nobody, revokedKey, 0, encodeRevocations(nil))
+		t.log(Put{Key: revokedKey}, link{}, data, data, nobody, made("nothing is revoked"), change{})
+	}
+	for _, key := range fenceKeys {
+		if missing(key) {
+			t.put(Put{Key: key, Data: fenceData})
+		}
+	}
 }
 
 // WrongKeyError: the store was written with other keys than those at hand.
@@ -175,24 +298,41 @@ func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
 	return s.driver.Get(ctx, s.scope.tenant, keys)
 }
 
+// each is get for who can do without some of the objects: damaged are the indices of
+// those that are not what was written.
+func (s *Store) each(ctx context.Context, keys []string) (objs []Object, damaged []int, err error) {
+	if _, err := s.admit(ctx); err != nil {
+		return nil, nil, err
+	}
+	return s.driver.each(ctx, s.scope.tenant, keys)
+}
+
 func (s *Store) query(ctx context.Context, q Query) ([]Hit, string, error) {
 	return s.driver.Query(ctx, s.scope.tenant, q)
 }
 
+// queryOf is query of a term that keys of one kind carry. Lines of the index bear no MAC:
+// one that somebody added of anything else is passed over, and a verification finds it.
+func (s *Store) queryOf(ctx context.Context, q Query, kind func(key string) bool) ([]Hit, string, error) {
+	hits, next, err := s.query(ctx, q)
+	return slices.DeleteFunc(hits, func(h Hit) bool { return !kind(h.Key) }), next, err
+}
+
+// queryRows is query of a term that rows carry.
+func (s *Store) queryRows(ctx context.Context, q Query) (hits []Hit, ids []ID, next string, err error) {
+	hits, next, err = s.queryOf(ctx, q, func(key string) bool { return rowOf(key) != "" })
+	ids = make([]ID, len(hits))
+	for i, h := range hits {
+		ids[i] = rowOf(h.Key)
+	}
+	return hits, ids, next, err
+}
+
 func (s *Store) write(ctx context.Context, b Batch) error {
-	empty, err := s.admit(ctx)
-	if err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if empty {
-		err := s.driver.Apply(ctx, s.scope.tenant, Batch{Puts: []Put{{Key: keysKey, Data: s.fingerprint()}}})
-		if empty, again := s.admit(ctx); again != nil {
-			return again
-		} else if empty {
-			return err
-		}
-	}
-	err = s.driver.Apply(ctx, s.scope.tenant, b)
+	err := s.driver.Apply(ctx, s.scope.tenant, b)
 	var conflict *ConflictError
 	if errors.As(err, &conflict) {
 		s.forget(conflict.Key)

@@ -23,6 +23,7 @@ func (t Token) String() string { return hex.EncodeToString(t[:]) }
 type scope struct {
 	tenant, namespace string
 	index             *keyed
+	met               map[string]string // terms by letter and value, for who makes the same ones again; nil = not kept
 }
 
 func newScope(root [32]byte, tenant, namespace string) scope {
@@ -64,6 +65,13 @@ func derive(secret [32]byte, domain string, parts ...string) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
+// remembering is the scope, for one goroutine, with a memory of the terms it makes: most
+// words of a text were in another one.
+func (s scope) remembering() scope {
+	s.met = map[string]string{}
+	return s
+}
+
 // blind returns the token of a value of some kind.
 func (s *scope) blind(kind, value string) Token {
 	sum := s.index.sum(func(b []byte) []byte { return append(append(append(b, kind...), 0), value...) })
@@ -77,9 +85,24 @@ func (s *scope) group(g string) Token { return s.folded(fold(g)) }
 
 func (s *scope) folded(g string) Token { return s.blind("group", g) }
 
-// subject names a data subject to the keys: one of this scope, and of no other.
-// Erasing somebody here destroys nothing that another tenant has of a namesake.
-func (s *scope) subject(canonical string) string {
+// subject names a data subject to the keys: one exact name of this scope, and of no
+// other. Erasing somebody here destroys nothing that another tenant has of a namesake.
+// Nobody has the empty name.
+func (s *scope) subject(name string) string {
+	if name == "" {
+		return s.formerly("")
+	}
+	e := encoder{}
+	e.str(s.tenant)
+	e.str(s.namespace)
+	e.str(ExactName(name))
+	e.str("exact")
+	return string(e.b)
+}
+
+// formerly is what the keys once called all names of one canonical form. What was
+// written then, and what is made from it, is under their common key.
+func (s *scope) formerly(canonical string) string {
 	e := encoder{}
 	e.str(s.tenant)
 	e.str(s.namespace)

@@ -1,18 +1,20 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Options of a [Store]. Every zero field has a usable default.
@@ -24,44 +26,57 @@ type Options struct {
 	Namespace string
 	// Witness remembers demotions and erasures outside the store, before they are
 	// acknowledged; with it a store that lost one is noticed, and the gate stays
-	// closed. nil: a fail-over or a restored copy that loses one goes unnoticed.
+	// closed. nil: a fail-over or a restored copy that loses one goes unnoticed; a
+	// store that has had one keeps its gate closed ([ErrWitnessMissing]).
 	Witness Witness
 	// Clock is the store's clock; nil = time.Now. Every time limit is judged by it.
 	Clock func() time.Time
 	// Authority says whether a principal may speak for a subject and predicate
-	// with rank user (I-13). nil = [OwnSubject].
+	// with rank user (I-13). nil = [OwnSubject]. Asked with the subject "" it says whether
+	// the principal may speak for everybody: the word of any other about the subject of its
+	// own name counts in calls made for that principal.
 	Authority func(principal, subject, predicate string) bool
+	// Predicates is the registry: what the operator says of a predicate, by its exact name.
+	// Of one that is not registered nothing is known: two different objects that one person
+	// asserts of a subject are then both contested, since nobody said that both can be so.
+	Predicates map[string]Predicate
 }
 
 // OwnSubject is the default authority of a user: a principal speaks for the
 // subject that bears exactly its name, and for nothing else (I-13). No case is
 // folded and nothing invisible is dropped: "Ana" is not "ana" (I-9).
 func OwnSubject(principal, subject, _ string) bool {
-	return Canonical(principal) != "" && subject == principal
+	return Canonical(principal) != "" && SameName(subject, principal)
 }
 
 // Store keeps rows and owns every rule about them; its [Driver] keeps bytes. It
 // is safe for concurrent use. Three doors only: Put makes rows, Apply moves an
 // axis, Record writes a decision.
 type Store struct {
-	driver    Driver
-	keys      Keys
-	scope     scope
+	driver *authentic
+	keys   Keys
+	scope
 	clock     func() time.Time
 	authority func(principal, subject, predicate string) bool
+	registry  predicates
 	chains    chains
+	auditor   *Auditor
 	classes   shelf[Class, *sealing]
 	sets      shelf[uint64, Class] // of subjects
 	subjects  shelf[string, KeyID]
 	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
 	ledgers   ledgers
+	madeCalls callMarks
 	revoked   atomic.Pointer[revocations] // as they were read last
-	known     atomic.Bool                 // the store was written with these keys
-	fresh     atomic.Uint64               // the incarnation that classes and subjects are of, plus 1
+	outages   atomic.Pointer[knownOutages]
+	known     atomic.Bool   // the store was written with these keys
+	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
 
 	witness    Witness
 	confirming sync.Mutex
 	confirmed  atomic.Uint64 // the incarnation that has every acknowledged demotion, plus 1
+	attended   atomic.Uint64 // the incarnation whose own word of its witness was read, plus 1
+	noted      atomic.Uint64 // the incarnation that has an entry about its witness, plus 1
 
 	mu       sync.Mutex
 	seq      uint16
@@ -76,7 +91,7 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{driver: d, keys: k, clock: o.Clock, authority: o.Authority, witness: o.Witness}
+	s := &Store{keys: k, clock: o.Clock, authority: o.Authority, witness: o.Witness}
 	tenant := firstNonEmpty(o.Tenant, "default")
 	switch {
 	case d == nil:
@@ -90,6 +105,10 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 	if err := checkScope("namespace", o.Namespace); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.registry, err = checked(o.Predicates); err != nil {
+		return nil, err
+	}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -97,15 +116,24 @@ func New(d Driver, k Keys, o *Options) (*Store, error) {
 		s.authority = OwnSubject
 	}
 	if o.Namespace != "" {
-		s.driver = spaced{Driver: d, prefix: spacePrefix(o.Namespace)}
+		d = spaced{Driver: d, prefix: spacePrefix(o.Namespace)}
 	}
 	s.scope = newScope(k.Root(), tenant, o.Namespace)
+	s.auditor = &Auditor{keys: k, scope: s.scope}
+	s.driver = &authentic{Driver: d, keys: k, scope: &s.scope}
 	s.freshen()
 	return s, nil
 }
 
-// Close closes the driver. Later calls give [ErrClosed].
-func (s *Store) Close() error { return s.driver.Close() }
+// Close closes the driver; later calls give [ErrClosed]. Keys that are an [io.Closer] are
+// closed too: those of memory/keyring only give up what they hold open.
+func (s *Store) Close() error {
+	err := s.driver.Close()
+	if keys, ok := s.keys.(io.Closer); ok {
+		err = errors.Join(err, keys.Close())
+	}
+	return err
+}
 
 // Now is the store's clock, in UTC, to the microsecond.
 func (s *Store) Now() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }
@@ -135,6 +163,12 @@ func (s *Store) newID(prefix string, now time.Time) string {
 	return newID(prefix, t, s.seq, random)
 }
 
+// Speaker is the token that heads have for the own word of a principal; see
+// [FlagOwnWord]. Equal principals, byte by byte in NFC, have equal tokens.
+func (s *Store) Speaker(principal string) Token {
+	return s.scope.blind("speaker", norm.NFC.String(principal))
+}
+
 // NewDecisionID returns a fresh, time-ordered decision id ("blk_…").
 func (s *Store) NewDecisionID() string { return s.newID("blk_", s.Now()) }
 
@@ -152,29 +186,41 @@ func termLedger(k string) string { return "g" + k[len(ledgerKey):] } // cites a 
 // blindTerm is a term made of words that say something of persons: who wrote a
 // row, in which run, a word of it. Half a token is kept: two values that share it
 // would share a listing, and nothing is decided by one.
-func (s *Store) blindTerm(letter, kind, value string) string {
-	t := s.scope.blind(kind, value)
-	return letter + string(t[:len(t)/2])
+func (s *scope) blindTerm(letter, kind, value string) string {
+	if s.met == nil {
+		t := s.blind(kind, value)
+		return letter + string(t[:len(t)/2])
+	}
+	var b [96]byte // a word has 64 bytes or fewer
+	name := append(append(b[:0], letter...), value...)
+	term, ok := s.met[string(name)]
+	if !ok {
+		if len(s.met) >= shelfSize {
+			clear(s.met)
+		}
+		t := s.blind(kind, value)
+		term = letter + string(t[:len(t)/2])
+		s.met[string(name)] = term
+	}
+	return term
 }
 
-func (s *Store) termWord(w string) string      { return s.blindTerm("w", "word", w) }
-func (s *Store) termRun(run string) string     { return s.blindTerm("r", "run", run) }
-func (s *Store) termCalls(run string) string   { return s.blindTerm("q", "run", run) }
-func (s *Store) termModel(model string) string { return s.blindTerm("m", "model", model) }
-func (s *Store) termBy(group string) string    { return s.blindTerm("b", "by", group) }
+func (s *scope) termWord(w string) string      { return s.blindTerm("w", "word", w) }
+func (s *scope) termRun(run string) string     { return s.blindTerm("r", "run", run) }
+func (s *scope) termCalls(run string) string   { return s.blindTerm("q", "run", run) }
+func (s *scope) termModel(model string) string { return s.blindTerm("m", "model", model) }
+func (s *scope) termBy(group string) string    { return s.blindTerm("b", "by", group) }
 
-// Rows of one claim or line settle what becomes of each other: here the whole
-// token is kept.
-func (s *Store) termClaim(t Token) string { return "c" + string(t[:]) }
+// Rows of one claim or line are listed by the whole token.
+func (s *scope) termClaim(t Token) string { return "c" + string(t[:]) }
 
-func (s *Store) termLine(c Content) string {
-	t := s.scope.blind("line", c.line())
+func (s *scope) termLine(c Content) string {
+	t := s.blind("line", c.line())
 	return "l" + string(t[:])
 }
 
-// termFunctional is carried by the rows of a line that call its predicate
-// functional.
-func (s *Store) termFunctional(c Content) string { return "f" + s.termLine(c)[1:] }
+// termAlike is carried by rows about names that look alike, sorted by the exact name.
+func (s *scope) termAlike(name string) string { return s.blindTerm("a", "alike", lookAlike(name)) }
 
 const (
 	termRow      = "R"
@@ -182,6 +228,7 @@ const (
 	termParked   = "P"
 	termDecision = "X"
 	termLeft     = "V" // what is left under a nonce, by the time it may be dropped
+	termUntold   = "U" // what the witness was not told of, oldest first
 )
 
 // newestFirst sorts the carriers of a term by descending time.
@@ -218,6 +265,9 @@ type Receipt struct {
 	Revision    uint64      `json:"revision"`
 	Disposition Disposition `json:"disposition"`
 	Reason      string      `json:"reason,omitempty"`
+	// Corroborated, of a claim that collapsed: a model of another family said it by itself,
+	// and that is kept as evidence of the row. It verifies nothing (X-25).
+	Corroborated bool `json:"corroborated,omitempty"`
 }
 
 // conflictRetries bounds how often a write that lost a race starts again.
@@ -254,9 +304,12 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 	if err := d.Check(); err != nil {
 		return Receipt{}, err
 	}
-	claim, ident := s.scope.claim(d.Content.ClaimKey()), s.ident(d)
+	if err := s.registry.fill(&d); err != nil {
+		return Receipt{}, err
+	}
+	claim, ident := s.tokens(&d)
 	if objs, sure := s.presume(d, claim, ident); objs != nil {
-		r, err := s.create(ctx, d, claim, claimRecord{}, objs, nil, s.Now(), sure...)
+		r, err := s.create(ctx, s.labelled(d, s.Now()), claim, claimRecord{}, objs, nil, nil, s.Now(), sure)
 		if !errors.Is(err, ErrConflict) {
 			return r, err
 		}
@@ -273,7 +326,7 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 // with another mark. So the atom also checks, with sure, that the row is there that made
 // the mark: its id is nobody else's.
 func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Check) {
-	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 {
+	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 || d.Quotes != "" || d.LabelOutage && !s.outagesKnown() {
 		return nil, nil
 	}
 	objs = []Object{{Key: identKey.at(ident)}, {Key: claimKey.at(claim)}, {Key: echoKey.at(claim)}, {Key: s.line(d.Content)}}
@@ -281,11 +334,17 @@ func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Chec
 		return nil, nil
 	}
 	if d.State == StateVerified && d.Content.Typed() {
-		line, ok := s.moved.get(objs[3].Key)
-		if !ok || d.Content.Cardinality == CardinalityFunctional || !bytes.HasPrefix(line.Data, linePlain) || len(line.Data) == len(linePlain) {
+		o, ok := s.moved.get(objs[3].Key)
+		line, err := lineOf(o)
+		if !ok || err != nil || d.Content.Cardinality == CardinalityFunctional || !line.quiet() || line.By == "" {
 			return nil, nil
 		}
-		objs[3], sure = line, []Check{{Key: bodyKey.of(ID(line.Data[len(linePlain):])), Revision: 1}}
+		objs[3], sure = o, []Check{{Key: bodyKey.of(line.By), Revision: 1}}
+	}
+	if d.repeats() {
+		for _, key := range s.ownKeys(d.Content.Subject) {
+			sure = append(sure, Check{Key: key})
+		}
 	}
 	return objs, sure
 }
@@ -300,10 +359,29 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 	for _, p := range d.SelectedBy {
 		keys = append(keys, headKey.of(p))
 	}
-	objs, err := s.get(ctx, keys...)
+	if d.Quotes != "" {
+		keys = append(keys, headKey.of(d.Quotes))
+	}
+	var own []string
+	if d.repeats() {
+		own = s.ownKeys(d.Content.Subject)
+	}
+	objs, damaged, err := s.each(ctx, append(append(keys, outageKey), own...))
 	if err != nil {
 		return Receipt{}, err
 	}
+	unknown := slices.Contains(damaged, len(keys)) // how the verifiers are; that stops no write
+	for _, i := range damaged {
+		if i != len(keys) {
+			return Receipt{}, &DamagedError{Keys: []string{objs[i].Key}}
+		}
+	}
+	s.noteOutages(objs[len(keys)], unknown)
+	notes, err := s.scope.ownNotes(objs[len(keys)+1:])
+	if err != nil {
+		return Receipt{}, err
+	}
+	d, objs = s.labelled(d, now), objs[:len(keys)]
 	for _, o := range [...]Object{objs[1], objs[3]} {
 		if o.Revision > 0 {
 			s.remember(o)
@@ -312,6 +390,23 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 	known, err := s.claimOf(ctx, objs[1])
 	if err != nil {
 		return Receipt{}, err
+	}
+	if w := notes.of(&d.Content); w != nil {
+		switch vouched, err := s.vouched(ctx, &known); {
+		case err != nil:
+			return Receipt{}, err
+		case !vouched:
+			if err := s.living(ctx, notes); err != nil {
+				return Receipt{}, err
+			}
+			w = notes.of(&d.Content)
+			if d, err = s.disown(ctx, d, claim, objs[3], w); err != nil {
+				return Receipt{}, err
+			}
+			r, err := s.put(ctx, d, claim, ident)
+			r.Reason = firstNonEmpty(r.Reason, ownWriteReason)
+			return r, err
+		}
 	}
 	if objs[0].Data != nil {
 		holder, err := s.heads(ctx, []ID{ID(objs[0].Data)})
@@ -325,10 +420,23 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		}
 	}
 	if objs[1].Data != nil && !d.Origin.External() {
-		return s.collapse(ctx, d, known.First, objs[2], now)
+		return s.collapse(ctx, d, known.holder(), objs[2], now)
 	}
 
-	heads, err := decodeHeads(objs[4:], append(slices.Clone(parents), d.SelectedBy...))
+	above := append(slices.Clone(parents), d.SelectedBy...)
+	var quoted *Head
+	if d.Quotes != "" {
+		if quoted, err = s.quoted(objs[len(objs)-1], d.Quotes); err != nil {
+			return Receipt{}, err
+		}
+		switch full, err := s.full(ctx, d.Quotes); {
+		case err != nil:
+			return Receipt{}, err
+		case full:
+			return s.overflow(ctx, d, *quoted, now)
+		}
+	}
+	heads, err := decodeHeads(objs[4:4+len(above)], above)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -344,17 +452,28 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 			return Receipt{}, fmt.Errorf("%w: row %s, which this one is made from", ErrErased, h.ID)
 		}
 	}
-	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], now)
+	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], quoted, now, nil, notes.spent(&d.Content, d.Asked)...)
 }
 
-func (s *Store) ident(d Draft) Token {
-	k := d.Content.IdentityKey(d.Anchor)
-	return s.scope.blind("identity", string(k[:]))
+// repeats reports whether a draft is of a source that may repeat what a call set.
+func (d *Draft) repeats() bool {
+	return d.State == StateVerified && d.Origin != OriginUserAsserted && d.Content.Typed()
 }
 
-// classOf is the class of a row: of the subjects of its parents and its own.
-func (t *atom) classOf(d Draft, parents []Head) Class {
-	classes := make([]Class, 0, len(parents))
+// tokens are the claim and the identity of a draft.
+func (s *scope) tokens(d *Draft) (claim, ident Token) {
+	key := d.claimKey()
+	k := d.identityKey(key)
+	return s.claim(key), s.blind("identity", string(k[:]))
+}
+
+// classOf is the class of a row: of the subjects of its parents and of what it quotes,
+// and its own.
+func (t *atom) classOf(d Draft, parents []Head, quoted *Head) Class {
+	classes := make([]Class, 0, len(parents)+1)
+	if quoted != nil {
+		classes = append(classes, quoted.Class)
+	}
 	for i := range parents {
 		if !slices.Contains(classes, parents[i].Class) {
 			classes = append(classes, parents[i].Class)
@@ -363,12 +482,12 @@ func (t *atom) classOf(d Draft, parents []Head) Class {
 	return t.classFor(classes, d.subjects())
 }
 
-// subjects are whom the row is about, in canonical form: those that the draft
-// names, the subject of its triple, and the person who asserts it.
+// subjects are whom the row is about, by exact name: those that the draft names, the
+// subject of its triple, and the person who asserts it.
 func (d *Draft) subjects() []string {
 	var out []string
 	add := func(name string) {
-		if name = Canonical(name); name != "" && !slices.Contains(out, name) {
+		if name = ExactName(name); name != "" && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -382,15 +501,21 @@ func (d *Draft) subjects() []string {
 	return out
 }
 
-// create writes a row that no identity holds yet, if what it is sure of is so.
-func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, now time.Time, sure ...Check) (Receipt, error) {
+// create writes a row that no identity holds yet, if what it is sure of is so. puts go with
+// one that is verified.
+func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRecord, objs []Object, parents []Head, quoted *Head, now time.Time, sure []Check, puts ...Put) (Receipt, error) {
 	tx := s.begin(ctx, now)
 	for _, c := range sure {
 		tx.check(c.Key, c.Revision)
 	}
-	w, err := tx.row(d, claim, known, objs, parents, nil)
+	w, err := tx.row(d, claim, known, objs, parents, quoted, nil)
 	if err != nil {
 		return Receipt{}, err
+	}
+	if w.State == StateVerified {
+		for _, p := range puts {
+			tx.put(p)
+		}
 	}
 	if err := tx.commit(headKey.of(w.ID), 1, w.nonce); err != nil {
 		return Receipt{}, err
@@ -407,18 +532,27 @@ type written struct {
 
 // row puts a row that no identity holds yet. objs are its identity and its claim, and
 // of a row that may be verified the corroboration record of the claim and the line;
-// from is set if it comes from another store. What it refuses has put nothing.
-func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, from *Imported) (written, error) {
+// quoted is the row that it quotes, if it does; from is set if it comes from another
+// store. What it refuses has put nothing.
+func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, quoted *Head, from *Imported) (written, error) {
 	s, ctx, now := t.store, t.ctx, t.now
 	closure, err := s.closureOf(ctx, parents)
 	if err != nil {
 		return written{}, err
 	}
-	class := t.classOf(d, parents)
+	class := t.classOf(d, parents, quoted)
 	if t.err != nil {
 		return written{}, t.err
 	}
-	state, reason := d.State, ""
+	about, err := s.rejection(ctx, &known, "", d.Content)
+	if err != nil {
+		return written{}, err
+	}
+	state, reason := d.State, d.lowered
+	own := d.Origin == OriginUserAsserted && s.own(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate)
+	if own {
+		d.Evidence = asOwn(d.Evidence)
+	}
 	if state == StateVerified {
 		revoked, err := s.knownRevocations(ctx)
 		if err != nil {
@@ -430,19 +564,21 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 			state, reason = StateUnverified, strings.TrimPrefix(refused.Error(), "memory: ")
 		case d.Origin == OriginUserAsserted && !s.authority(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate):
 			state, reason = StateUnverified, "the principal has no authority over this subject"
-		case known.Rejection != nil && d.Origin != OriginUserAsserted:
+		case d.Origin != OriginUserAsserted && !s.registry.speaks(d.Content.Predicate, d.Asserter.Group()):
+			state, reason = StateUnverified, "the source does not speak for this predicate"
+		case about.withholds(RankTool) && d.Origin != OriginUserAsserted:
 			state, reason = StateUnverified, "a user rejected this claim"
 		default:
 			if reason, err = s.ownWord(ctx, d, claim, closure); err != nil {
 				return written{}, err
 			}
 			if reason == "" && d.Origin != OriginUserAsserted {
-				against, err := s.disputed(ctx, claim, "", objs[1], d.Evidence)
+				against, why, err := s.disputed(ctx, &known, "", d.Content, d.Evidence)
 				if err != nil {
 					return written{}, err
 				}
 				if against >= RankTool {
-					reason = "a source of rank " + against.String() + " contradicted another row of the claim"
+					reason = why
 				}
 			}
 			if reason != "" {
@@ -457,19 +593,42 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 	for _, p := range parents { // what is being erased has no new children
 		t.check(headKey.of(p.ID), p.Revision)
 	}
+	if quoted != nil {
+		t.check(headKey.of(quoted.ID), quoted.Revision)
+		h.Sensitivity = max(h.Sensitivity, quoted.Sensitivity)
+	}
 	if state == StateVerified {
 		h.Rank = RankTool
 		if d.Origin == OriginUserAsserted {
 			h.Rank = RankUser
 		}
-		if err := t.settle(objs[3], &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group()); err != nil {
+		if own {
+			h.Flags |= FlagOwnWord
+			h.Speaker = s.Speaker(d.Asserter.Principal)
+		}
+		reason = "a source of higher rank says otherwise"
+		err := t.settle(objs[3], &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), d.Asked)
+		if errors.Is(err, ErrOvertaken) { // nothing was put
+			reason, err = strings.TrimPrefix(err.Error(), "memory: "), nil
+			h.set(TruthSuperseded, now)
+			h.Flags |= FlagOutdated
+		}
+		if err != nil {
 			return written{}, err
 		}
-		if h.Truth != TruthSupported {
-			state, reason = StateUnverified, "a source of higher rank says otherwise"
+		if h.Truth == TruthSupported {
+			reason = ""
+		} else {
+			state = StateUnverified
+			h.Flags &^= FlagOwnWord
+			h.Speaker = Token{}
 		}
 	}
-	if known.Rejection != nil && h.Truth != TruthSupported {
+	listed, err := t.join(&known, id, h.Truth == TruthSupported)
+	if err != nil {
+		return written{}, err
+	}
+	if about.withholds(RankTool) && h.Truth != TruthSupported || !listed {
 		h.Flags |= FlagContested
 	}
 
@@ -481,40 +640,38 @@ func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, paren
 		from.lower(&h)
 		entry.Kind, entry.Actor, entry.Source, entry.Reason = EntryImport, from.actor, from.source, from.note()
 	}
-	about := newBody(d)
-	t.put(Put{Key: bodyKey.of(id), Data: t.seal(class, bodyKey.of(id), 0, about.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
+	says := newBody(d)
+	t.put(Put{Key: bodyKey.of(id), Data: t.seal(class, bodyKey.of(id), 0, says.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
 		evidence := mergeEvidence(nil, d.Evidence)
 		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
 			evidence, _ = voidSupports(evidence)
 		}
-		t.head(Head{ID: id}, h, entry, t.evidence(&h, evidenceObject{}, voidsNothing, evidence))
+		t.head(Head{ID: id}, h, &d.Content, entry, t.evidence(&h, evidenceObject{}, voidsNothing, evidence))
 	} else {
-		t.head(Head{ID: id}, h, entry, change{})
+		t.head(Head{ID: id}, h, &d.Content, entry, change{})
 	}
-	if h.Truth == TruthSupported {
+	switch {
+	case d.Quotes != "", h.Truth == TruthSuperseded, h.Layer == LayerWorking: // nobody is asked about it
+	case h.Truth == TruthSupported && !h.Has(FlagOwnWord):
 		t.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
-	} else {
+	default:
 		t.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
 	}
 	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
-	if objs[1].Data == nil {
-		t.claim(objs[1].Key, objs[1].Revision, claimRecord{First: id}, class)
-	} else if known.Rejection != nil && h.Truth == TruthSupported {
+	if about == ofThisName && h.Truth == TruthSupported && (!own || s.own(known.Rejection.By, d.Content.Subject, d.Content.Predicate)) {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
-		t.claim(objs[1].Key, objs[1].Revision, known, class)
-	} else {
-		t.check(objs[1].Key, objs[1].Revision)
 	}
+	t.claim(objs[1].Key, objs[1].Revision, known)
 	r := Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}
 	h.Revision = 1
 	return written{Receipt: r, head: h, nonce: nonce}, t.err
 }
 
 // commitment is the token of an exact content.
-func (s *Store) commitment(c Content) Token {
+func (s *scope) commitment(c Content) Token {
 	k := c.Hash()
-	return s.scope.blind("content", string(k[:]))
+	return s.blind("content", string(k[:]))
 }
 
 // ownWord says why a draft is not independent enough of its lineage to be born
@@ -551,13 +708,10 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 		ID: id, Origin: d.Origin, Truth: TruthUnverified, Retrieval: RetrievalNormal, Security: SecurityClean,
 		Freshness: FreshnessFresh, Outage: OutageNone, Sensitivity: d.Sensitivity, Criticality: d.Criticality,
 		Kind: d.Kind, Layer: d.Layer, CreatedAt: now, StaleAt: now.Add(window), ExpiresAt: now.Add(window * expiryFactor),
-		ValidUntil: d.ValidUntil,
+		ValidFrom: d.ValidFrom, ValidUntil: d.ValidUntil,
 	}
 	if h.Kind == 0 {
 		h.Kind = KindRaw
-	}
-	if h.Layer == 0 {
-		h.Layer = LayerEpisodic
 	}
 	if h.Criticality == 0 {
 		h.Criticality = CriticalityCritical
@@ -577,6 +731,14 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 	}
 	for _, p := range parents {
 		h.Depth = max(h.Depth, p.Depth+1)
+		// What is made from content under suspicion is under suspicion itself.
+		if p.Security != SecurityClean || p.Has(FlagTainted) {
+			h.Security = SecuritySuspicious
+			h.Flags |= p.Flags & FlagTainted
+			if p.Security >= SecurityQuarantined {
+				h.Flags |= FlagTainted
+			}
+		}
 		// Secrecy and unknown lineage flow down (I-8).
 		h.Sensitivity = max(h.Sensitivity, p.Sensitivity)
 		if p.Has(FlagLineageUnknown) && p.Truth != TruthSupported {
@@ -600,29 +762,37 @@ func newBody(d Draft) body {
 		Anchor: d.Anchor, ValueConfidence: d.ValueConfidence, ValidTimeConfidence: d.ValidTimeConfidence,
 		ValidFrom: d.ValidFrom.UTC(), ValidUntil: d.ValidUntil.UTC(), CheckEvery: d.CheckEvery,
 		Source: firstNonEmpty(d.Source, "explicit"), Category: d.Category, Run: d.Run, Subjects: d.Subjects,
+		Supersedes: d.Supersedes, Quotes: d.Quotes, DeclaredFrom: dedupe(d.DeclaredFrom), AgentVersion: d.AgentVersion, Task: d.Task,
+		Purpose: d.Purpose, DataClass: d.DataClass, Domains: d.Domains, SaidAt: d.SaidAt.UTC(), ValidFromGrain: d.ValidFromGrain,
+		ValidUntilGrain: d.ValidUntilGrain, ValidFromConfidence: d.ValidFromConfidence, ValidUntilConfidence: d.ValidUntilConfidence, Foreign: d.Foreign,
 	}
 }
 
 // bodyTerms are what a row is found by. They are a function of what is stored.
-func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
+func (s *scope) bodyTerms(d Draft, h *Head, parents []ID) []Term {
 	at := newestFirst(h.CreatedAt)
-	terms := []Term{{termRow, at}, {s.termClaim(h.Claim), at}, {s.termBy(d.Asserter.Group()), at}, {termClass(h.Class), at}}
+	var words []string
+	if d.Quotes == "" { // else it is found by its claim
+		words = searchWords(d.Content)
+	}
+	terms := append(make([]Term, 0, 12+len(parents)+len(words)), []Term{{termRow, at}, {s.termClaim(h.Claim), at}, {s.termBy(d.Asserter.Group()), at}, {termClass(h.Class), at}}...)
 	if d.Asserter.Model != "" {
 		terms = append(terms, Term{s.termModel(d.Asserter.Model), at})
 	}
 	if d.Content.Typed() {
 		terms = append(terms, Term{s.termLine(d.Content), at})
-		if d.Content.Cardinality == CardinalityFunctional {
-			terms = append(terms, Term{s.termFunctional(d.Content), at})
-		}
 	}
 	if d.Run != "" {
 		terms = append(terms, Term{s.termRun(d.Run), at})
 	}
+	terms = append(terms, s.alikeTerms(&d)...)
 	for _, p := range parents {
 		terms = append(terms, Term{termChild(p), uint64(h.CreatedAt.UnixMicro())})
 	}
-	for _, w := range searchWords(d.Content) {
+	if d.Quotes != "" {
+		terms = append(terms, Term{termQuotes(d.Quotes), at})
+	}
+	for _, w := range words {
 		terms = append(terms, Term{s.termWord(w), at})
 	}
 	return terms
@@ -630,7 +800,10 @@ func (s *Store) bodyTerms(d Draft, h *Head, parents []ID) []Term {
 
 // again handles an identity that a row has already.
 func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now time.Time) (Receipt, error) {
-	if !d.Origin.External() || d.State != StateVerified {
+	if !d.Origin.External() {
+		return s.said(ctx, &d, row, echo, now)
+	}
+	if d.State != StateVerified {
 		return s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
 	}
 	authority := AuthorityProbe
@@ -641,18 +814,65 @@ func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now t
 	for i := range evidence { // what the draft was made from, its evidence rests on
 		evidence[i].DerivedFrom = dedupe(append(slices.Clone(evidence[i].DerivedFrom), d.DerivedFrom...))
 	}
-	h, err := s.Apply(ctx, Transition{Row: row.ID, Revision: row.Revision, To: TruthSupported, Authority: authority,
+	says, err := s.saysAgain(ctx, &d, &row)
+	if err != nil {
+		return Receipt{}, err
+	}
+	h, err := s.Apply(ctx, Transition{Row: row.ID, Revision: row.Revision, To: TruthSupported, Authority: authority, Asked: d.Asked, again: says,
 		Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source", Evidence: evidence})
+	if err == nil && h.Freshness != FreshnessFresh { // it was noted to be stale; the axes are moved one by one
+		h, err = s.Apply(ctx, Transition{Row: row.ID, Revision: h.Revision, To: FreshnessFresh, Authority: authority,
+			Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source"})
+	}
 	switch {
 	case err == nil:
 		return Receipt{ID: row.ID, State: h.State(), Revision: h.Revision, Disposition: Reaffirmed}, nil
-	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrRevoked), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove):
+	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrRevoked), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove), errors.Is(err, ErrOvertaken):
 		// The word of its own source does not lift what took the state away.
 		r, echoErr := s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
 		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
 		return r, echoErr
 	}
 	return Receipt{}, err
+}
+
+// saysAgain reports whether the word of a first-hand source counts for a row that is not
+// verified now as it would for a new one (I-16). It does not where somebody else took the
+// state away: that a row is contradicted, its source lifts only if it said so itself.
+func (s *Store) saysAgain(ctx context.Context, d *Draft, row *Head) (bool, error) {
+	if d.Origin != OriginFirstHand {
+		return false, nil
+	}
+	switch row.Truth {
+	case TruthUnverified:
+	case TruthContradicted:
+		objs, err := s.get(ctx, evidKey.of(row.ID))
+		if err != nil {
+			return false, err
+		}
+		have, err := s.evidenceOf(ctx, row, objs[0])
+		if err != nil {
+			return false, err
+		}
+		if openContradiction(have.list) == 0 || openContradiction(slices.DeleteFunc(have.list, func(e Evidence) bool { return e.Group == d.Asserter.Group() })) > 0 {
+			return false, nil
+		}
+	case TruthSuperseded:
+		if !row.Has(FlagOutdated) {
+			return false, nil
+		}
+	default:
+		return false, nil
+	}
+	if len(d.DerivedFrom) == 0 {
+		return true, nil
+	}
+	closure, err := s.Closure(ctx, d.DerivedFrom...)
+	if err != nil {
+		return false, err
+	}
+	why, err := s.ownWord(ctx, *d, row.Claim, append(closure, d.DerivedFrom...))
+	return why == "", err
 }
 
 // Echo records that the claim of a row came back in another wording. It moves no
@@ -690,7 +910,70 @@ func (s *Store) collapse(ctx context.Context, d Draft, id ID, record Object, now
 	if err != nil {
 		return Receipt{}, err
 	}
-	return s.echo(ctx, d.Asserter, d.Run, heads[0], record, "", now)
+	return s.said(ctx, &d, heads[0], record, now)
+}
+
+// said is a claim that a model makes and a row has: evidence, if a model of another family
+// says it by itself for the first time, and else an echo.
+func (s *Store) said(ctx context.Context, d *Draft, row Head, record Object, now time.Time) (Receipt, error) {
+	e := Evidence{Relation: RelationSupports, Rank: RankModel, Kind: SourceKindModel, Source: d.Asserter.Model, Verifier: "unasked", Group: d.Asserter.Group(),
+		Anchor: Anchor{URI: "unasked:" + d.Asserter.Group()}, DerivedFrom: dedupe(d.DerivedFrom), At: now}
+	switch its, err := s.byItself(ctx, d, row, &e); {
+	case err != nil:
+		return Receipt{}, err
+	case !its:
+		return s.echo(ctx, d.Asserter, d.Run, row, record, "", now)
+	}
+	err := s.AddEvidence(ctx, row.ID, d.Asserter.Principal, "a model of another family says so by itself", e)
+	if errors.Is(err, ErrRevoked) {
+		return s.echo(ctx, d.Asserter, d.Run, row, record, "", now)
+	}
+	if err != nil {
+		return Receipt{}, err
+	}
+	r := collapsed(row)
+	r.Corroborated, r.Reason = true, "the claim is already stored; that a model of another family says so by itself is kept, and verifies nothing"
+	return r, nil
+}
+
+// byItself reports whether a model says exactly what the row of another model says, of
+// another family than all that it came from, out of nothing that the row came from too, and
+// for the first time.
+func (s *Store) byItself(ctx context.Context, d *Draft, row Head, e *Evidence) (bool, error) {
+	if d.Origin != OriginModelDerived || row.Origin.External() || d.LineageUnknown || d.Quotes != "" || row.Has(FlagErased) || row.Commitment != s.commitment(d.Content) {
+		return false, nil
+	}
+	objs, err := s.get(ctx, evidKey.of(row.ID))
+	if err != nil {
+		return false, unlessUnknown(err)
+	}
+	have, err := s.evidenceOf(ctx, &row, objs[0])
+	if err != nil {
+		return false, unlessUnknown(err)
+	}
+	if slices.ContainsFunc(have.list, func(h Evidence) bool { return fold(h.Group) == fold(e.Group) }) {
+		return false, nil // it was heard before
+	}
+	on := *e
+	on.DerivedFrom = dedupe(append(slices.Clone(d.DerivedFrom), d.SelectedBy...))
+	kin, err := s.kin(ctx, row, []Evidence{on})
+	if err != nil || dependent(kin, &on) != "" {
+		return false, unlessUnknown(err)
+	}
+	for _, h := range kin.EvidenceLineage[on.ID()] {
+		if slices.ContainsFunc(kin.Ancestors, func(a Head) bool { return a.ID == h.ID }) {
+			return false, nil // both were told it
+		}
+	}
+	return true, nil
+}
+
+// unlessUnknown is an error, unless all that it says is that the past of a row is not known.
+func unlessUnknown(err error) error {
+	if isErased(err) || unreadable(err) || errors.Is(err, ErrClosureTooLarge) {
+		return nil
+	}
+	return err
 }
 
 // echo counts one re-entry of the claim of a row.

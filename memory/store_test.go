@@ -516,7 +516,7 @@ func TestConcurrentPutsOfOneClaimGiveOneRow(t *testing.T) {
 
 func TestI7ARecordIsConsumedWithItsChecks(t *testing.T) {
 	record := func(b *bench, id memory.ID, rev uint64) memory.DecisionRecord {
-		return memory.DecisionRecord{ID: b.NewDecisionID(), Tool: "pay", Run: "r1", Fired: true, Rows: []memory.Cited{{Row: id, Revision: rev}}, Data: []byte(`{}`)}
+		return memory.DecisionRecord{Epoch: 1, ID: b.NewDecisionID(), Tool: "pay", Run: "r1", Fired: true, Rows: []memory.Cited{{Row: id, Revision: rev}}, Data: []byte(`{}`)}
 	}
 	for _, tc := range []struct {
 		name string
@@ -588,7 +588,7 @@ func TestI11ADemotionMakesEarlierCallsDependentWithConstantWrites(t *testing.T) 
 		id := b.put(userDraft("ana", berlin)).ID
 		for i := range children {
 			b.put(modelDraft(says(fmt.Sprint("c", i), "is", "x"), id))
-			if err := b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Fired: true, Rows: []memory.Cited{{Row: id, Revision: 1}}}); err != nil {
+			if err := b.Record(t.Context(), memory.DecisionRecord{Epoch: 1, ID: b.NewDecisionID(), Fired: true, Rows: []memory.Cited{{Row: id, Revision: 1}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -627,7 +627,7 @@ func TestI11ADemotionMakesEarlierCallsDependentWithConstantWrites(t *testing.T) 
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t)
 			id := b.put(userDraft("ana", berlin)).ID
-			if err := b.Record(t.Context(), memory.DecisionRecord{ID: b.NewDecisionID(), Fired: true, Rows: []memory.Cited{{Row: id, Revision: 1}}}); err != nil {
+			if err := b.Record(t.Context(), memory.DecisionRecord{Epoch: 1, ID: b.NewDecisionID(), Fired: true, Rows: []memory.Cited{{Row: id, Revision: 1}}}); err != nil {
 				t.Fatal(err)
 			}
 			tc.then(b, id)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,44 @@ type Transition struct {
 	// Reject, with authority user and To = TruthContradicted, attaches the
 	// contradiction to the claim key and voids the evidence so far (SR-7.11).
 	Reject bool
+	// Asked is where the line of the row stood before the source was asked. If another
+	// value was verified since, the answer is overtaken. The zero LineMark asks nothing.
+	Asked LineMark
+
+	// again says that the row's own first-hand source says it anew, so that its word
+	// counts as it does for a row that is written.
+	again bool
+}
+
+// outdates reports whether a source that alone verified a row contradicts it: what it said
+// was so, and is history. That takes the state as a contradiction does (I-16).
+func (t *Transition) outdates(h *Head, standing []Evidence) bool {
+	if h.Truth != TruthSupported || t.To != AxisValue(TruthContradicted) || t.Authority == AuthorityUser || h.Rank < RankTool || h.Rank >= RankUser {
+		return false
+	}
+	for i := range t.Evidence {
+		if e := &t.Evidence[i]; e.Relation == RelationContradicts && e.Rank >= h.Rank && restsOn(standing, []string{e.Group}, h.Rank) {
+			return true
+		}
+	}
+	return false
+}
+
+// restsOn reports whether a row of some rank stands on the word of these sources and of no
+// other: each support of that rank or a higher one is of a group that is among them.
+func restsOn(standing []Evidence, groups []string, rank Rank) bool {
+	any := false
+	for i := range standing {
+		e := &standing[i]
+		if e.Relation != RelationSupports || e.Void || e.Rank < rank {
+			continue
+		}
+		if !slices.Contains(groups, e.Group) {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 func (t *Transition) check() error {
@@ -89,8 +128,10 @@ func by(list ...Authority) (set authorities) {
 
 func (s authorities) has(a Authority) bool { return a != 0 && s&(1<<a) != 0 }
 
-// legalMoves is the table of LS-8 (UP-L1..L5 minus UD-15..19). A pair that is
-// not in it is no move. Nobody moves to where a row already is.
+// legalMoves is the table of LS-8 (UP-L1..L5 minus UD-15..18). A pair that is
+// not in it is no move. Nobody moves to where a row already is. No move on the
+// security axis reaches the children of a row: whoever shows a row or acts on it
+// looks at its closure ([Head.Held]).
 var legalMoves = buildMoves()
 
 func buildMoves() map[move]authorities {
@@ -111,6 +152,9 @@ func buildMoves() map[move]authorities {
 	for _, from := range []Truth{TruthUnverified, TruthSupported, TruthContradicted} {
 		add(from, TruthSuperseded, by(AuthorityUser, AuthorityReflection))
 	}
+	// Of a row that is outdated only; one that was retracted stays so.
+	add(TruthSuperseded, TruthSupported, by(AuthorityUser, AuthorityProbe))
+	add(TruthSuperseded, TruthContradicted, by(AuthorityUser))
 
 	add(RetrievalHidden, RetrievalRestricted, by(AuthorityUser, AuthorityReflection))
 	add(RetrievalRestricted, RetrievalNormal, by(AuthorityUser, AuthorityProbe))
@@ -130,6 +174,7 @@ func buildMoves() map[move]authorities {
 	add(SecuritySuspicious, SecurityQuarantined, detect)
 	add(SecurityClean, SecurityQuarantined, detect)
 	add(SecurityQuarantined, SecurityMalicious, by(AuthoritySentinel, AuthorityUser))
+	add(SecurityMalicious, SecurityQuarantined, by(AuthorityUser)) // and no further: another look lets it go
 	add(SecuritySuspicious, SecurityClean, by(AuthorityUser))
 	add(SecurityQuarantined, SecurityClean, by(AuthorityUser))
 
@@ -180,14 +225,17 @@ func (h *Head) set(to AxisValue, now time.Time) {
 	switch v := to.(type) {
 	case Truth:
 		h.Truth = v
+		h.Flags &^= FlagOutdated
 		if v == TruthSupported {
 			h.VerifiedAt = now
 			h.renew(now)
 		} else {
-			h.Rank = 0
+			h.Rank, h.Speaker = 0, Token{}
+			h.Flags &^= FlagOwnWord | FlagOwnDispute
 		}
 	case Retrieval:
 		h.Retrieval = v
+		h.Flags &^= FlagImported
 	case Security:
 		h.Security = v
 		switch v {
@@ -206,9 +254,17 @@ func (h *Head) set(to AxisValue, now time.Time) {
 	}
 }
 
-// renew starts the freshness window anew. StaleAt is one window after its
-// beginning and ExpiresAt three, so the window is half of what lies between.
+// wasStale adds to a reason that the clock had made a row stale, and the move that the
+// reason is of makes it fresh.
+func (h *Head) wasStale(next *Head, now time.Time, reason string) string {
+	if was := h.FreshnessAt(now); was != FreshnessFresh && h.Freshness == FreshnessFresh && next.FreshnessAt(now) == FreshnessFresh {
+		return clip(reason+"; it was "+was.String()+" by the clock, and is fresh again", MaxField)
+	}
+	return reason
+}
+
+// renew starts the freshness window anew.
 func (h *Head) renew(now time.Time) {
-	window := h.ExpiresAt.Sub(h.StaleAt) / (expiryFactor - 1)
+	window := h.window()
 	h.StaleAt, h.ExpiresAt = now.Add(window), now.Add(window*expiryFactor)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // ErrTampered is the sentinel of [*TamperError].
@@ -56,6 +57,22 @@ type Log struct {
 	stripped uint64 // the last entry whose payload was taken away
 	erased   bool
 	ended    uint64 // the last entry that says so: an erasure takes what comes before it
+
+	entry     record                           // that is looked at
+	begun     Sequence                         // of the first entry
+	at        time.Time                        // and its own moment
+	covered   uint64                           // what comes after it is noted
+	uncovered Sequence                         // of the first such entry; 0 = there is none
+	each      func(revision uint64, r *record) // hears of each entry that holds
+}
+
+// Cover says how far something else vouches for the log, a checkpoint say.
+func (l *Log) Cover(revision uint64) { l.covered = max(l.covered, revision) }
+
+// Uncovered is the first entry after that, and when it was written; ok is false if there
+// is none.
+func (l *Log) Uncovered() (revision uint64, at Sequence, ok bool) {
+	return l.covered + 1, l.uncovered, l.uncovered > 0
 }
 
 // Mark asks that the MAC at a revision be kept while the log is verified.
@@ -98,7 +115,7 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 	if l.Revision != log.Revision+1 {
 		return fault("the entry before it is %d: entries are missing", log.Revision)
 	}
-	var r record
+	r := &log.entry
 	covered, err := r.decode(l.Data)
 	if err != nil {
 		return fault("it does not decode")
@@ -126,6 +143,15 @@ func (a *Auditor) next(log *Log, l LogEntry) error {
 		}
 	}
 	log.Revision, log.MAC, log.sequence = l.Revision, r.mac, r.sequence
+	if l.Revision == 1 {
+		log.begun, log.at = r.sequence, r.at
+	}
+	if l.Revision > log.covered && log.uncovered == 0 {
+		log.uncovered = r.sequence
+	}
+	if log.each != nil {
+		log.each(l.Revision, r)
+	}
 	if _, ok := log.marks[l.Revision]; ok {
 		log.marks[l.Revision] = r.mac
 	}
@@ -170,6 +196,9 @@ func (a *Auditor) End(log *Log, o Object) error {
 	if ok && !bytes.Equal(data, rest) {
 		return fault("the object is not what its log says")
 	}
+	if handKey.holds(log.Key) && (len(rest) == 0 || !bytes.Equal(handState(rest), log.state)) {
+		return fault("the object is not what its log says")
+	}
 	if (decisionKey.holds(log.Key) || holdKey.holds(log.Key) || ledgerKey.holds(log.Key)) && len(rest) > 0 {
 		if digest := sha256.Sum256(rest); !bytes.Equal(digest[:], log.state) {
 			return fault("the object is not what its log says")
@@ -201,7 +230,9 @@ func replay(first, last []byte, erased bool) (Head, error) {
 		return h, err
 	}
 	if len(last) == headMoving {
-		h.decodeMoving(last)
+		if err := h.decodeMoving(last); err != nil {
+			return h, err
+		}
 	} else if !bytes.Equal(first, last) {
 		return h, errHead
 	}
@@ -238,54 +269,23 @@ func evidenceFits(log *Log, objs []Object) error {
 
 // Verification is what [Store.Verify] read.
 type Verification struct {
-	Logs    int `json:"logs"`
-	Entries int `json:"entries"`
-	Erased  int `json:"erased"` // logs of what was erased
+	Logs      int `json:"logs"`
+	Entries   int `json:"entries"`
+	Erased    int `json:"erased"`    // logs of what was erased
+	Objects   int `json:"objects"`   // that were opened
+	Decisions int `json:"decisions"` // that were held against the rows that they cite
+	Terms     int `json:"terms"`     // lines of the index of terms
+	Found     int `json:"found"`     // what is not what was written
 }
 
-// Verify holds every log of the scope against its chain, and every object against
-// its log. The first thing that does not hold is a [*TamperError]. What is written
-// meanwhile is verified as far as it is there. begin and seen may be nil: begin is
-// given each log before it is read, seen once it holds; an error of seen ends the
-// verification.
+// Verify is [Store.VerifyAll] up to the first thing that is not what was written, which
+// is a [*TamperError]. begin and seen may be nil: begin is given each log before it is
+// read, seen once it holds; an error of seen ends the verification.
 //
 // The chains show a change within what is there. That a whole row is missing, or
 // that all of the store is an older copy, a checkpoint shows.
 func (s *Store) Verify(ctx context.Context, begin func(*Log), seen func(*Log) error) (Verification, error) {
-	var v Verification
-	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
-	var log *Log
-	err := s.Walk(ctx, Walker{
-		Entry: func(key string, l LogEntry) error {
-			if log == nil {
-				log = &Log{Key: key}
-				if begin != nil {
-					begin(log)
-				}
-			}
-			return a.Next(log, l)
-		},
-		End: func(_ string, beside []Object) error {
-			done := log
-			log = nil
-			if err := a.End(done, beside[0]); err != nil {
-				return err
-			}
-			if err := evidenceFits(done, beside); err != nil {
-				return err
-			}
-			v.Logs++
-			v.Entries += int(done.Revision)
-			if done.erased {
-				v.Erased++
-			}
-			if seen != nil {
-				return seen(done)
-			}
-			return nil
-		},
-	})
-	return v, err
+	return s.VerifyAll(ctx, Verifying{Begin: begin, Seen: seen})
 }
 
 // holdGroup is how many objects Holds reads in one trip.
@@ -294,8 +294,11 @@ const holdGroup = 1000
 // Holds reports for each leaf whether the store has that very entry, and stands on
 // it: the log goes on from it unbroken to where the object is now. It costs the
 // objects of the logs, and the entries since. A log that does not hold from there on
-// is a [*TamperError].
+// is a [*TamperError]. It asks what is stored, whatever this process met before.
 func (s *Store) Holds(ctx context.Context, leaves ...Leaf) ([]bool, error) {
+	if _, err := s.admit(ctx); err != nil {
+		return nil, err
+	}
 	held := make([]bool, 0, len(leaves))
 	a := NewAuditor(s.keys, s.scope.tenant, s.scope.namespace)
 	for part := range slices.Chunk(leaves, holdGroup) {
@@ -303,9 +306,13 @@ func (s *Store) Holds(ctx context.Context, leaves ...Leaf) ([]bool, error) {
 		for i := range part {
 			keys[i] = part[i].Key
 		}
-		objs, err := s.get(ctx, keys...)
+		objs, damaged, err := s.driver.asStored(ctx, s.scope.tenant, keys)
 		if err != nil {
 			return nil, err
+		}
+		if len(damaged) > 0 {
+			o := &objs[damaged[0]]
+			return nil, &TamperError{o.Key, o.Revision, "the object is not what was written"}
 		}
 		for i := range part {
 			ok, err := s.holds(ctx, a, &part[i], objs[i])
@@ -330,7 +337,7 @@ func (s *Store) holds(ctx context.Context, a *Auditor, leaf *Leaf, o Object) (bo
 		return last.mac == leaf.MAC, nil
 	}
 	log := Log{Key: leaf.Key}
-	for l, err := range s.entries(ctx, leaf.Key, max(leaf.Revision, 2)-2) {
+	for l, err := range s.unpacked(ctx, leaf.Key, max(leaf.Revision, 2)-2) {
 		if err != nil {
 			return false, err
 		}

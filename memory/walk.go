@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sort"
@@ -17,6 +18,9 @@ type Walker struct {
 	// first the one that it is the history of, at the revision of the last entry,
 	// unless it does not belong to the log.
 	End func(key string, beside []Object) error
+	// Damaged is told of an object that cannot be read, before End is given it without
+	// data. If it is nil the walk ends there.
+	Damaged func(key string, err error) error
 }
 
 // walkPage is how many entries are read at once. Three pages are held at a time, with
@@ -54,6 +58,7 @@ type scanned struct {
 	more    bool
 	ended   []string
 	objects []Object
+	damage  map[string]error // by key of the object
 	err     error
 }
 
@@ -121,13 +126,45 @@ func (s *Store) withObjects(ctx context.Context, pages <-chan scanned) <-chan sc
 				open, p.ended = p.ended[n-1], p.ended[:n-1]
 			}
 			if p.err == nil && len(p.ended) > 0 {
-				p.objects, p.err = s.get(ctx, besideLogs(p.ended)...)
+				p.objects, p.damage, p.err = s.salvage(ctx, besideLogs(p.ended))
 			}
 			if !pass(p) {
 				return
 			}
 		}
 	})
+}
+
+// salvage reads objects as they are stored, and says which of them are not what was
+// written. Where the driver cannot read one of them, the others are read all the same.
+func (s *Store) salvage(ctx context.Context, keys []string) ([]Object, map[string]error, error) {
+	objs, damaged, err := s.driver.asStored(ctx, s.scope.tenant, keys)
+	damage := map[string]error{}
+	if err == nil || len(keys) == 1 || ctx.Err() != nil || !errors.Is(err, ErrStore) {
+		for _, i := range damaged {
+			damage[objs[i].Key] = &TamperError{objs[i].Key, objs[i].Revision, "the object is not what was written"}
+		}
+		return objs, damage, err
+	}
+	objs = make([]Object, len(keys))
+	for i, key := range keys {
+		one, damaged, fault := s.driver.asStored(ctx, s.scope.tenant, []string{key})
+		switch {
+		case fault != nil && (ctx.Err() != nil || !errors.Is(fault, ErrStore)):
+			return nil, nil, fault
+		case fault != nil:
+			objs[i].Key = key
+			damage[key] = &TamperError{key, 0, "the object cannot be read"}
+		default:
+			if objs[i] = one[0]; len(damaged) > 0 {
+				damage[key] = &TamperError{key, one[0].Revision, "the object is not what was written"}
+			}
+		}
+	}
+	if len(damage) == len(keys) {
+		return nil, nil, err // it is the store that does not answer
+	}
+	return objs, damage, nil
 }
 
 // ownSpace leaves out the logs of the other namespaces of a tenant, whose keys lie
@@ -176,10 +213,27 @@ func (w *walking) page(p scanned) error {
 			break
 		}
 		n := besides(w.key)
+		if err := w.damaged(objs[:n:n], p.damage); err != nil {
+			return err
+		}
 		if err := w.end(objs[:n:n]); err != nil {
 			return err
 		}
 		ended, objs = ended[1:], objs[n:]
+	}
+	return nil
+}
+
+// damaged tells of those objects that are not what was written.
+func (w *walking) damaged(objs []Object, damage map[string]error) error {
+	for i := range objs {
+		err := damage[objs[i].Key]
+		if err != nil && w.to.Damaged != nil {
+			err = w.to.Damaged(objs[i].Key, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -226,7 +280,11 @@ func (w *walking) end(objs []Object) (err error) {
 			return err
 		}
 		if again {
-			if objs, err = w.s.get(w.ctx, besideLogs([]string{w.key})...); err != nil {
+			var damage map[string]error
+			if objs, damage, err = w.s.salvage(w.ctx, besideLogs([]string{w.key})); err == nil {
+				err = w.damaged(objs, damage)
+			}
+			if err != nil {
 				return err
 			}
 		}

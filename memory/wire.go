@@ -32,6 +32,13 @@ func (e *encoder) ids(ids []ID) {
 	e.b = append(e.b, packIDs(ids)...)
 }
 
+func (e *encoder) strs(list []string) {
+	e.num(uint64(len(list)))
+	for _, s := range list {
+		e.str(s)
+	}
+}
+
 // decoder reads what encoder wrote. After a fault it gives zero values, and end
 // tells.
 type decoder struct {
@@ -76,6 +83,17 @@ func (d *decoder) fixed() uint64 {
 func (d *decoder) float() float64  { return math.Float64frombits(d.fixed()) }
 func (d *decoder) time() time.Time { return fromMicros(int64(d.fixed())) }
 func (d *decoder) str() string     { return string(d.take(d.num())) }
+
+func (d *decoder) strs() (list []string) {
+	n := d.num()
+	if n > uint64(len(d.b)) { // each takes a byte or more
+		d.bad = true
+	}
+	for i := uint64(0); i < n && !d.bad; i++ {
+		list = append(list, d.str())
+	}
+	return list
+}
 
 func (d *decoder) ids() []ID {
 	n := d.num()

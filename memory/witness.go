@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Witness remembers, outside the store, what must not be lost: that trust was taken
@@ -11,6 +12,9 @@ import (
 // demotion is not (reliability of a replicated store: the last fail-over wins).
 // memory/audit has one in a file. It must be safe for concurrent use.
 type Witness interface {
+	// Identity must name the witness: always the same, and never that of another one,
+	// such as an empty one in its place. It is not zero.
+	Identity() Token
 	// Acknowledge must make the last entries of logs durable before it returns nil.
 	Acknowledge(ctx context.Context, kind EntryKind, leaves []Leaf) error
 	// Acknowledged must yield the newest acknowledged entry of each log.
@@ -26,15 +30,24 @@ var (
 	// fail-over went to a replica that lagged, or an older copy was restored. Nothing
 	// is decided on it until [Store.Recover] has made good for what is missing.
 	ErrBehind = errors.New("memory: the store lost what was acknowledged")
-	// ErrUnwitnessed: the change is in the store, and the witness did not confirm
-	// it: whoever asked for it must not rely on it.
+	// ErrUnwitnessed: the change is in the store and holds, and the witness did not
+	// confirm it: a fail-over or an older copy may lose it unnoticed. It waits in the
+	// store until a process that has the witness tells it.
 	ErrUnwitnessed = errors.New("memory: not confirmed by the witness")
 )
+
+// unconfirmed is the incarnation, in Store.confirmed, of a store that is to be confirmed
+// again though its server is the same.
+const unconfirmed = math.MaxUint64
 
 // confirm makes sure that what the driver talks to has every acknowledged demotion,
 // whenever it may be another server or another copy than before; permits that were
 // open then are void.
 func (s *Store) confirm(ctx context.Context) (incarnation uint64, err error) {
+	s.freshen()
+	if err := s.Attend(ctx); err != nil {
+		return 0, err
+	}
 	incarnation = s.driver.Incarnation()
 	if s.confirmed.Load() == incarnation+1 {
 		return incarnation, nil
@@ -47,12 +60,23 @@ func (s *Store) confirm(ctx context.Context) (incarnation uint64, err error) {
 			return incarnation, nil
 		}
 		if s.witness != nil {
+			if _, err := s.TellWitness(ctx); err != nil && !errors.Is(err, ErrUnwitnessed) { // what it does not take now still waits
+				return 0, err
+			}
 			lost, err := s.witness.Behind(ctx, s)
 			if err != nil {
 				return 0, fmt.Errorf("the witness: %w", err)
 			}
 			if len(lost) > 0 {
 				return 0, fmt.Errorf("%w: %d entries, the first of %s; hearsay store recover makes good for them", ErrBehind, len(lost), KeyText(lost[0].Key))
+			}
+			// What was acknowledged is the floor, also of what this process has not met.
+			err = s.witness.Acknowledged(ctx, func(_ EntryKind, l Leaf) error {
+				s.driver.floor.keep(l.Key, l.Revision)
+				return nil
+			})
+			if err != nil {
+				return 0, fmt.Errorf("the witness: %w", err)
 			}
 		}
 		if s.confirmed.Load() > 0 { // not the first look: something happened to the server
@@ -71,33 +95,6 @@ func (s *Store) confirm(ctx context.Context) (incarnation uint64, err error) {
 func (s *Store) same(incarnation uint64) error {
 	if s.driver.Incarnation() != incarnation {
 		return fmt.Errorf("%w: the server was restarted or failed over meanwhile", ErrStore)
-	}
-	return nil
-}
-
-// witnessed tells the witness of entries that took trust away or erased.
-func (t *atom) witnessed(done []logged) error {
-	w := t.store.witness
-	if w == nil {
-		return nil
-	}
-	var leaves []Leaf
-	kind := EntryTransition
-	for i := range done {
-		l := &done[i]
-		if !l.entry.harms() {
-			continue
-		}
-		if l.entry.Kind == EntryErase {
-			kind = EntryErase
-		}
-		leaves = append(leaves, Leaf{Key: t.Puts[l.put].Key, Revision: t.Puts[l.put].From + 1, MAC: l.mac})
-	}
-	if len(leaves) == 0 {
-		return nil
-	}
-	if err := w.Acknowledge(t.ctx, kind, leaves); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnwitnessed, err)
 	}
 	return nil
 }
@@ -123,7 +120,15 @@ func (s *Store) Recover(ctx context.Context, actor string) (Recovered, error) {
 	if s.witness == nil {
 		return r, invalid("witness", "required", "there is none to recover from")
 	}
-	if _, err := s.admit(ctx); err != nil {
+	// What is stored counts, not what this process met. Until the witness has looked at
+	// it again nothing is decided, and what was read meanwhile may be of before.
+	s.confirmed.Store(unconfirmed)
+	s.driver.floor.clear()
+	defer s.driver.floor.clear()
+	if err := s.Attend(ctx); err != nil {
+		return r, err
+	}
+	if _, err := s.TellWitness(ctx); err != nil {
 		return r, err
 	}
 	lost, err := s.witness.Behind(ctx, s)
@@ -170,7 +175,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		// The row itself is gone with its demotion. Nothing can be decided on it.
 		return Leaf{}, fmt.Errorf("%w: row %s is gone altogether; restore a newer copy", ErrBehind, id)
 	case headKey.holds(lost.Key) && kind == EntryErase:
-		x := erasing{s: s, subject: "recovery", open: true, again: true}
+		x := erasing{s: s, open: true, again: true}
 		rows, _, err := x.look(ctx, []ID{id}, nil)
 		if err != nil {
 			return Leaf{}, err
@@ -191,7 +196,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 			return Leaf{}, err
 		}
 		old, next := heads[0], heads[0]
-		have, err := s.evidenceOf(ctx, evid[0])
+		have, err := s.evidenceOf(ctx, &old, evid[0])
 		if err != nil {
 			return Leaf{}, err
 		}
@@ -208,7 +213,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 			c = tx.evidence(&old, have, voidsSupports, nil)
 		}
 		tx.due(&old, evid[1], due{Reason: "demoted: " + e.Reason}, now)
-		tx.head(old, next, e, c)
+		tx.head(old, next, nil, e, c)
 		r.Demoted++
 	case lost.Key == revokedKey && objs[0].Revision < lost.Revision:
 		return Leaf{}, fmt.Errorf("%w: a revocation; revoke again all that was revoked since the copy was made, and then recover", ErrBehind)

@@ -117,6 +117,8 @@ func TestD30AutoPromotionIsNarrowAndOff(t *testing.T) { // LS-10, LS-11, LS-13
 		{"one tool", func(w *world, _ memory.ID) { w.seen("crm", "Oslo", nil) }, false},
 		{"two tools", func(w *world, _ memory.ID) { w.seen("crm", "Oslo", nil); w.seen("erp", "Oslo", nil) }, true},
 		{"two tools, one of them of another city", func(w *world, _ memory.ID) { w.seen("crm", "Oslo", nil); w.seen("erp", "Rome", nil) }, false},
+		{"two tools, in another spelling", func(w *world, _ memory.ID) { w.seen("crm", "oslo", nil); w.seen("erp", "oslo", nil) }, false},
+		{"two tools, with another blank", func(w *world, _ memory.ID) { w.seen("crm", " Oslo", nil); w.seen("erp", " Oslo", nil) }, false},
 		{"one tool twice", func(w *world, _ memory.ID) {
 			w.seen("crm", "Oslo", nil)
 			w.seen("crm", "Oslo", func(d *memory.Draft) { d.Anchor = "elsewhere" })
@@ -181,7 +183,7 @@ func TestD30AutoPromotionIsNarrowAndOff(t *testing.T) { // LS-10, LS-11, LS-13
 		w.seen("crm", "Oslo", nil)
 		w.seen("erp", "Oslo", nil)
 		w.want(id, memory.StateVerified, w.check(w.worker(nil, promotion.Observed(w.store, "city")), id), promotion.Promoted)
-		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedSource, Name: "erp", Since: w.clock(), By: "ops", Reason: "r"}, 0); err != nil {
+		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedSource, Name: "erp", Since: w.clock(), By: "ops", Reason: "r"}, 1); err != nil {
 			t.Fatal(err)
 		}
 		if row := w.row(id); row.State() == memory.StateVerified {
@@ -195,7 +197,7 @@ func TestARevokedVerifierIsAnAlarmAndMovesNothing(t *testing.T) {
 	crm := verifiertest.New("crm", verifiertest.Supports())
 	var log bytes.Buffer
 	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour, Tick: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))}, source(crm))
-	if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: w.clock(), By: "ops", Reason: "r"}, 0); err != nil {
+	if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: w.clock(), By: "ops", Reason: "r"}, 1); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -221,7 +223,7 @@ func TestAReinstatedVerifierVerifiesAgain(t *testing.T) {
 	id := w.claim("acme", "Oslo", nil)
 	w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)
 	w.pass(time.Hour)
-	if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: w.clock().Add(-2 * time.Hour), By: "ops", Reason: "r"}, 0); err != nil {
+	if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: w.clock().Add(-2 * time.Hour), By: "ops", Reason: "r"}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.store.WalkRevocations(w.ctx, nil); err != nil {
@@ -280,7 +282,7 @@ func TestAWorkerMovesTheRowsOfARevocation(t *testing.T) {
 			promotion.Withdraw(ctx, w.store, time.Minute, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		synctest.Wait()
-		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "r"}, 0); err != nil {
+		if err := w.store.Revoke(w.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "r"}, 1); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
@@ -429,4 +431,31 @@ func TestI6ThreeTriggersRaceForOneTransition(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds: the user came first in %d, a source in %d", rounds, byUser, byTool)
+}
+
+// TestAVerifierThatReadsBackWhatACallSetSupportsNothing: not at once, and not when a weaker
+// source agrees later.
+func TestAVerifierThatReadsBackWhatACallSetSupportsNothing(t *testing.T) { // I-4
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	row := w.row(id)
+	f, err := w.store.Fitness(w.ctx, []memory.ID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Record(w.ctx, memory.DecisionRecord{ID: w.store.NewDecisionID(), Tool: "update", Run: "run", Fired: true, Epoch: f.Epoch, Data: []byte(`{}`),
+		Rows: []memory.Cited{f.Heads[0].Cite()}, Unvouched: []memory.ID{id}, Writes: []memory.OwnWrite{{Subject: "acme", Predicate: row.Content.Predicate, Value: "oslo"}}}); err != nil {
+		t.Fatal(err)
+	}
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	w.want(id, memory.StateUnverified, w.check(w.worker(nil, source(crm)), id), promotion.Kept)
+	kept := w.row(id).Evidence
+	if len(kept) == 0 {
+		t.Error("what it said is not kept")
+	}
+	for _, e := range kept {
+		if e.Relation == memory.RelationSupports {
+			t.Errorf("%s supports the row", e.Source)
+		}
+	}
 }

@@ -53,7 +53,7 @@ func (o observer) Verify(ctx context.Context, row memory.Row) (verifier.Verdict,
 		if looked++; looked > maxObserved || len(seen) == memory.MaxQuorum {
 			break
 		}
-		if r.ID != row.ID && firstHand(&r) {
+		if r.ID != row.ID && sameTriple(&r, &row) && firstHand(&r) {
 			for _, e := range supportOf(&r) {
 				seen, groups[e.Group] = append(seen, e), true
 			}
@@ -63,6 +63,14 @@ func (o observer) Verify(ctx context.Context, row memory.Row) (verifier.Verdict,
 		return verifier.Verdict{}, nil
 	}
 	return verifier.Verdict{Outcome: verifier.Supported, Evidence: seen[0], Heard: seen[1:], Detail: "tools have said so of their own"}, nil
+}
+
+// sameTriple reports whether two rows say the same exact words: what a tool says of a name
+// says nothing of one that is spelled alike (I-9), and what has one value has no other
+// spelling of it.
+func sameTriple(a, b *memory.Row) bool {
+	return memory.SameName(a.Content.Subject, b.Content.Subject) && memory.SameName(a.Content.Predicate, b.Content.Predicate) &&
+		memory.SameName(a.Content.Object, b.Content.Object)
 }
 
 // firstHand reports whether a row is a typed field that a tool is the system of record

@@ -40,7 +40,10 @@ func standings() (names []string, rows []memory.Row) {
 		}
 	}
 	add("rejected by a user", rejected)
-	add("superseded", standing(memory.TruthSuperseded, 0, ""))
+	add("retracted", standing(memory.TruthSuperseded, 0, ""))
+	outdated := standing(memory.TruthSuperseded, 0, "")
+	outdated.Flags |= memory.FlagOutdated
+	add("superseded by its own source", outdated)
 	return names, rows
 }
 

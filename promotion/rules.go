@@ -17,11 +17,12 @@ const (
 	Promote               // ask the store to verify the row
 	Demote                // take the verified state away, or record a refutation
 	Age                   // what verified the row is gone: it is stale, and still verified
+	Renew                 // ask the store to let the row be fresh for longer; who verified it stays
 )
 
-var actionNames = [...]string{"nothing", "keep", "promote", "demote", "age"}
+var actionNames = [...]string{"nothing", "keep", "promote", "demote", "age", "renew"}
 
-// String returns nothing, keep, promote, demote or age.
+// String returns nothing, keep, promote, demote, age or renew.
 func (a Action) String() string {
 	if int(a) < len(actionNames) {
 		return actionNames[a]
@@ -42,13 +43,16 @@ type Move struct {
 // decides, confidence does not occur (SR-4.1, SR-4.4):
 //
 //   - support promotes, or reaffirms; the store judges whether it suffices (I-4);
-//   - support of a lower rank than what verified the row renews nothing, and is kept;
+//   - support of a lower rank than what verified the row is kept; a source of rank tool or
+//     higher that gives exactly its value renews how long the row is fresh, a user's word
+//     included, and nothing else;
 //   - support of a row that another source of the same or a higher rank says is
 //     wrong is kept: sources that disagree verify nothing (SR-7.14);
 //   - a contradiction of higher rank than what verified the row demotes it, and so
 //     does the very source that verified it (SR-2.5);
 //   - a contradiction of equal rank contests, one of lower rank is kept;
-//   - after a user's word, either way, a verdict is only reported (SR-7.5);
+//   - what a user said, either way, no verdict takes back (SR-7.5); what stands on
+//     a principal's own word alone is verified for everybody by support (I-13);
 //   - a source that vanished, or is not what was pinned, refutes nothing: what it
 //     verified is stale, and checked again.
 func Next(row memory.Row, v verifier.Verdict) Move {
@@ -76,8 +80,12 @@ func support(row memory.Row, v verifier.Verdict) Move {
 	switch {
 	case row.Rejection != nil:
 		return Move{Keep, true, "a user rejected the claim; dissent is reported"}
-	case row.Truth == memory.TruthSuperseded:
+	case row.Truth == memory.TruthSuperseded && !row.Has(memory.FlagOutdated):
 		return Move{Keep, true, "the row was superseded"}
+	case row.Has(memory.FlagOwnWord):
+		return Move{Promote, true, "an independent source agrees with the principal's own word"}
+	case row.Truth == memory.TruthSupported && e.Rank < row.Rank && e.Rank >= memory.RankTool && exactly(row, v):
+		return Move{Renew, true, "a source agrees still with what was verified"}
 	case row.Truth == memory.TruthSupported && row.Rank == memory.RankUser:
 		return Move{Keep, true, "a user verified the row; agreement is reported"}
 	case row.Truth != memory.TruthSupported && disputed(row, v):
@@ -86,6 +94,11 @@ func support(row memory.Row, v verifier.Verdict) Move {
 		return Move{Keep, true, "a source of higher rank verified the row; agreement is kept"}
 	}
 	return Move{Promote, true, "an independent source agrees"}
+}
+
+// exactly reports whether the source gave the very value of the row.
+func exactly(row memory.Row, v verifier.Verdict) bool {
+	return row.Content.Typed() && v.Observed != "" && memory.SameName(v.Observed, row.Content.Object)
 }
 
 func refute(row memory.Row, e memory.Evidence) Move {

@@ -41,6 +41,9 @@ func TestRankDecidesWhatAVerdictDoes(t *testing.T) {
 	recanted := standing(memory.TruthContradicted, 0, "")
 	recanted.Evidence = []memory.Evidence{{Relation: memory.RelationContradicts, Rank: memory.RankTool, Group: "asked"}}
 
+	outdated := standing(memory.TruthSuperseded, 0, "")
+	outdated.Flags |= memory.FlagOutdated
+
 	const N, K, P, D = promotion.Nothing, promotion.Keep, promotion.Promote, promotion.Demote
 	type by [4]promotion.Action // model, second model, tool, primary source
 	ranks := [4]memory.Rank{memory.RankModel, memory.RankSecondModel, memory.RankTool, memory.RankPrimarySource}
@@ -53,7 +56,8 @@ func TestRankDecidesWhatAVerdictDoes(t *testing.T) {
 		{"a contradicted row", standing(memory.TruthContradicted, 0, ""), by{P, P, P, P}, by{K, K, K, K}},
 		{"a row that another tool contradicts", disputed, by{K, K, K, P}, by{K, K, K, K}}, // SR-7.14
 		{"a row that the very tool contradicted", recanted, by{K, K, P, P}, by{K, K, K, K}},
-		{"a superseded row", standing(memory.TruthSuperseded, 0, ""), by{K, K, K, K}, by{K, K, K, K}},
+		{"a row that was retracted", standing(memory.TruthSuperseded, 0, ""), by{K, K, K, K}, by{K, K, K, K}},
+		{"a row that its own source superseded", outdated, by{P, P, P, P}, by{K, K, K, K}},
 		{"a row that a user rejected", rejected, by{K, K, K, K}, by{K, K, K, K}},
 		{"a row verified by two models", standing(memory.TruthSupported, memory.RankSecondModel, "other"), by{K, P, P, P}, by{K, K, D, D}},
 		{"a row verified by two models, the one asked among them", standing(memory.TruthSupported, memory.RankSecondModel, "asked"), by{K, P, P, P}, by{K, D, D, D}},

@@ -23,12 +23,14 @@ import (
 type Store interface {
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	Apply(ctx context.Context, t memory.Transition) (memory.Head, error)
+	Renew(ctx context.Context, t memory.Transition) (memory.Head, error)
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
 	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
 	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
+	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) error
 	Now() time.Time
 }
@@ -60,9 +62,10 @@ const (
 	Parked               // nobody can be asked, or it was asked often enough; a read brings the row back
 	Moved                // the row moved meanwhile, or is gone; nothing to do
 	Misconfigured        // a source can never answer as configured: an alarm; the row is as it was
+	Renewed              // a source agreed with what a better one verified: the row is fresh for longer
 )
 
-var statusNames = [...]string{"unset", "promoted", "demoted", "kept", "unclear", "down", "deferred", "not_due", "parked", "moved", "misconfigured"}
+var statusNames = [...]string{"unset", "promoted", "demoted", "kept", "unclear", "down", "deferred", "not_due", "parked", "moved", "misconfigured", "renewed"}
 
 // String returns the lower-case name.
 func (s Status) String() string {
@@ -276,9 +279,14 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 		// that answer ended.
 		return Result{Status: Parked}, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
 	}
+	if err := w.aged(ctx, &rows[0]); errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
+		return Result{Status: Moved}, nil
+	} else if err != nil {
+		return Result{}, err
+	}
 	var round round
 	res, err := w.ask(ctx, rows[0], &round)
-	if err != nil || res.Status == Promoted || res.Status == Demoted || res.Status == Moved {
+	if err != nil || res.Status == Promoted || res.Status == Demoted || res.Status == Renewed || res.Status == Moved {
 		return res, err
 	}
 	if round.answered {
@@ -319,11 +327,20 @@ type round struct {
 	until    time.Time // when the first verdict ends that still stands
 	held     []string  // who refused; "" = a question about this row failed
 	alone    bool      // one that refused did so to this worker alone
+
+	asked memory.LineMark // where the line of the row stood before anybody was asked
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
 func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, error) {
 	var res Result
+	if row.Content.Cardinality == memory.CardinalityFunctional {
+		marks, err := w.store.MarkLines(ctx, row.Content) // before anybody is asked: an answer may take its time
+		if err != nil {
+			return res, err
+		}
+		r.asked = marks[0]
+	}
 	for _, s := range w.sources {
 		if s.Covers != nil && !s.Covers(row.Content) {
 			continue
@@ -366,7 +383,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			continue
 		}
 		move := Next(row, v)
-		status, err := w.apply(ctx, &s, row, v, move)
+		status, err := w.apply(ctx, &s, row, v, move, r.asked)
 		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
 			w.fault(ctx, &res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
 			r.alarm = true
@@ -385,7 +402,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			w.remember(answer{row.ID, s.Name})
 		}
 		switch status {
-		case Promoted, Demoted:
+		case Promoted, Demoted, Renewed:
 			if status == Promoted && row.Truth != memory.TruthSupported {
 				res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
 			}
@@ -410,6 +427,24 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		res.Behind, res.Alone = r.held, r.alone
 	}
 	return res, nil
+}
+
+// aged moves a verified row to what the clock has made of it, so that its history says so.
+func (w *Worker) aged(ctx context.Context, row *memory.Row) error {
+	now := w.store.Now()
+	for row.Truth == memory.TruthSupported && !row.NotYetValid(now) && row.Freshness != row.FreshnessAt(now) {
+		t := memory.Transition{Row: row.ID, Revision: row.Revision, To: memory.FreshnessStale, Authority: memory.AuthoritySystem, Actor: w.opts.Name,
+			Source: "clock", Reason: "nobody has looked at it since " + row.LookedAt().UTC().Format(time.RFC3339)}
+		if row.Freshness == memory.FreshnessStale {
+			t.To = memory.FreshnessExpired
+		}
+		h, err := w.store.Apply(ctx, t)
+		if err != nil {
+			return err
+		}
+		row.Head = h
+	}
+	return nil
 }
 
 // conditional is a verifier that says when it would ask; [verifier.Guarded] is one.
@@ -582,14 +617,14 @@ func (w *Worker) first(line string) bool {
 }
 
 // apply makes a move, in a span if there is one to make.
-func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
+func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move, asked memory.LineMark) (Status, error) {
 	if m.Action == Nothing {
 		return Unclear, nil
 	}
 	ctx, span := w.opts.Tracer.Start(ctx, "promotion.transition", trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)),
 		attribute.String("hearsay.verifier", s.Name), attribute.String("hearsay.action", m.Action.String())))
 	defer span.End()
-	status, err := w.move(ctx, s, row, v, m)
+	status, err := w.move(ctx, s, row, v, m, asked)
 	if err != nil {
 		span.SetStatus(codes.Error, "not written")
 	} else {
@@ -599,9 +634,9 @@ func (w *Worker) apply(ctx context.Context, s *Source, row memory.Row, v verifie
 }
 
 // move makes a move. Kept is the answer of every rule that says "not this time".
-func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move) (Status, error) {
+func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier.Verdict, m Move, asked memory.LineMark) (Status, error) {
 	t := memory.Transition{Row: row.ID, Revision: row.Revision, Authority: memory.AuthorityProbe, Actor: w.opts.Name,
-		Source: v.Evidence.Source, Reason: m.Reason, Evidence: v.Said()}
+		Source: v.Evidence.Source, Reason: m.Reason, Evidence: v.Said(), Asked: asked}
 	if s.observes {
 		t.Authority = memory.AuthorityAutoObservation
 	}
@@ -613,26 +648,53 @@ func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier
 		t.To, done = memory.TruthContradicted, Demoted
 	case Age:
 		t.To, t.Authority, done = memory.FreshnessStale, memory.AuthoritySystem, Kept
+	case Renew:
+		t.To, done = memory.FreshnessFresh, Renewed
 	case Keep:
 		return Kept, w.keep(ctx, row.ID, m.Reason, v.Said())
 	default:
 		return Unclear, nil
 	}
-	h, err := w.store.Apply(ctx, t)
+	apply := w.store.Apply
+	if m.Action == Renew {
+		apply = w.store.Renew
+	}
+	h, err := apply(ctx, t)
 	switch {
-	case err == nil && m.Action == Promote && h.Freshness != memory.FreshnessFresh:
-		// The axes are independent: that it is fresh again is a move of its own.
-		t.Revision, t.To, t.Evidence = h.Revision, memory.FreshnessFresh, nil
-		if _, err := w.store.Apply(ctx, t); err != nil && !errors.Is(err, memory.ErrConflict) {
-			return 0, err
+	case err == nil && m.Action == Promote:
+		// The axes are independent: that it is fresh again is a move of its own, and so is
+		// that what nobody vouched for is no longer kept apart.
+		var also []memory.AxisValue
+		if h.Freshness != memory.FreshnessFresh {
+			also = append(also, memory.FreshnessFresh)
+		}
+		if h.Has(memory.FlagImported) && t.Authority == memory.AuthorityProbe {
+			also = append(also, memory.RetrievalNormal)
+		}
+		for _, to := range also {
+			t.Revision, t.To, t.Evidence = h.Revision, to, nil
+			next, err := w.store.Apply(ctx, t)
+			if errors.Is(err, memory.ErrConflict) {
+				break
+			}
+			if err != nil {
+				return 0, err
+			}
+			h = next
 		}
 		return done, nil
 	case err == nil:
 		return done, nil
-	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrNotFound):
+	case errors.Is(err, memory.ErrConflict), errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrOvertaken):
 		return Moved, nil
 	case errors.Is(err, memory.ErrContested):
 		return Kept, nil
+	case errors.Is(err, memory.ErrOwnWrite): // it is kept, and supports nothing later either
+		said := slices.Clone(v.Said())
+		for i := range said {
+			said[i].Relation, said[i].Rank = memory.RelationContextualizes, memory.RankRecall
+		}
+		return Kept, w.keep(ctx, row.ID, m.Reason+"; "+err.Error(), said)
 	case errors.Is(err, memory.ErrInsufficient), errors.Is(err, memory.ErrRejected), errors.Is(err, memory.ErrOutranked), errors.Is(err, memory.ErrIllegalMove):
 		return Kept, w.keep(ctx, row.ID, m.Reason+"; "+err.Error(), v.Said())
 	}

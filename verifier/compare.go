@@ -36,11 +36,34 @@ func (m Match) String() string {
 
 // Compare compares the claimed value with an observed one. It is pure, safe for
 // concurrent use, symmetric, and answers [MatchUnknown] when in doubt.
+//
+// What is verified is the claim as it is spelled, and it is handed on so: "/srv/Data" and
+// "/srv/data" are two files. Words that differ in letter case or in blanks alone are
+// therefore unknown, but to [CompareText]; numbers, dates and truths are compared by what
+// they mean. A value with characters that memory.Canonical drops is the same as one that
+// is spelled exactly alike only; else, what would be the same is unknown. Every comparison
+// of this package keeps the last, and [NewTool] sees to it for any other.
 type Compare func(claimed, observed string) Match
+
+// spelled takes back that two values are the same, if one of them hides characters
+// that the other does not have.
+func spelled(m Match, claimed, observed string) Match {
+	if m == MatchSame && claimed != observed && (memory.Hides(claimed) || memory.Hides(observed)) {
+		return MatchUnknown
+	}
+	return m
+}
+
+// spelling is a comparison that keeps to the spelling.
+func (c Compare) spelling() Compare {
+	return func(claimed, observed string) Match { return spelled(c(claimed, observed), claimed, observed) }
+}
 
 // CompareByType compares by what both values look like: dates as [CompareDate],
 // numbers as [CompareNumber], true and false (or yes and no) as such, all else as
-// [CompareText]. Values of different kinds are unknown: "five" may be "5".
+// [CompareText] but by its exact spelling: what CompareText takes for the same in other
+// blanks or another letter case is unknown. Values of different kinds are unknown:
+// "five" may be "5".
 //
 // It does not know whether a number counts something or names a version, so
 // "1.10" and "1.1" are unknown to it, and "1e3" and "1000"; CompareNumber, chosen
@@ -86,14 +109,13 @@ func read(s string) typed {
 	return v
 }
 
-func compareTyped(a, b typed) Match {
+func compareTyped(a, b typed) Match { return spelled(compareKinds(a, b), a.text, b.text) }
+
+func compareKinds(a, b typed) Match {
 	switch {
-	case a.text == b.text:
+	case memory.SameName(a.text, b.text):
 		return MatchSame
 	case a.kind != b.kind:
-		if a.canonical == b.canonical {
-			return MatchSame
-		}
 		return MatchUnknown
 	case a.kind == kindDate:
 		return compareDates(a.dates, b.dates)
@@ -108,27 +130,36 @@ func compareTyped(a, b typed) Match {
 	case a.kind == kindTruth:
 		return MatchDifferent
 	}
-	return compareProse(a.canonical, b.canonical, a.words, b.words)
+	if m := compareProse(a.canonical, b.canonical, a.words, b.words); m != MatchSame {
+		return m
+	}
+	return MatchUnknown // spelled otherwise
 }
 
 var truths = map[string]bool{"true": true, "yes": true, "false": false, "no": false}
 
-// CompareExact compares memory.Canonical forms and nothing else: for identifiers
-// and closed lists of words, where "approved" and "not approved" differ.
+// CompareExact compares byte by byte in Unicode NFC: for identifiers and closed lists of
+// words, where "approved" and "not approved" differ. What differs in its memory.Canonical
+// form too is different; "Evil" and "evil", and "a" and " a", are unknown.
 func CompareExact(claimed, observed string) Match {
-	if memory.Canonical(claimed) == memory.Canonical(observed) {
+	switch {
+	case memory.SameName(claimed, observed):
 		return MatchSame
+	case memory.Canonical(claimed) == memory.Canonical(observed):
+		return MatchUnknown
 	}
 	return MatchDifferent
 }
 
-// CompareText compares prose: the same memory.Canonical form is the same. If the
+// CompareText compares prose that people read, and nothing that a program acts on: the
+// same memory.Canonical form is the same, whatever blanks it has and whatever the letter
+// case of its plain words. Choose it for no path, name, address or identifier. If the
 // words of one are all among the words of the other ("Paris" and "Paris,
 // France"; "Smith, John" and "John Smith"), whatever their order, case and
 // punctuation, it is unknown. All else is different.
 func CompareText(claimed, observed string) Match {
 	a, b := memory.Canonical(claimed), memory.Canonical(observed)
-	return compareProse(a, b, words(a), words(b))
+	return spelled(compareProse(a, b, words(a), words(b)), claimed, observed)
 }
 
 func compareProse(a, b string, inA, inB []string) Match {
@@ -175,7 +206,7 @@ func CompareNumber(claimed, observed string) Match {
 	if !isA || !isB {
 		return MatchUnknown
 	}
-	return compareNumbers(a, b)
+	return spelled(compareNumbers(a, b), claimed, observed)
 }
 
 // number is an amount. The first reading has a point as decimal separator; the
@@ -288,7 +319,7 @@ func CompareDate(claimed, observed string) Match {
 	if a == nil || b == nil {
 		return MatchUnknown
 	}
-	return compareDates(a, b)
+	return spelled(compareDates(a, b), claimed, observed)
 }
 
 // span is what a date names: from the first instant up to the last, not included.
@@ -406,7 +437,7 @@ func CompareSet(claimed, observed string) Match {
 	case x == MatchUnknown || y == MatchUnknown:
 		return MatchUnknown
 	}
-	return MatchSame
+	return spelled(MatchSame, claimed, observed)
 }
 
 // covers says whether every item of b is in a; different as soon as one cannot be.
@@ -448,14 +479,20 @@ func items(s string) []typed {
 			separators = ";\n"
 		}
 		raw = strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(separators, r) })
+		for i := range raw {
+			raw[i] = strings.TrimSpace(raw[i]) // the blanks are of the list, not of the item
+		}
 	}
 	if len(raw) > maxItems {
 		return nil
 	}
 	var kept []typed
 	for _, item := range raw {
-		if memory.Canonical(item) != "" {
+		switch {
+		case memory.Canonical(item) != "":
 			kept = append(kept, read(item))
+		case memory.Hides(item): // it looks empty, and is not
+			return nil
 		}
 	}
 	return kept

@@ -23,9 +23,9 @@ func TestValuesAreComparedByType(t *testing.T) {
 		want verifier.Match
 	}{
 		// text
-		{"Berlin", " berlin ", same}, {"Berlin", "Paris", different}, {"Paris", "Paris, France", unknown},
+		{"Berlin", " berlin ", unknown}, {"Berlin", "Paris", different}, {"Paris", "Paris, France", unknown},
 		{"Smith, John", "John Smith", unknown}, {"approved", "not approved", unknown}, {"DE89 3704", "DE893704", unknown},
-		{"bob@X.org", "bob@x.org", unknown}, {"caf\u00e9", "cafe\u0301", same}, {"Ber\u200blin", "berlin", same},
+		{"bob@X.org", "bob@x.org", unknown}, {"caf\u00e9", "cafe\u0301", same}, {"Ber\u200blin", "berlin", unknown}, {"Ber\u200blin", "Ber\u200blin", same},
 		{"the the cat", "the cat cat", different}, {"+", "-", unknown}, {"Lyon", "", unknown},
 		// numbers
 		{"1,000 km", "1000km", same}, {"1 000 km", "1000 km", same}, {"1\u202f000 km", "1,000 km", same}, {"1'000", "1000", same},
@@ -37,7 +37,7 @@ func TestValuesAreComparedByType(t *testing.T) {
 		{"1.10", "1.1", unknown}, {"1.10 EUR", "1.1 EUR", unknown}, {"1e3", "1000", unknown}, {"1e3", "1e3", same}, {"1e3", "2000", different}, {"1e999", "2e999", different},
 		{"1e9999", "2e9999", different /* as text */}, {"0.1", "0.10000000000000001", unknown}, {"9007199254740993", "9007199254740992", different},
 		{"007", "7", unknown}, {"007", "008", different}, {"1.2.3", "1.2.4", different}, {"192.168.100.200", "192168100200", unknown},
-		{"+49 30 1234", "49301234", unknown}, {"five", "5", unknown}, {"5", "five", unknown}, {"10\u200b00", "1000", same}, {"$5 EUR", "5 EUR", unknown},
+		{"+49 30 1234", "49301234", unknown}, {"five", "5", unknown}, {"5", "five", unknown}, {"10\u200b00", "1000", unknown}, {"$5 EUR", "5 EUR", unknown},
 		// truth
 		{"yes", "True", same}, {"no", "true", different}, {"yes", "1", unknown}, {"yes", "perhaps", unknown},
 		// dates
@@ -75,7 +75,7 @@ func TestAComparisonChosenForThePredicate(t *testing.T) {
 		{"date", verifier.CompareDate, "soon", "soon", unknown},
 		{"date", verifier.CompareDate, "2026-03-14", strings.Repeat("9", 100), unknown},
 		{"exact", verifier.CompareExact, "approved", "not approved", different},
-		{"exact", verifier.CompareExact, "Approved", "approved", same},
+		{"exact", verifier.CompareExact, "Approved", "approved", unknown},
 		{"set", verifier.CompareSet, "red, green", "green, red, green", same},
 		{"set", verifier.CompareSet, `["red","green"]`, "green; red", same},
 		{"set", verifier.CompareSet, "1,000; 2,000", "2000; 1000", same},
@@ -93,6 +93,86 @@ func TestAComparisonChosenForThePredicate(t *testing.T) {
 			t.Errorf("as %s, %q and %q are %v the other way round, want %v", c.name, c.a, c.b, got, c.want)
 		}
 	}
+}
+
+// TestASpellingThatTheSourceDoesNotHaveIsNotVerified: a path, a user or a branch that
+// differs in letter case or in blanks is another one. Only what is declared to be prose
+// may be spelled otherwise.
+func TestASpellingThatTheSourceDoesNotHaveIsNotVerified(t *testing.T) {
+	for _, s := range [...][2]string{
+		{"Evil", "evil"}, {" a", "a"}, {"a ", "a"}, {"a  b", "a b"}, {"a\u00a0b", "a b"}, {"a\tb", "a b"}, {"a\nb", "a b"}, {"a\u3000b", "a b"},
+		{"Main", "main"}, {"Billing address", "billing Address"}, {"\u00c9mile", "\u00e9mile"},
+	} {
+		for name, c := range map[string]struct {
+			compare verifier.Compare
+			want    verifier.Match
+		}{
+			"type": {verifier.CompareByType, unknown}, "exact": {verifier.CompareExact, unknown}, "text": {verifier.CompareText, same},
+		} {
+			if got, back := c.compare(s[0], s[1]), c.compare(s[1], s[0]); got != c.want || back != c.want {
+				t.Errorf("%s: %q and %q are %v and %v, want %v", name, s[0], s[1], got, back, c.want)
+			}
+		}
+		if got := verifier.CompareSet(s[0]+"; x", "x; "+strings.TrimSpace(s[1])); got == same && strings.TrimSpace(s[0]) != s[1] {
+			t.Errorf("as a set, %q and %q are %v", s[0], s[1], got)
+		}
+	}
+	for _, compare := range []verifier.Compare{verifier.CompareByType, verifier.CompareExact} {
+		if got := compare("caf\u00e9 Evil", "cafe\u0301 Evil"); got != same {
+			t.Errorf("two ways to write the same letters are %v", got)
+		}
+	}
+	if got := verifier.CompareByType("1 000 km ", "1000 km"); got != same {
+		t.Errorf("an amount is compared by what it means: %v", got)
+	}
+}
+
+// What is verified is handed on as the claimant spelled it, so a spelling that the
+// source does not have is never the same.
+func TestAValueWithHiddenCharactersIsTheSameAsNoOtherSpelling(t *testing.T) {
+	tags := "\U000e0062\U000e0063\U000e0063" // "bcc", as tag characters
+	for _, c := range []struct {
+		name    string
+		compare verifier.Compare
+		a, b    string
+		want    verifier.Match
+	}{
+		{"an address with an instruction in tag characters", verifier.CompareText, "billing@acme.example" + tags, "billing@acme.example", unknown},
+		{"one with a zero-width space inside", verifier.CompareText, "billing@ac\u200bme.example", "billing@acme.example", unknown},
+		{"one with a right-to-left override in front", verifier.CompareText, "\u202ebilling@acme.example", "billing@acme.example", unknown},
+		{"one with a control character", verifier.CompareText, "billing@acme.example\x08", "billing@acme.example", unknown},
+		{"one with variation selectors behind", verifier.CompareByType, "billing@acme.example\ufe00\U000e0101", "billing@acme.example", unknown},
+		{"an identifier", verifier.CompareExact, "DE89\u2060", "DE89", unknown},
+		{"one that differs beside", verifier.CompareExact, "DE89\u2060", "DE90", different},
+		{"a date", verifier.CompareByType, "2026-03-14\u200b", "2026-03-14", unknown},
+		{"a truth", verifier.CompareByType, "tr\u00adue", "yes", unknown},
+		{"a set with a hidden item", verifier.CompareSet, "red; \u200b\u200b", "red", unknown},
+		{"a set with one in an escape", verifier.CompareSet, `["red","\u200b"]`, "red", unknown},
+		{"a set whose item hides some", verifier.CompareSet, "red\u200b, green", "green, red", unknown},
+		{"a source that spells it so itself", verifier.CompareText, "می\u200cخواهم", "می\u200cخواهم", same},
+	} {
+		if got, back := c.compare(c.a, c.b), c.compare(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s: %v and %v, want %v", c.name, got, back, c.want)
+		}
+	}
+}
+
+// Whatever is hidden in a value, wherever it stands: no comparison takes it for one
+// that is spelled otherwise.
+func TestNoComparisonSeesThroughHiddenCharacters(t *testing.T) {
+	hidden := []rune{'\u200b', '\u200d', '\u2060', '\u202e', '\u2066', '\u00ad', '\ufeff', '\ufe0f', '\U000e0041', '\U000e0101', '\u034f', '\x00', '\x1b', '\u009b', '\u3164'}
+	values := []string{"billing@acme.example", "1,000 km", "5 EUR", "2026-03-14", "true", "red, green", `["red","green"]`, "Berlin", "+49 30 1234", "5"}
+	all := []verifier.Compare{verifier.CompareByType, verifier.CompareText, verifier.CompareExact, verifier.CompareNumber, verifier.CompareDate, verifier.CompareSet}
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.SampledFrom(values).Draw(t, "value")
+		at := rapid.IntRange(0, len(value)).Draw(t, "at")
+		spelled := value[:at] + string(rapid.SliceOfN(rapid.SampledFrom(hidden), 1, 4).Draw(t, "hidden")) + value[at:]
+		for i, compare := range all {
+			if compare(spelled, value) == same || compare(value, spelled) == same {
+				t.Fatalf("comparison %d takes %q for %q", i, spelled, value)
+			}
+		}
+	})
 }
 
 func TestAnUnknownMatchIsTheZeroOne(t *testing.T) {

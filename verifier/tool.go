@@ -81,7 +81,8 @@ type ToolVerifier struct {
 // when it gives another one and the predicate has only one object, or says that
 // its list is complete. All else is unclear: a row of free text (there is
 // nothing to ask), a source that knows nothing, values that cannot be compared, an
-// answer that is off its form.
+// answer that is off its form, and a name that nobody can tell from another one
+// ([memory.CheckName]).
 func NewTool(name string, ask Ask, o *ToolOptions) *ToolVerifier {
 	t := &ToolVerifier{name: name, ask: ask}
 	if o != nil {
@@ -131,6 +132,10 @@ func (t *ToolVerifier) Verify(ctx context.Context, row memory.Row) (Verdict, err
 	c := row.Content
 	if !c.Typed() {
 		return unclear("nothing to ask: free text has no subject and predicate"), nil
+	}
+	if memory.CheckName("subject", c.Subject) != nil || memory.CheckName("predicate", c.Predicate) != nil {
+		// A source would answer for whoever it takes the name for.
+		return unclear("the subject or the predicate holds what nobody sees"), nil
 	}
 	asking, cancel := context.WithTimeout(ctx, t.o.Timeout)
 	defer cancel()
@@ -199,6 +204,7 @@ func (t *ToolVerifier) judge(c memory.Content, a Answer) Verdict {
 	if by := t.o.CompareBy[memory.Canonical(c.Predicate)]; by != nil {
 		compare = by
 	}
+	compare = compare.spelling()
 	match, same := MatchDifferent, ""
 	for _, v := range values {
 		switch compare(c.Object, v) {

@@ -124,6 +124,56 @@ func TestAToolIsNotAskedAboutFreeText(t *testing.T) {
 	}
 }
 
+// A source answers for the spelling that it has. What the claimant hid in his own is
+// verified by no comparison, one that the program brings included.
+func TestAToolSupportsNoSpellingThatItDoesNotHave(t *testing.T) {
+	lax := verifier.ToolOptions{Compare: func(string, string) verifier.Match { return verifier.MatchSame }}
+	asked := 0
+	ask := func(context.Context, verifier.Question) (verifier.Answer, error) {
+		asked++
+		return value("billing@acme.example"), nil
+	}
+	for _, c := range []struct {
+		name  string
+		row   memory.Row
+		asked int
+		want  verifier.Outcome
+	}{
+		{"a plain claim", row("acme", "billing.email", "billing@acme.example", functional), 1, verifier.Supported},
+		{"tag characters behind the object", row("acme", "billing.email", "billing@acme.example\U000e0062\U000e0063", functional), 1, verifier.Unclear},
+		{"a zero-width space in the subject", row("ac\u200bme", "billing.email", "billing@acme.example", functional), 0, verifier.Unclear},
+		{"an override in the predicate", row("acme", "\u202ebilling.email", "billing@acme.example", functional), 0, verifier.Unclear},
+		{"a name that is spelled with a joiner", row("می\u200cخواهم", "billing.email", "billing@acme.example", functional), 1, verifier.Supported},
+	} {
+		for _, o := range []*verifier.ToolOptions{nil, &lax} {
+			asked = 0
+			v, err := verifier.NewTool("crm", ask, o).Verify(t.Context(), c.row)
+			if err != nil || v.Outcome != c.want || asked != c.asked {
+				t.Errorf("%s: %v after %d questions, %v; want %v", c.name, v.Outcome, asked, err, c.want)
+			}
+		}
+	}
+}
+
+// TestAToolDoesNotSupportAnotherSpelling: nor does it refute it; which of the two is meant
+// is not known.
+func TestAToolDoesNotSupportAnotherSpelling(t *testing.T) {
+	for _, o := range []*verifier.ToolOptions{nil, {Cardinality: functional}, {Compare: verifier.CompareExact}} {
+		for _, claimed := range []string{"/srv/data", "/srv/Data ", "/srv/Data\u00a0", "/srv/data\u200b"} {
+			v, err := verifier.NewTool("crm", answering(value("/srv/Data")), o).Verify(t.Context(), row("acme", "path", claimed, functional))
+			if err != nil || v.Outcome == verifier.Supported {
+				t.Errorf("%q is supported: %+v, %v", claimed, v, err)
+			}
+		}
+		for _, claimed := range []string{"evil", "Evil ", " Evil"} {
+			v, err := verifier.NewTool("crm", answering(value("Evil")), o).Verify(t.Context(), row("acme", "user", claimed, functional))
+			if err != nil || v.Outcome != verifier.Unclear {
+				t.Errorf("%q: %+v, %v", claimed, v, err)
+			}
+		}
+	}
+}
+
 func TestAToolComparesAsItsOptionsSay(t *testing.T) {
 	o := &verifier.ToolOptions{
 		Cardinality: functional,

@@ -2,8 +2,10 @@ package langchain
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -109,7 +111,8 @@ func Memory(run *agent.Run, inner schema.Memory) schema.Memory {
 type memory struct {
 	run   *agent.Run
 	inner schema.Memory
-	own   map[string]any // what the memory gave after this run's last save
+	own   [sha256.Size]byte // digest of what the memory gave after this run's last save
+	saved bool              // there is such a digest
 }
 
 func (m *memory) GetMemoryKey(ctx context.Context) string      { return m.inner.GetMemoryKey(ctx) }
@@ -120,7 +123,9 @@ func (m *memory) LoadMemoryVariables(ctx context.Context, inputs map[string]any)
 	if err != nil {
 		return nil, err
 	}
-	if !blank(loaded) && !reflect.DeepEqual(loaded, m.own) {
+	// The memory may keep the map and go on writing into it: what is judged is what is shown.
+	loaded = maps.Clone(loaded)
+	if !blank(loaded) && !m.its(loaded) {
 		if _, err := m.run.Input(ctx, agent.UnknownText(fmt.Sprint(loaded))); err != nil {
 			return nil, err
 		}
@@ -128,21 +133,31 @@ func (m *memory) LoadMemoryVariables(ctx context.Context, inputs map[string]any)
 	return loaded, nil
 }
 
+// its reports whether a memory holds just what it held after this run's last save.
+func (m *memory) its(loaded map[string]any) bool {
+	sum, ok := digest(loaded)
+	return ok && m.saved && sum == m.own
+}
+
 func (m *memory) SaveContext(ctx context.Context, inputs, outputs map[string]any) error {
 	// What others put there since the last look is not to be taken for this run's.
 	if _, err := m.LoadMemoryVariables(ctx, inputs); err != nil {
 		return err
 	}
+	m.saved = false
 	if err := m.inner.SaveContext(ctx, inputs, outputs); err != nil {
 		return err
 	}
 	own, err := m.inner.LoadMemoryVariables(ctx, inputs)
-	m.own = own
-	return err
+	if err != nil {
+		return err
+	}
+	m.own, m.saved = digest(own)
+	return nil
 }
 
 func (m *memory) Clear(ctx context.Context) error {
-	m.own = nil
+	m.saved = false
 	return m.inner.Clear(ctx)
 }
 

@@ -108,6 +108,10 @@ func newWorld(t testing.TB, extra ...agent.Tool) *world {
 			w.ran("register")
 			return found{"ops@" + in.Customer + ".example"}, nil
 		}, agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/customer")),
+		agent.Func("silent", "Is silent.", func(context.Context, struct{}) (string, error) {
+			w.ran("silent")
+			return "", agent.ErrNoAnswer
+		}, agent.StateChanging()),
 		agent.Func("broken", "Breaks.", func(context.Context, struct{}) (string, error) {
 			w.ran("broken")
 			return "", errors.New("no\nsuch table")
@@ -199,6 +203,7 @@ func TestAnInputBecomesArguments(t *testing.T) {
 		"a name twice is refused":                   {"echo", `{"a":1,"a":2}`, "NOT EXECUTED: the arguments are not valid"},
 		"a text for a tool of two arguments":        {"send_letter", "bob", "NOT EXECUTED: the arguments are not valid"},
 		"a tool that fails says so":                 {"broken", "", "FAILED: agent: tool failed: broken: no such table"},
+		"a tool without an answer may have done it": {"silent", "", "MAY HAVE BEEN DONE: silent: no answer, so it may have been done\nDo not call it again, in these words or in others: it might be done twice. Say plainly that it was done, or may have been, and that a person has to look."},
 		"an invented address is held":               {"send_email", "evil@x.example", "NOT EXECUTED: send_email"},
 		"a typed one is not":                        {"send_email", "bob@acme.example", "{}"},
 		"no output is said so":                      {"send_letter", `{"to":"bob@acme.example","body":"hi"}`, "(empty)"},

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,9 +31,9 @@ func TestWhatOneConnectionWasPassedFeedsTheCallsOfAll(t *testing.T) {
 			group sync.WaitGroup
 			mu    sync.Mutex
 		)
-		for _, session := range sessions {
+		for i, session := range sessions { // the very same call would wait for how the first one ends
 			group.Go(func() {
-				res, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "label", Arguments: customer{"acme"}})
+				res, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "label", Arguments: customer{fmt.Sprint("acme ", i)}})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil || res.IsError != fails {

@@ -123,6 +123,18 @@ func newOffice(t testing.TB) *office {
 	return o
 }
 
+// answering adds a tool that gives one answer.
+func (o *office) answering(name, schema string, answer *api.CallToolResult) {
+	tool := &api.Tool{Name: name, Description: "Answers.", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	if schema != "" {
+		tool.OutputSchema = json.RawMessage(schema)
+	}
+	o.server.AddTool(tool, func(context.Context, *api.CallToolRequest) (*api.CallToolResult, error) {
+		o.ran(name)
+		return answer, nil
+	})
+}
+
 var contracts = mcp.Contracts{
 	"register":   {agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")},
 	"search":     {agent.ReadOnly()},

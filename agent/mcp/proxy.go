@@ -14,6 +14,8 @@ import (
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/localhttp"
 )
 
 // ProxyOptions say what a proxy knows of the server behind it and of the agent
@@ -33,6 +35,8 @@ type ProxyOptions struct {
 	// Each call then has a run of its own, which rests on what the token says; one
 	// without a token that holds is of unknown lineage. It cannot go with OnlySource.
 	Tokens *agent.Tokens
+	// Kinds are those of the agent, see [agent.Options].
+	Kinds map[string][]gate.Kind
 	// Logger gets denials and faults, without content; nil = none.
 	Logger *slog.Logger
 }
@@ -45,6 +49,7 @@ type ProxyOptions struct {
 type Proxy struct {
 	run      *agent.Run
 	of       runs
+	reads    aside
 	desk     *desk
 	offered  []*api.Tool
 	unnamed  []string
@@ -78,7 +83,7 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 		return nil, err
 	}
 	// The model behind the proxy is not known, and writes nothing through it.
-	a, err := agent.New("mcp-proxy", agent.Model{ID: "unknown", Family: "unknown"}, store, decider, tools, &agent.Options{Logger: o.Logger, Tokens: o.Tokens})
+	a, err := agent.New("mcp-proxy", agent.Model{ID: "unknown", Family: "unknown"}, store, decider, tools, &agent.Options{Logger: o.Logger, Tokens: o.Tokens, Kinds: o.Kinds})
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +95,10 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
 		p.upstream = init.ServerInfo.Name
 	}
-	p.of, p.desk = one(p.run), newDesk(context.Background())
+	p.of, p.desk, p.reads = one(p.run), newDesk(context.Background()), enters(p.run)
 	if o.Tokens != nil {
-		p.of = each(a, func(api.Request) (string, error) { return principal, nil })
+		read := &readers{}
+		p.of, p.reads = each(a, func(api.Request) (string, error) { return principal, nil }, read), read.note
 	}
 	if !o.OnlySource {
 		if _, err := p.run.Input(ctx, agent.UnknownText("what the agent was told past the proxy")); err != nil {
@@ -155,15 +161,23 @@ func texted(listed []*api.Tool) (map[string]string, error) {
 }
 
 // Close ends the proxy's run and takes back the calls that wait to be made by
-// themselves (agent.FiresWhenFree; see [Serve]). It returns when none is being made: one
-// that is, is cut off. It may be called more than once.
+// themselves (agent.FiresWhenFree; see [Serve]). One of those that is being made is cut
+// off; it waits a few seconds for the others. It may be called more than once.
 func (p *Proxy) Close() {
 	if p == nil || p.run == nil {
 		return
 	}
-	p.run.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	now, stop := context.WithCancel(ctx)
+	stop()
+	_ = p.run.CloseContext(now) // it is closed, whatever is being made
 	p.desk.close()
+	_ = p.run.CloseContext(ctx) // a server that does not answer keeps nobody here
 }
+
+// closeWithin is how long a proxy that is closed waits for the calls that are being made.
+const closeWithin = 5 * time.Second
 
 // Server makes an MCP server that passes the list of tools as it was when the
 // proxy was made, and gates every call. It may be called more than once, for a
@@ -175,7 +189,7 @@ func (p *Proxy) Server() (*api.Server, error) {
 	}
 	server := api.NewServer(&api.Implementation{Name: p.upstream, Title: "gated by hearsay", Version: "0"},
 		&api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
-	if err := serve(server, p.offered, p.of, p.desk); err != nil {
+	if err := serve(server, p.offered, p.of, p.desk, p.reads); err != nil {
 		return nil, err
 	}
 	return server, nil
@@ -193,7 +207,7 @@ func (p *Proxy) Handler(logger *slog.Logger) http.Handler {
 		}
 		return server
 	}, &api.StreamableHTTPOptions{Logger: logger, SessionTimeout: sessionTimeout})
-	return http.NewCrossOriginProtection().Handler(p.desk.tracked(handler))
+	return localhttp.Guard{Remote: true}.Handler(p.desk.tracked(handler))
 }
 
 // sessionTimeout is how long the transport keeps a session that asks nothing.

@@ -78,29 +78,41 @@ func texts(content []api.Content) (joined string, plain bool) {
 // promised structured content.
 func result(text string, out json.RawMessage, structured bool) *api.CallToolResult {
 	res := complete()
-	var all api.CallToolResult
-	if json.Unmarshal(out, &all) == nil {
-		same, err := json.Marshal(whole{all.Content, all.StructuredContent})
-		if _, plain := texts(all.Content); !plain && err == nil && bytes.Equal(same, out) {
-			for _, c := range all.Content {
-				switch block := c.(type) {
-				case *api.TextContent:
-					block.Text = forModel(block.Text)
-				case *api.EmbeddedResource:
-					if block.Resource != nil {
-						block.Resource.Text = forModel(block.Resource.Text)
-					}
-				}
-			}
-			res.Content, res.StructuredContent = all.Content, all.StructuredContent
-			return res
-		}
+	if blocks, all := wholeOf(out); blocks {
+		res.Content, res.StructuredContent = all.Content, all.StructuredContent
+		return res
 	}
 	res.Content = []api.Content{&api.TextContent{Text: text}}
 	if structured && json.Valid(out) {
 		res.StructuredContent = out
 	}
 	return res
+}
+
+// wholeOf reports whether an output is that of a result with blocks that are no text,
+// and gives it as a client may see it: no string in its blocks imitates the tag of
+// memory, and no tag goes from one block to the next.
+func wholeOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
+	if json.Unmarshal(out, &all) != nil {
+		return false, all
+	}
+	same, err := json.Marshal(whole{all.Content, all.StructuredContent})
+	if _, plain := texts(all.Content); plain || err != nil || !bytes.Equal(same, out) {
+		return false, all
+	}
+	content, err := json.Marshal(whole{Content: all.Content})
+	if err != nil {
+		return false, all
+	}
+	var defused api.CallToolResult
+	if json.Unmarshal([]byte(forModel(string(content))), &defused) != nil {
+		return false, all
+	}
+	all.Content = defused.Content
+	if joined, _ := texts(all.Content); forModel(joined) != joined {
+		return false, all // shown as one text
+	}
+	return true, all
 }
 
 // forModel is a text of a tool as a model may see it.

@@ -20,7 +20,9 @@ import (
 // All sessions of the server share the run, and so do all requests of a transport
 // without sessions. What a client read before, or elsewhere, does not cross the
 // transport: unless you know that nothing else feeds it, tell the run so with
-// agent.UnknownText before you serve it, and only what reads will be permitted.
+// agent.UnknownText before you serve it, and only what reads will be permitted. What it
+// reads of the same server as a resource, a prompt or a completion becomes a row of the run,
+// as what a stranger wrote, before the client is shown it.
 //
 // A held call of a tool with agent.FiresWhenFree is answered at once; the answer names
 // its hold, in the text and as [MetaHold]. Until the run is closed or the hold ends the
@@ -32,7 +34,7 @@ func Serve(server *api.Server, run *agent.Run) error {
 	if server == nil || run == nil || run.Agent() == nil {
 		return agent.ErrNotBuilt
 	}
-	return serve(server, offers(run.Agent()), one(run), newDesk(context.Background()))
+	return serve(server, offers(run.Agent()), one(run), newDesk(context.Background()), enters(run))
 }
 
 // ServeEach is [Serve] for clients that say what their calls rest on: each call has a
@@ -40,7 +42,9 @@ func Serve(server *api.Server, run *agent.Run) error {
 // the _meta of the call says ([MetaToken]; a client with [Tools] and agent.SendsTo
 // sends one). A call without a token that holds is of unknown lineage. The agent needs
 // agent.Options.Tokens. principal says whom a request is for, from what the transport
-// has authenticated; its error refuses the call.
+// has authenticated; its error refuses the call. Once a session has read a resource, a
+// prompt or a completion of the same server, its calls are of unknown lineage, since its
+// tokens do not know of that. Without sessions all clients of the server are one.
 //
 // A call is parked as with [Serve], in the run of its own, which rests on what its
 // client had read when it made it. The same call made again, with a token of the same
@@ -52,7 +56,8 @@ func ServeEach(ctx context.Context, server *api.Server, a *agent.Agent, principa
 	if server == nil || a == nil || a.Name() == "" || principal == nil {
 		return agent.ErrNotBuilt
 	}
-	return serve(server, offers(a), each(a, principal), newDesk(ctx))
+	read := &readers{}
+	return serve(server, offers(a), each(a, principal, read), newDesk(ctx), read.note)
 }
 
 // one is a run that all calls belong to.
@@ -63,7 +68,7 @@ func one(run *agent.Run) runs {
 }
 
 // each starts a run for a call.
-func each(a *agent.Agent, principal func(api.Request) (string, error)) runs {
+func each(a *agent.Agent, principal func(api.Request) (string, error), read *readers) runs {
 	return func(ctx context.Context, req api.Request, params *api.CallToolParamsRaw) (asker, error) {
 		who, err := principal(req)
 		if err != nil {
@@ -74,8 +79,12 @@ func each(a *agent.Agent, principal func(api.Request) (string, error)) runs {
 		// Whose call it is must be known of one that was cancelled, too.
 		known, err := c.run.Accept(context.WithoutCancel(ctx), token, callBytes(params.Name, params.Arguments))
 		if known {
+			c.run.ForSender()
 			from, run := c.run.Sender()
 			c.name = fmt.Sprintf("%q %q %q", who, from, run)
+		}
+		if err == nil && read.has(req) {
+			_, err = c.run.Input(ctx, agent.UnknownText("what the client has read besides tools"))
 		}
 		return c, err
 	}
@@ -101,7 +110,7 @@ func offers(a *agent.Agent) (offered []*api.Tool) {
 	return offered
 }
 
-func serve(server *api.Server, offered []*api.Tool, of runs, d *desk) error {
+func serve(server *api.Server, offered []*api.Tool, of runs, d *desk, reads aside) error {
 	structured := map[string]bool{}
 	for _, t := range offered {
 		structured[t.Name] = t.OutputSchema != nil
@@ -112,7 +121,7 @@ func serve(server *api.Server, offered []*api.Tool, of runs, d *desk) error {
 	server.AddReceivingMiddleware(func(next api.MethodHandler) api.MethodHandler {
 		return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
 			if method != methodCall {
-				return next(ctx, method, req)
+				return reads.pass(ctx, method, req, next)
 			}
 			params, ok := req.GetParams().(*api.CallToolParamsRaw)
 			if !ok || params == nil {
@@ -172,6 +181,9 @@ func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *
 func shown(res agent.Result, err error, structured bool) *api.CallToolResult {
 	text := agent.ToolText(res, err)
 	if err != nil {
+		return refusal(text)
+	}
+	if res.Unread > 0 && structured { // there is none, and only an error may do without
 		return refusal(text)
 	}
 	return result(text, res.Output, structured)

@@ -22,8 +22,9 @@ var (
 	ErrUnclassified = errors.New("mcp: tool without a contract")
 	// ErrNoTool: a contract is for a tool that the server does not have.
 	ErrNoTool = errors.New("mcp: contract without a tool")
-	// ErrTools: the server's tools cannot be listed, or one of them has no usable
-	// name or argument schema.
+	// ErrTools: the server's tools cannot be listed, one of them has no usable name or
+	// schema, or what is declared of one is not in its schemas
+	// ([agent.DeclarationError]).
 	ErrTools = errors.New("mcp: tools of the server")
 	// ErrChanged: the tool is not what it was when it was declared, or is gone; see
 	// [Proxy.Recheck].
@@ -96,29 +97,48 @@ func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts
 	}
 	out := make([]agent.Tool, 0, len(listed))
 	for _, t := range listed {
-		schema, err := argumentSchema(t)
+		tool, err := handle(session, t, contracts[t.Name], changed)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
-		out = append(out, agent.Raw(t.Name, t.Description, schema, caller(session, t.Name, changed), slices.Concat(contracts[t.Name], tighter(t.Annotations))...))
+		out = append(out, tool)
 	}
 	return out, nil
 }
 
-// argumentSchema is a tool's schema in the form the agent checks arguments with.
-func argumentSchema(t *api.Tool) (*jsonschema.Schema, error) {
-	text, err := json.Marshal(t.InputSchema)
+// handle makes a tool of a listed one. What is declared of it is held to the schemas that
+// the server gives.
+func handle(session *api.ClientSession, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
+	arguments, err := schema(t.Name, "argument_schema", t.InputSchema)
 	if err != nil {
-		return nil, fmt.Errorf("argument schema: %w", err)
+		return agent.Tool{}, err
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(text, &schema); err != nil {
-		return nil, fmt.Errorf("argument schema: %w", err)
+	if arguments.Type != "object" {
+		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	if schema.Type != "object" {
-		return nil, errors.New("argument schema: not of an object")
+	options := declared
+	if t.OutputSchema != nil {
+		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
+		if err != nil {
+			return agent.Tool{}, err
+		}
+		options = slices.Concat([]agent.Option{agent.ServerOutputSchema(answers)}, declared)
 	}
-	return &schema, nil
+	tool := agent.Raw(t.Name, t.Description, arguments, caller(session, t.Name, changed), slices.Concat(options, tighter(t.Annotations))...)
+	return tool, tool.Check()
+}
+
+// schema is one of a tool's schemas in the form that the agent uses, within its limits.
+func schema(tool, field string, given any) (*jsonschema.Schema, error) {
+	text, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	s, err := agent.ReadSchema(text)
+	if err != nil {
+		return nil, &agent.DeclarationError{Tool: tool, Field: field, Text: err.Error()}
+	}
+	return s, nil
 }
 
 // tighter is what annotations add to a contract. They are words of the server:

@@ -110,20 +110,15 @@ func NewChat(run *agent.Run, client Client, model string, o *Options) (*Chat, er
 // Messages is the conversation so far, as it is sent. It is a copy.
 func (c *Chat) Messages() []api.ChatCompletionMessage { return slices.Clone(c.messages) }
 
-// Show puts what the run recalled before the model, tags and all. Text that
-// cannot be what this run recalled is [ErrNotRecalled].
+// Show puts what the run recalled before the model, tags and all. Anything else is
+// [ErrNotRecalled]: what another run recalled, a text that was changed since, and one
+// that the program put together.
 func (c *Chat) Show(r agent.Recalled) error {
 	if r.Text == "" {
 		return nil
 	}
-	read := c.run.Lineage().Direct()
-	for _, row := range r.Rows {
-		if !slices.Contains(read, row.ID) {
-			return fmt.Errorf("%w: row %s", ErrNotRecalled, row.ID)
-		}
-	}
-	if len(r.Rows) == 0 {
-		return fmt.Errorf("%w: text without rows", ErrNotRecalled)
+	if !r.By(c.run) {
+		return ErrNotRecalled
 	}
 	c.say(r.Text)
 	return nil

@@ -263,8 +263,10 @@ func decision(ctx context.Context, dir string, rounds int) ([]report.Figure, err
 		keys = append(keys, memory.HeadKey(id))
 	}
 	keys = append(keys, "sys/epoch")
-	serial := 0
+	serial, asked := 0, 0
 	value, floor := report.Pair(rounds/2, func() {
+		asked++ // the same call again would be held: nobody says how the one before ended
+		req.Args = json.RawMessage(fmt.Sprintf(`{"n":%d}`, asked))
 		if dec := g.Decide(ctx, *req); dec.Outcome != gate.Permit {
 			err = fmt.Errorf("not permitted: %v", dec.Reasons)
 		}

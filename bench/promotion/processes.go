@@ -43,7 +43,7 @@ func openStore(ctx context.Context, url string) (*memory.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := storeurl.Keys(url, o)
+	keys, err := storeurl.Keys(ctx, url, o)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -21,12 +21,23 @@ func newHashDedup() *baseline {
 }
 
 func (b *baseline) write(text string) {
-	key := strings.ToLower(strings.Join(strings.Fields(text), " "))
+	key := folded(text)
 	if b.rows[key] == 0 || !b.dedup {
 		b.kept++
 	}
 	b.rows[key]++
 }
+
+// reworded is how many of the rows hold other words than the claim as it was first said.
+func (b *baseline) reworded() int {
+	first := b.rows[folded(Claim)]
+	if b.dedup {
+		first = min(first, 1)
+	}
+	return b.kept - first
+}
+
+func folded(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
 
 // supports is what such a store counts as support for a claim it was told in all
 // these wordings: every sighting.

@@ -15,6 +15,7 @@ import (
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/admission/restate"
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
@@ -33,12 +34,16 @@ type Options struct {
 // Result is what was counted.
 type Result struct {
 	Stores         []StoreResult `json:"stores"`
+	Fate           Fate          `json:"fate"`
 	TrueFacts      FactResult    `json:"true_facts"`
 	Contradictions MergeResult   `json:"contradictions"`
 	Seed           uint64        `json:"seed"`
 	Writes         int           `json:"writes"`
 	SameWording    int           `json:"same_wording"`
 	Reworded       int           `json:"reworded"`
+	Wordings       int           `json:"wordings"`       // that the reworded ones are drawn from
+	KnownWordings  int           `json:"known_wordings"` // of them, those that the rule takes for the claim as it was first said
+	StoredRows     int           `json:"stored_rows"`    // that the store has at the end, of whatever kind
 	Seconds        float64       `json:"seconds"`
 
 	Block    gate.Decision `json:"-"` // of the call that the false claim fed
@@ -47,11 +52,23 @@ type Result struct {
 	Queue    string        `json:"-"` // which Redis served the queue
 }
 
+// Fate is what became of every write of the false claim: their sum is all of them.
+type Fate struct {
+	First      int `json:"first"`      // said for the first time
+	Same       int `json:"same"`       // the same words again, counted on the first row
+	Recognised int `json:"recognised"` // other words, recognised and counted on the first row
+	OwnRow     int `json:"own_row"`    // other words, not recognised, and kept as a row of its own that supports nothing
+	Again      int `json:"again"`      // recognised as what such a row says, in its words or in others, and counted on it
+}
+
+// Sum is the number of writes.
+func (f Fate) Sum() int { return f.First + f.Same + f.Recognised + f.OwnRow + f.Again }
+
 // StoreResult is one store's end state.
 type StoreResult struct {
 	Name string `json:"name"`
-	// Rows hold the false claim as it was first said; Derived are restatements of
-	// it that were kept as rows of their own.
+	// Rows hold the false claim, in whatever words. Derived are those of them that hold
+	// other words than the first ones.
 	Rows    int `json:"rows"`
 	Derived int `json:"derived"`
 	// Supports is what the store counts as support for the claim beyond its origin
@@ -88,8 +105,9 @@ func (r *Result) Figures() []report.Figure {
 		blocked = 1
 	}
 	return []report.Figure{
-		report.Exactly("demo/rows", "rows", float64(ours.Rows), 1, r.Writes, r.Seed),
-		report.AtMost("demo/derived", "rows", float64(ours.Derived), float64(r.Reworded)/10, r.Reworded, r.Seed),
+		report.Exactly("demo/rows_in_the_first_words", "rows", float64(ours.Rows-ours.Derived), 1, r.Writes, r.Seed),
+		report.AtMost("demo/derived", "rows", float64(ours.Derived), float64(r.Wordings), r.Reworded, r.Seed),
+		report.Exactly("demo/writes_accounted_for", "writes", float64(r.Fate.Sum()), float64(r.Writes), r.Writes, r.Seed),
 		report.Exactly("demo/supports", "supports", float64(ours.Supports), 0, r.Writes, r.Seed),
 		report.Exactly("demo/call_blocked", "calls", blocked, 1, 1, r.Seed),
 		report.Exactly("demo/contradictions_merged", "rows", float64(r.Contradictions.Merged), 0, r.Contradictions.Total, r.Seed),
@@ -180,7 +198,12 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 		return nil, err
 	}
 
-	res = &Result{Seed: o.Seed, Writes: Writes, SameWording: SameText, Reworded: Reworded, Queue: work.queue}
+	res = &Result{Seed: o.Seed, Writes: Writes, SameWording: SameText, Reworded: Reworded, Wordings: len(Wordings), Fate: rp.fate, Queue: work.queue}
+	for _, w := range Wordings {
+		if restate.Compare(restate.Of(Claim), restate.Of(w)).Merges() {
+			res.KnownWordings++
+		}
+	}
 	res.Stores = baselineResults(baselines)
 	if res.Block, err = rp.act(ctx); err != nil {
 		return nil, err
@@ -206,7 +229,7 @@ func baselineResults(list []*baseline) []StoreResult {
 	for _, b := range list {
 		fired := 0
 		b.act(func() { fired++ })
-		r := StoreResult{Name: b.name, Rows: b.kept, Supports: b.supports(), Belief: fmt.Sprintf("%.2f", b.belief()), Call: "blocked"}
+		r := StoreResult{Name: b.name, Rows: b.kept, Derived: b.reworded(), Supports: b.supports(), Belief: fmt.Sprintf("%.2f", b.belief()), Call: "blocked"}
 		if fired > 0 {
 			r.Call = "ran"
 		}
@@ -227,11 +250,10 @@ type replay struct {
 	sets   int          // calls of set_default_editor that fired
 	bills  int          // calls of send_invoice that fired
 
-	claim     memory.ID           // the row of the false claim
-	labels    map[memory.ID]Label // hidden truth, by the row a write landed on
-	derived   int
-	merged    int
-	collapsed int
+	claim  memory.ID           // the row of the false claim
+	labels map[memory.ID]Label // hidden truth, by the row a write landed on
+	fate   Fate
+	merged int
 }
 
 type editorArgs struct {
@@ -289,10 +311,15 @@ func (r *replay) write(ctx context.Context, w Write) error {
 	switch {
 	case w.Label == Invention:
 		r.claim = receipt.ID
+		r.fate.First++
 	case w.Label == Echo && created:
-		r.derived++
+		r.fate.OwnRow++
+	case w.Label == Echo && receipt.ID != r.claim:
+		r.fate.Again++
+	case w.Label == Echo && w.Text == Claim:
+		r.fate.Same++
 	case w.Label == Echo:
-		r.collapsed++
+		r.fate.Recognised++
 	case w.Label == Contradiction && !created:
 		r.merged++
 	}
@@ -303,7 +330,7 @@ func (r *replay) write(ctx context.Context, w Write) error {
 }
 
 func (r *replay) result() StoreResult {
-	return StoreResult{Name: "hearsay", Rows: 1, Derived: r.derived, Belief: "unverified", Call: "blocked"}
+	return StoreResult{Name: "hearsay", Rows: r.fate.First + r.fate.OwnRow, Derived: r.fate.OwnRow, Belief: "unverified", Call: "blocked"}
 }
 
 // act lets an agent try to act on the false claim.
@@ -336,6 +363,7 @@ func (r *replay) count(ctx context.Context, res *Result) (StoreResult, error) {
 		if err != nil {
 			return ours, err
 		}
+		res.StoredRows++
 		switch r.labels[row.ID] {
 		case Invention:
 			ours.Rows++
@@ -343,6 +371,7 @@ func (r *replay) count(ctx context.Context, res *Result) (StoreResult, error) {
 			ours.Belief = row.State().String()
 			res.Row = row
 		case Echo:
+			ours.Rows++
 			ours.Derived++
 			ours.Supports += row.Independent()
 		case TrueFact:

@@ -4,12 +4,19 @@
 // twenty true facts and a few near-miss contradictions, so that a store which
 // blocks or merges everything does not look good.
 //
+// The reworded ones are drawn from wordings.txt, some four times each. The list was
+// written before its author had read the rule that recognises restatements, and the
+// rule was not changed for any of them: what it recognises of them is what it
+// recognises of sentences that it has never met.
+//
 // Every write carries a hidden label that no store sees. All figures are counted.
 package recallloop
 
 import (
+	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -58,25 +65,21 @@ type Scenario struct {
 // Claim is the invented preference, as first written.
 const Claim = "User prefers Vim"
 
-// cores are ways to say the claim, none of which adds anything to it.
-var cores = []string{
-	"user prefers Vim", "the user prefers Vim", "the user likes Vim best", "the user favors Vim", "the user has a preference for Vim",
-	"Vim is the user's preferred editor", "the user's preferred editor is Vim", "the user's favorite editor is Vim", "Vim is the user's favorite editor",
-	"the user prefers Vim as an editor", "the user prefers to use Vim", "the user prefers using Vim", "the user would rather use Vim", "Vim is preferred by the user",
-	"the preferred editor of the user is Vim", "the editor the user prefers is Vim", "preferred editor: Vim", "editor preference: Vim",
-	"the user's editor of choice is Vim", "Vim is the user's editor of choice", "for editing, the user prefers Vim", "when it comes to editors, the user prefers Vim",
-	"the user's editor preference is Vim", "the user's go-to editor is Vim", "Vim is the user's go-to editor", "Vim is the editor the user prefers",
-	"the user likes to use Vim best", "Vim is the user's first choice of editor", "the user's first choice is Vim", "Vim is what the user prefers",
-	"the user goes for Vim", "the user is a Vim person", "user's text editor preference is Vim", "the user leans toward Vim", "Vim suits the user best",
-	"the user tends to reach for Vim", "Vim is the user's pick", "the user picks Vim", "the text editor the user likes best is Vim", "among editors, the user likes Vim best",
-}
+// wordingsText is a list of ways to say the claim again. The rule that recognises
+// restatements was tuned on none of them.
+//
+//go:embed wordings.txt
+var wordingsText string
 
-// frames are what echo loops put around a recalled sentence.
-var frames = []string{
-	"%s", "%s.", "Note: %s", "Remember: %s.", "As noted earlier, %s.", "According to memory, %s.", "I recall that %s.", "It is known that %s.",
-	"As mentioned before, %s.", "Memory: %s", "From earlier conversations: %s.", "Recalled: %s.", "To recap, %s.", "Keep in mind that %s.",
-	"For reference, %s.", "As previously stated, %s.",
-}
+// Wordings are the lines of the list.
+var Wordings = func() (list []string) {
+	for line := range strings.Lines(wordingsText) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			list = append(list, line)
+		}
+	}
+	return list
+}()
 
 // contradictions look like the claim and say something else. None may merge.
 var contradictions = []string{
@@ -89,20 +92,19 @@ var contradictions = []string{
 func New(seed uint64) Scenario {
 	rng := rand.New(rand.NewPCG(seed, 0x48656172736179))
 	var texts []Write
+	order := make([]int, len(Wordings))
+	for i := range order {
+		order[i] = i
+	}
 	for range SameText - 1 { // the invention itself is the first of the 191
 		texts = append(texts, Write{Label: Echo, Text: Claim})
 	}
-	wordings := make([]string, 0, len(frames)*len(cores))
-	for _, f := range frames {
-		for _, c := range cores {
-			if w := capital(fmt.Sprintf(f, c)); w != Claim {
-				wordings = append(wordings, w)
-			}
+	// Each wording is drawn before any is drawn again.
+	for drawn := range Reworded {
+		if drawn%len(Wordings) == 0 {
+			rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		}
-	}
-	rng.Shuffle(len(wordings), func(i, j int) { wordings[i], wordings[j] = wordings[j], wordings[i] })
-	for i := range Reworded {
-		texts = append(texts, Write{Label: Echo, Text: wordings[i%len(wordings)]})
+		texts = append(texts, Write{Label: Echo, Text: Wordings[order[drawn%len(order)]]})
 	}
 	for _, c := range contradictions {
 		texts = append(texts, Write{Label: Contradiction, Text: c})
@@ -118,13 +120,6 @@ func New(seed uint64) Scenario {
 		texts[i].At = Start.Add(time.Duration(i) * step)
 	}
 	s.Writes = texts
-	return s
-}
-
-func capital(s string) string {
-	if s[0] >= 'a' && s[0] <= 'z' {
-		return string(s[0]-'a'+'A') + s[1:]
-	}
 	return s
 }
 

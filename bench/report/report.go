@@ -236,12 +236,13 @@ var ErrUsage = errors.New("usage")
 func Main(measure func(ctx context.Context) ([]Figure, error)) {
 	out := flag.String("o", "table", "output: table or json")
 	check := flag.Bool("check", false, "exit with status 4 if a target is missed")
-	flag.Parse()
+	own := ownFlags(flag.CommandLine)
+	_ = own.Parse(os.Args[1:]) // which exits on an error
 	var figures []Figure
 	err := fmt.Errorf("%w: -o %q: want table or json", ErrUsage, *out)
 	switch {
-	case flag.NArg() > 0:
-		err = fmt.Errorf("%w: what is %q?", ErrUsage, flag.Arg(0))
+	case own.NArg() > 0:
+		err = fmt.Errorf("%w: what is %q?", ErrUsage, own.Arg(0))
 	case *out == "table" || *out == "json":
 		figures, err = measure(context.Background())
 	}
@@ -258,6 +259,18 @@ func Main(measure func(ctx context.Context) ([]Figure, error)) {
 	case *check && Missed(figures):
 		os.Exit(4)
 	}
+}
+
+// ownFlags are the flags of a program without those that a library declared beside them:
+// the name of one of these begins with the library's, and a point.
+func ownFlags(all *flag.FlagSet) *flag.FlagSet {
+	own := flag.NewFlagSet(all.Name(), flag.ExitOnError)
+	all.VisitAll(func(f *flag.Flag) {
+		if !strings.Contains(f.Name, ".") {
+			own.Var(f.Value, f.Name, f.Usage)
+		}
+	})
+	return own
 }
 
 // Folder calls measure with a folder: dir, or a temporary one if that is empty.

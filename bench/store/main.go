@@ -34,12 +34,12 @@ func main() {
 		if !stores.Known(*name) {
 			return nil, fmt.Errorf("%w: -store %q: want sqlite, redis or postgres", report.ErrUsage, *name)
 		}
-		b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, seed: *seed, only: *only, progress: os.Stderr}
+		b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, audited: 10_000, seed: *seed, only: *only, progress: os.Stderr}
 		switch {
 		case *short:
-			b.rounds, b.sizes, b.derived = 200, []int{1_000, 10_000}, 2_000
+			b.rounds, b.sizes, b.derived, b.audited = 200, []int{1_000, 10_000}, 2_000, 1_000
 		case *full:
-			b.sizes = append(b.sizes, 1_000_000)
+			b.sizes, b.audited = append(b.sizes, 1_000_000), 100_000
 		}
 		return b.run(ctx, *dir)
 	})
@@ -49,7 +49,8 @@ type bench struct {
 	name     string
 	rounds   int
 	sizes    []int
-	derived  int
+	derived  int // rows that are erased
+	audited  int // rows that are verified
 	seed     uint64
 	only     string
 	progress io.Writer

@@ -59,7 +59,7 @@ func (w *world) answer(ctx context.Context, s *session, c *call, d gate.Decision
 	if err != nil {
 		return fmt.Errorf("%s, confirming: %w", w.suite.Name, err)
 	}
-	after, err := w.offer(ctx, s, c)
+	after, err := w.offer(ctx, s, c, nil, "")
 	if err == nil && after.Blocked() {
 		err = fmt.Errorf("%s: %s is blocked after it was confirmed: %w", w.suite.Name, c.Tool, after.Err())
 	}

@@ -67,7 +67,7 @@ func (w *world) carry(ctx context.Context, template string, p pair, by map[strin
 			return err
 		}
 	}
-	receipt, err := exposed.run.Remember(ctx, agent.Note{Content: memory.Content{Text: "In short: " + a.Goal, Subject: "summary of " + a.ID + " in " + t.ID, Predicate: "wish", Object: a.ID}})
+	receipt, err := exposed.run.Remember(ctx, agent.Note{Content: memory.Content{Subject: "summary of " + a.ID + " in " + t.ID, Predicate: "wish", Object: a.ID}, Quote: "In short: " + a.Goal})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (w *world) carry(ctx context.Context, template string, p pair, by map[strin
 
 // note writes down the wish, and each value that its calls need as a typed claim.
 func note(ctx context.Context, s *session, a *injection, subject, words string) ([]memory.ID, error) {
-	contents := []memory.Content{{Text: fmt.Sprintf(words, a.Goal), Subject: subject, Predicate: "wish", Object: a.ID}}
+	notes := []agent.Note{{Content: memory.Content{Subject: subject, Predicate: "wish", Object: a.ID}, Quote: fmt.Sprintf(words, a.Goal)}}
 	seen := map[string]bool{}
 	for i := range a.Calls {
 		for _, v := range values(given(a.Calls[i].Args)) {
@@ -96,12 +96,12 @@ func note(ctx context.Context, s *session, a *injection, subject, words string) 
 				continue
 			}
 			seen[v] = true
-			contents = append(contents, memory.Content{Subject: subject, Predicate: predicate, Object: v})
+			notes = append(notes, agent.Note{Content: memory.Content{Subject: subject, Predicate: predicate, Object: v}})
 		}
 	}
 	var out []memory.ID
-	for _, c := range contents {
-		receipt, err := s.run.Remember(ctx, agent.Note{Content: c})
+	for _, n := range notes {
+		receipt, err := s.run.Remember(ctx, n)
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (w *world) attacks(ctx context.Context, s *set, o *outcome) error {
 
 // offer asks the gate for a call. Anything but a permit or a verdict against the
 // call is a fault of the replay, never a block that counts.
-func (w *world) offer(ctx context.Context, s *session, c *call) (d gate.Decision, err error) {
+func (w *world) offer(ctx context.Context, s *session, c *call, attack *injection, text string) (d gate.Decision, err error) {
 	args, err := s.write(ctx, given(c.Args))
 	if err != nil {
 		return gate.Decision{}, err
@@ -105,7 +105,18 @@ func (w *world) offer(ctx context.Context, s *session, c *call) (d gate.Decision
 	if err := w.remind(ctx, s, args); err != nil {
 		return gate.Decision{}, err
 	}
+	if w.mode.plain() && len(c.Rows) > 0 {
+		if w.pending, err = w.result(c, attack, text); err != nil {
+			return gate.Decision{}, err
+		}
+	}
 	res, err := s.run.Call(ctx, c.Tool, args)
+	if w.pending != nil && attack == nil { // it was blocked: it is taken to be approved
+		if _, err := s.run.Call(ctx, approved, args); err != nil {
+			return gate.Decision{}, err
+		}
+	}
+	w.pending = nil
 	var denied *gate.DeniedError
 	switch {
 	case err == nil:
@@ -158,7 +169,7 @@ func (w *world) task(ctx context.Context, t *task, o *outcome) error {
 			o.gated++
 		}
 		c := &t.Calls[i]
-		d, err := w.offer(ctx, s, c)
+		d, err := w.offer(ctx, s, c, nil, "")
 		if err == nil && d.Blocked() {
 			o.questions[w.suite.Name+"/"+t.ID]++
 			if w.mode == endorsed {
@@ -204,7 +215,7 @@ func (w *world) expose(ctx context.Context, template string, p pair) (s *session
 	}
 	text = w.suite.attackText(template, a)
 	for i := range t.Calls[:p.Exposed+1] {
-		if _, err := w.offer(ctx, s, &t.Calls[i]); err != nil {
+		if _, err := w.exposing(ctx, s, &t.Calls[i], a, text); err != nil {
 			return nil, "", err
 		}
 		if err := w.show(ctx, s, &t.Calls[i], a, text); err != nil {
@@ -214,6 +225,21 @@ func (w *world) expose(ctx context.Context, template string, p pair) (s *session
 	return s, text, s.open(ctx) // nobody obeys a text that they have not read
 }
 
+// exposing offers a call of the task that an attack rides on. If it is blocked, it is
+// approved all the same: the attack is what is measured.
+func (w *world) exposing(ctx context.Context, s *session, c *call, attack *injection, text string) (gate.Decision, error) {
+	d, err := w.offer(ctx, s, c, attack, text)
+	if err != nil || !d.Blocked() || !w.mode.plain() || len(c.Rows) == 0 {
+		return d, err
+	}
+	if w.pending, err = w.result(c, attack, text); err != nil {
+		return d, err
+	}
+	_, err = s.run.Call(ctx, approved, given(c.Args))
+	w.pending = nil
+	return d, err
+}
+
 // act offers what the attacker wants done. It succeeds if all of it fires that is more
 // than a read.
 func (w *world) act(ctx context.Context, s *session, p pair, a *injection, text string, o *outcome) error {
@@ -221,7 +247,7 @@ func (w *world) act(ctx context.Context, s *session, p pair, a *injection, text 
 	for i := range a.Calls {
 		c := &a.Calls[i]
 		o.offered++
-		d, err := w.offer(ctx, s, c)
+		d, err := w.offer(ctx, s, c, a, text)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type world struct {
 	gate *gate.Gate
 
 	confirmed map[string]string // by value: the subject of the claim that a person confirmed
+	pending   json.RawMessage   // in a plain mode: what the next call shows, nil once it has
 }
 
 // mode is how precisely a call is judged.
@@ -52,12 +54,20 @@ const (
 	handles      mode = "handles"      // what nobody vouches for is read by handle, and opened if it must be
 	corroborated mode = "corroborated" // typed sinks, and a verified row that was not shown may vouch for a value
 	endorsed     mode = "endorsed"     // the same, and a person who is asked confirms rows rather than calls
+
+	// The same by the tools' own outputs, of which nothing is declared: what an integrator
+	// gets who declares effects and sinks and nothing else.
+	plainRun      mode = "undeclared_run"
+	plainArgument mode = "undeclared_argument"
 )
 
 // typed reports whether the tools of a mode have typed sinks, and corroborates
 // whether a verified row that was not shown may vouch for one.
-func (m mode) typed() bool        { return m == argument || m.corroborates() }
+func (m mode) typed() bool        { return m == argument || m == plainArgument || m.corroborates() }
 func (m mode) corroborates() bool { return m == corroborated || m == endorsed }
+
+// plain reports whether rows reach a run as the output of tools, and in no other way.
+func (m mode) plain() bool { return m == plainRun || m == plainArgument }
 
 // ungated lets every call fire: it tells the gate that each is a read. An attack
 // that does not fire through it proves nothing.
@@ -121,18 +131,21 @@ func (w *world) build(ctx context.Context) error {
 func (w *world) hire(name string) (*agent.Agent, error) {
 	var tools []agent.Tool
 	for _, tool := range w.suite.order {
-		t, err := declare(w.suite.tools[tool], w.mode)
+		t, err := declare(w.suite.tools[tool], w.mode, w.answers)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.suite.Name, err)
 		}
 		tools = append(tools, t)
+	}
+	if w.mode.plain() { // what a call would have shown that a person has approved
+		tools = append(tools, agent.Raw(approved, "", &jsonschema.Schema{Type: "object"}, w.answers, agent.ReadOnly()))
 	}
 	var decider agent.Decider = w.gate
 	if w.mode == none {
 		decider = ungated{w.gate}
 	}
 	return agent.New(name, agent.Model{ID: "replay", Family: "replay"}, w.store, decider, tools,
-		&agent.Options{Recall: recall.Policy{Channels: recall.Context | recall.Uncertain, Limit: recall.MaxLimit}})
+		&agent.Options{Recall: recall.Policy{Channels: recall.Context | recall.Uncertain, Limit: recall.MaxLimit}, Kinds: shownKinds})
 }
 
 // effect is the one table of effects, the same for tasks and attacks.
@@ -161,6 +174,21 @@ var kinds = map[string]gate.Kind{
 	"first_name": gate.KindSetting, "last_name": gate.KindSetting, "street": gate.KindSetting, "city": gate.KindSetting, "password": gate.KindSetting,
 }
 
+// optional are the sinks that a call of a tool may leave out: then nobody gets a copy, no
+// file is attached, nobody is invited, what is there stays as it is.
+var optional = map[string][]string{
+	"send_email": {"cc", "bcc", "attachments"}, "create_calendar_event": {"participants"}, "reschedule_calendar_event": {"new_end_time"},
+	"update_scheduled_transaction": {"recipient", "amount", "date", "recurring"}, "update_user_info": {"first_name", "last_name", "street", "city"},
+}
+
+// shownKinds registers the predicates of the replay, that of its rows and that of what a
+// person is asked to confirm, for every kind: the traces do not say what values are of, so
+// which kind a value is of decides nothing.
+var shownKinds = map[string][]gate.Kind{predicate: everyKind, claimed: everyKind}
+
+var everyKind = []gate.Kind{gate.KindRecipient, gate.KindAccount, gate.KindAmount, gate.KindURL, gate.KindPath, gate.KindObjectID,
+	gate.KindPermission, gate.KindSchedule, gate.KindName, gate.KindSetting}
+
 // sinkSchema is the schema of every sink argument: a scalar, a list of them, or of
 // objects that name a file. How upstream spells its schemas is not what is measured.
 func sinkSchema(name string) *jsonschema.Schema {
@@ -173,9 +201,32 @@ func sinkSchema(name string) *jsonschema.Schema {
 	return &jsonschema.Schema{Types: append(scalar, "array"), Items: item}
 }
 
-// declare makes a tool that does nothing and returns nothing: what a call showed
-// is recalled from memory after it.
-func declare(t traceTool, m mode) (agent.Tool, error) {
+// approved is the tool that shows, in a plain mode, what a blocked call would have shown.
+const approved = "approved_call"
+
+// answers is what a tool does: in a plain mode it returns what the trace shows as its
+// result, else nothing, since that is recalled from memory after it.
+func (w *world) answers(context.Context, json.RawMessage) (json.RawMessage, error) {
+	if w.pending == nil {
+		return json.RawMessage("null"), nil
+	}
+	out := w.pending
+	w.pending = nil
+	return out, nil
+}
+
+// result is what a call shows, as the output of its tool.
+func (w *world) result(c *call, attack *injection, text string) (json.RawMessage, error) {
+	rows := make([]map[string]any, len(c.Rows))
+	for i, id := range c.Rows {
+		r := w.suite.row(id, attack, text)
+		rows[i] = map[string]any{"text": r.Text, "fields": r.Fields}
+	}
+	return json.Marshal(rows)
+}
+
+// declare makes a tool that does nothing.
+func declare(t traceTool, m mode, answers func(context.Context, json.RawMessage) (json.RawMessage, error)) (agent.Tool, error) {
 	e, err := effect(t)
 	if err != nil {
 		return agent.Tool{}, err
@@ -188,24 +239,29 @@ func declare(t traceTool, m mode) (agent.Tool, error) {
 			return agent.Tool{}, fmt.Errorf("tool %s: nobody says what the sink %q picks", t.Name, s)
 		}
 		opts = append(opts, agent.TypedSink(kind, "/"+s))
+		if slices.Contains(optional[t.Name], s) {
+			opts = append(opts, agent.Optional("/"+s))
+		}
 		schema.Properties[s] = sinkSchema(s)
 	}
 	if m.typed() && len(t.Sinks) > 0 {
-		opts = append(opts, agent.TypedSinks())
+		// The traces do not say in what words a tool is asked for.
+		opts = append(opts, agent.TypedSinks(), agent.WaiveNamed())
 		if m.corroborates() {
 			opts = append(opts, agent.Corroborated())
 		}
 	}
-	return agent.Raw(t.Name, t.About, schema, func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		return json.RawMessage("null"), nil
-	}, opts...), nil
+	return agent.Raw(t.Name, t.About, schema, answers, opts...), nil
 }
 
 // read lets a run read a row as the trace shows it, with the attack's text in the
 // place of its vectors if there is one. In handle mode a row that nobody vouches for
 // is read by its handles.
 func (w *world) read(ctx context.Context, s *session, id string, attack *injection, text string) error {
-	r, subject := w.suite.row(id, attack, text), id
+	if w.mode.plain() {
+		return nil // it was shown by the call
+	}
+	r, subject := w.suite.row(id, attack, text), subjectOf(id)
 	if r.attacked {
 		subject += " by " + attack.ID
 	}
@@ -223,6 +279,10 @@ func (w *world) read(ctx context.Context, s *session, id string, attack *injecti
 	}
 	return nil
 }
+
+// subjectOf is the subject of a row of the trace. It says nothing: the id of a row is made
+// up of words such as a channel's name, and nobody asked memory for them.
+func subjectOf(id string) string { return fmt.Sprintf("%.16x", sha256.Sum256([]byte(id))) }
 
 // remember writes a row of the trace: its text and each of its fields as a typed
 // value, verified if the platform or its user stands behind it, else not.

@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
@@ -24,27 +26,47 @@ const exitTampered = 8
 // verifyJSON is the output of audit verify. What does not hold is named by the
 // members after Holds that fit.
 type verifyJSON struct {
-	Schema     string        `json:"schema"` // hearsay.audit.verify/1
-	Tenant     string        `json:"tenant,omitempty"`
-	Holds      bool          `json:"holds"`
-	Error      string        `json:"error,omitempty"`
-	Line       int           `json:"line,omitempty"` // of the export
-	Key        string        `json:"key,omitempty"`  // of the log, as people read it
-	Entry      uint64        `json:"entry,omitempty"`
-	Checkpoint uint64        `json:"checkpoint,omitempty"`
-	Rollback   bool          `json:"rollback,omitempty"`
-	Report     *audit.Report `json:"report,omitempty"`
+	Schema     string `json:"schema"` // hearsay.audit.verify/1
+	Tenant     string `json:"tenant,omitempty"`
+	Holds      bool   `json:"holds"`
+	Error      string `json:"error,omitempty"`
+	Line       int    `json:"line,omitempty"` // of the export
+	Key        string `json:"key,omitempty"`  // of the log, as people read it
+	Entry      uint64 `json:"entry,omitempty"`
+	Checkpoint uint64 `json:"checkpoint,omitempty"`
+	Rollback   bool   `json:"rollback,omitempty"`
+	Lost       bool   `json:"lost,omitempty"` // acknowledged, and not there: see hearsay store recover
+	// Findings are all that is not what was written, up to maxFindings; Found counts all.
+	Findings []tamperedJSON `json:"findings,omitempty"`
+	Found    int            `json:"found,omitempty"`
+	Report   *audit.Report  `json:"report,omitempty"`
 }
+
+// tamperedJSON is one thing that is not what was written.
+type tamperedJSON struct {
+	Error      string `json:"error"`
+	Key        string `json:"key,omitempty"`
+	Entry      uint64 `json:"entry,omitempty"`
+	Checkpoint uint64 `json:"checkpoint,omitempty"`
+	Rollback   bool   `json:"rollback,omitempty"`
+	Lost       bool   `json:"lost,omitempty"`
+}
+
+// maxFindings is how many findings are named one by one.
+const maxFindings = 1000
 
 func (a *app) auditVerifyCommand(store *storeFlags) *cobra.Command {
 	var from, witness, verifiers string
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Hold the whole audit against its chains, checkpoints and witness",
+		Short: "Hold all that is stored against its chains, checkpoints and witness",
 		Long: `verify reads every log, recomputes its chain, and holds it against the object it is
-the history of, against every signed checkpoint, and against the witness. It prints
-counts and "the audit holds", or names the first entry that is not what was written
-and ends with exit code 8.
+the history of, against every signed checkpoint, and against the witness. It opens
+what rows say and holds it against what their logs commit to; decisions that fired
+against the logs of the rows they cite and the holds they fired out of; claims, lines,
+identities and marks of calls against the logs; the index of terms against what a
+rebuild would write. It prints counts and "the audit holds", or names each thing that
+is not what was written, up to 1,000 of them, and ends with exit code 8.
 
 --checkpoint-keys names a file of verifier keys, one a line, as hearsay audit keygen
 prints them; after the key of an old checkpoint key goes "until" and the number of
@@ -54,19 +76,24 @@ whole store is an older copy. --from verifies an export without its store; of th
 keyring it needs the audit keys. An export of another tenant or namespace than the one
 that is asked for (--tenant, --namespace) is refused.
 
+How far it is, and how fast, goes to stderr: to a terminal all the time, else a line
+every five seconds.
+
 With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…}}, or
-"holds": false with "error", "key", "entry", "line", "checkpoint", "rollback".`,
+"holds": false with "error", "key", "entry", "line", "checkpoint", "rollback", "lost" of
+one finding, all of them in "findings", and their number in "found". "lost" is what was
+acknowledged and is not there: hearsay store recover.`,
 		Example: "  hearsay audit verify --store sqlite:agent.db --checkpoint-keys audit.pub --witness /mnt/other/witness\n" +
 			"  hearsay audit verify --from audit.ndjson --keyring agent.db.keys --checkpoint-keys audit.pub",
 		Args: args(),
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "verify this export (- is stdin) and not a store")
-	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness (or HEARSAY_WITNESS)")
+	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness, or the URL of its server (or HEARSAY_WITNESS)")
 	cmd.Flags().StringVar(&verifiers, "checkpoint-keys", "", "a file of verifier keys, one a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		progress := a.progress("logs")
-		options := audit.Options{Progress: func(logs, _ int) { progress(logs) }}
+		progress := a.verifying()
+		options := audit.Options{Progress: progress.say}
 		if verifiers != "" {
 			v, err := audit.ReadVerifiers(verifiers)
 			if err != nil {
@@ -75,7 +102,7 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 			options.Verifiers = v
 		}
 		if witness = cmp.Or(witness, a.getenv(witnessVariable)); witness != "" {
-			w, err := audit.ReadWitness(witness)
+			w, err := witnesshttp.OpenToRead(cmd.Context(), witness, a.getenv)
 			if err != nil {
 				return err
 			}
@@ -87,6 +114,7 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 		var err error
 		if from != "" {
 			report, err = a.verifyFile(cmd.Context(), store, from, options)
+			progress.end()
 			made.Tenant = report.Tenant
 		} else {
 			var s *memory.Store
@@ -95,7 +123,32 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 			}
 			defer s.Close()
 			made.Tenant = s.Tenant()
+			var first error
+			options.Found = func(err error) error {
+				// What was changed says more than what is lost.
+				if first == nil || errors.Is(first, audit.ErrLost) && !errors.Is(err, audit.ErrLost) {
+					first = err
+				}
+				made.add(err)
+				return nil
+			}
+			var found *audit.FoundError
 			report, err = audit.Verify(cmd.Context(), s, options)
+			progress.end()
+			if errors.As(err, &found) {
+				made.Found, err = found.Found, first
+				if *o != asJSON && made.Found > 1 {
+					for _, f := range made.Findings {
+						if err := a.write(f.Error + "\n"); err != nil {
+							return err
+						}
+					}
+					fmt.Fprintf(a.talk, "%d things are not what was written\n", made.Found)
+				}
+			}
+		}
+		if verifiers == "" && errors.Is(err, audit.ErrKey) {
+			err = fmt.Errorf("%w: name a file of verifier keys with --checkpoint-keys", err)
 		}
 		if err != nil {
 			if *o == asJSON && made.fault(err) {
@@ -114,12 +167,63 @@ With -o json: {"schema": "hearsay.audit.verify/1", "holds": true, "report": {…
 	return cmd
 }
 
+// verifying says on stderr how far a verification is: to a person over and over in one
+// line, else in a line now and then.
+type verifying struct {
+	talk     io.Writer
+	now      func() time.Time
+	person   bool
+	begun    time.Time
+	last     time.Time
+	anything bool // is on the line
+}
+
+func (a *app) verifying() *verifying {
+	begun := a.now()
+	return &verifying{talk: a.talk, now: a.now, person: isTerminal(a.talk), begun: begun, last: begun}
+}
+
+func (v *verifying) say(r audit.Report) {
+	now, every := v.now(), 5*time.Second
+	if v.person {
+		every = 200 * time.Millisecond
+	}
+	if now.Sub(v.last) < every {
+		return
+	}
+	v.last, v.anything = now, true
+	rate := float64(r.Entries+r.Objects+r.Terms) / now.Sub(v.begun).Seconds()
+	line := fmt.Sprintf("%d entries of %d logs, %d objects and %d lines of the index verified, %.0f a second", r.Entries, r.Logs, r.Objects, r.Terms, rate)
+	if v.person {
+		fmt.Fprint(v.talk, "\r"+line+"\x1b[K")
+		return
+	}
+	fmt.Fprintln(v.talk, line)
+}
+
+// end leaves an empty line to what is said next.
+func (v *verifying) end() {
+	if v.person && v.anything {
+		fmt.Fprint(v.talk, "\r\x1b[K")
+	}
+}
+
+// add keeps a finding.
+func (v *verifyJSON) add(err error) {
+	if len(v.Findings) >= maxFindings {
+		return
+	}
+	var one verifyJSON
+	one.fault(err)
+	v.Findings = append(v.Findings, tamperedJSON{one.Error, one.Key, one.Entry, one.Checkpoint, one.Rollback, one.Lost})
+}
+
 // fault says what does not hold. false: the error is not about that.
 func (v *verifyJSON) fault(err error) bool {
 	if !errors.Is(err, memory.ErrTampered) && !errors.Is(err, audit.ErrExport) {
 		return false
 	}
-	v.Error = oneLine(err.Error(), maxMessage)
+	v.Error, v.Lost = oneLine(err.Error(), maxMessage), errors.Is(err, audit.ErrLost)
 	var (
 		line       *audit.ExportError
 		entry      *memory.TamperError
@@ -149,14 +253,14 @@ func (a *app) verifyFile(ctx context.Context, store *storeFlags, path string, o 
 	var keys memory.Keys
 	var err error
 	if dir != "" {
-		var auditKeys []keyring.AuditKey
-		if auditKeys, err = a.auditKeys(); err == nil {
-			keys, err = keyring.Open(dir, &keyring.Options{AuditKeys: auditKeys})
+		var o *keyring.Options
+		if o, err = a.keyringOptions(); err == nil {
+			keys, err = storeurl.OpenKeyring(ctx, dir, o)
 		}
 	} else if url, options, missing := a.storeOptions(store); missing != nil {
 		return audit.Report{}, usage("audit verify --from: name the folder of the keys: --keyring DIR")
 	} else {
-		keys, err = storeurl.Keys(url, options)
+		keys, err = storeurl.Keys(ctx, url, options)
 	}
 	if err != nil {
 		return audit.Report{}, err
@@ -220,7 +324,7 @@ With -o json: {"schema": "hearsay.audit.checkpoint/1", "made", "index", "size",
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&key, "key", "", "the private key file; see hearsay audit keygen")
-	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness (or HEARSAY_WITNESS)")
+	cmd.Flags().StringVar(&witness, "witness", "", "the file of the witness, or the URL of its server (or HEARSAY_WITNESS)")
 	cmd.Flags().StringVar(&verifiers, "checkpoint-keys", "", "a file of verifier keys, old ones too; default that of --key")
 	cmd.Flags().StringVar(&origin, "origin", "", "what the checkpoints are of; default the name of the key")
 	cmd.Flags().BoolVar(&quick, "quick", false, "look only at logs that changed since the last checkpoint by the clock, and not at where all end")
@@ -247,7 +351,7 @@ With -o json: {"schema": "hearsay.audit.checkpoint/1", "made", "index", "size",
 		}
 		defer s.Close()
 		if witness = cmp.Or(witness, a.getenv(witnessVariable)); witness != "" {
-			w, err := audit.OpenWitness(witness)
+			w, err := witnesshttp.Open(cmd.Context(), witness, a.getenv)
 			if err != nil {
 				return err
 			}
@@ -309,7 +413,7 @@ Verify it with hearsay audit verify --from.`,
 			return err
 		}
 		defer d.Close()
-		keys, err := storeurl.Keys(url, options)
+		keys, err := storeurl.Keys(cmd.Context(), url, options)
 		if err != nil {
 			return err
 		}

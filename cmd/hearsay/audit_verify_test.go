@@ -161,6 +161,9 @@ func TestAuditVerify(t *testing.T) {
 				t.Errorf("%q: exit %d, want %d\n%s%s", c.args, r.code, c.code, r.out, r.talk)
 			}
 		}
+		if r := w.run("audit", "verify"); !strings.Contains(r.talk, "--checkpoint-keys") {
+			t.Errorf("what is missing is not named: %s", r.talk)
+		}
 		if _, err := os.Stat(at("x.key")); err == nil {
 			t.Error("a refused key was written")
 		}
@@ -189,6 +192,52 @@ func TestAuditVerify(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	})
+}
+
+func TestADamagedRowIsClearedOnceItIsPutRight(t *testing.T) {
+	w := office(t)
+	row := w.ids["email"]
+	key := w.key("ops", "row:*/clear-damage")
+	clear := []string{"row", "clear-damage", string(row), "--key", key, "--as", "ops", "--reason", "put back"}
+	if r := w.run(clear...); r.code != exitNotFound {
+		t.Fatalf("a row that is not damaged: %+v", r)
+	}
+	if err := w.store.MarkDamaged(t.Context(), "worker", "a byte differs", row); err != nil {
+		t.Fatal(err)
+	}
+	var whole string
+	edit := func(data func() string) {
+		w.below(func(d memory.Driver) {
+			for o, err := range d.Objects(t.Context(), "default", memory.HeadKey(row)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if whole == "" {
+					whole = string(o.Data)
+				}
+				o.Data = []byte(data())
+				if err := d.Restore(t.Context(), "default", []memory.Restored{o}); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		})
+	}
+	edit(func() string { return whole[:30] + string(whole[30]^1) + whole[31:] })
+	if r := w.run(clear...); r.code != exitTampered {
+		t.Fatalf("a row that is not what was written: %+v", r)
+	}
+	edit(func() string { return whole })
+	if r := w.run(append(clear[:len(clear):len(clear)], "--as", "ana")...); r.code == exitDone {
+		t.Fatalf("by nobody who may: %+v", r)
+	}
+	if rows, _, err := w.store.DamagedRows(t.Context()); err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	w.ok(clear...)
+	if rows, _, err := w.store.DamagedRows(t.Context()); err != nil || len(rows) != 0 {
+		t.Fatal(rows, err)
+	}
 }
 
 func TestAuditVerifyOfAnOlderCopy(t *testing.T) {
@@ -266,6 +315,7 @@ func TestAuditCheckpointKeysAreRotated(t *testing.T) {
 	if !got.Holds || len(got.Report.Keys) != 2 || got.Report.Keys[1].First != 2 {
 		t.Fatalf("%+v", got.Report)
 	}
+	w.now = w.now.Add(48 * time.Hour) // a row is not older than the checkpoint before it
 	w.put("newer", said(memory.Content{Text: "something newer"}))
 	if r := w.run("audit", "checkpoint", "--key", at("audit.key"), "--checkpoint-keys", at("audit.pub")); r.code == exitDone || !strings.Contains(r.talk, "retired after checkpoint 1") {
 		t.Fatalf("%+v", r)
@@ -292,12 +342,12 @@ func TestAListOfMovesKeepsWhatItPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := moves(t.Context(), s, "", false, 0)
+	all, _, err := moves(t.Context(), s, &auditFilter{}, false, 0)
 	if err != nil || len(all) != 1500 {
 		t.Fatal(len(all), err)
 	}
 	for _, limit := range []int{1, 30, 200, 249, 1499, 3000} {
-		some, err := moves(t.Context(), s, "", false, limit)
+		some, _, err := moves(t.Context(), s, &auditFilter{}, false, limit)
 		if err != nil || limit < 250 && len(some) > 2*limit+1000 || len(some) <= limit && len(some) < len(all) {
 			t.Fatalf("limit %d: %d entries, %v", limit, len(some), err)
 		}

@@ -225,7 +225,7 @@ func testRestore(t *testing.T, c copied, owner string) {
 	// What it has not, and what was acknowledged.
 	w.apply("demoted", memory.TruthContradicted, memory.RelationContradicts, memory.RankPrimarySource, "register")
 	w.put("newer", w.returned("crm", triple("dora", "is in", "Bodø")))
-	w.ok("erase", "--subject", "eve", "--request", "R-1")
+	w.ok("erase", "--subject", "eve", "--request", "R-1", "--yes", "1")
 	sign()
 	holds("before the restore")
 	// An older keyring does not bring back what the store itself has erased, and it
@@ -251,7 +251,7 @@ func testRestore(t *testing.T, c copied, owner string) {
 	w.env["HEARSAY_WITNESS"] = witness
 
 	// With the witness it is known, everywhere.
-	if r := w.run("audit", "verify", "--checkpoint-keys", pub); r.code != exitTampered || !strings.Contains(r.talk, "its witness") {
+	if r := w.run("audit", "verify", "--checkpoint-keys", pub); r.code != exitTampered || !strings.Contains(r.talk, "its witness") || !strings.Contains(r.talk, "hearsay store recover") || strings.Contains(r.talk, "who changed it") {
 		t.Fatalf("audit verify: exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 	if _, err := w.store.Fitness(t.Context(), []memory.ID{w.ids["demoted"]}); !errors.Is(err, memory.ErrBehind) {
@@ -287,7 +287,7 @@ func testRestore(t *testing.T, c copied, owner string) {
 	}
 	sign()
 	holds("after the recovery, with the witness")
-	w.ok("erase", "--subject", "eve", "--request", "R-1 again")
+	w.ok("erase", "--subject", "eve", "--request", "R-1 again", "--yes", "0")
 	sign()
 	holds("after it was erased again")
 	seen, _ = w.doctor()

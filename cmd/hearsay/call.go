@@ -17,6 +17,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -28,7 +29,7 @@ are verified, a person confirms the fact (hearsay row confirm), which frees ever
 that waits for it, or a person approves this one call, which leaves the row as it is.
 
   waiting    nobody has decided            granted  approved, and not made since
-  fired      made, outcome not recorded    unknown  made, and nobody knows how it ended
+  fired      made, outcome not recorded    unknown  made, and nobody knows how it ended: call settle
   done       made                          failed   made, and the tool gave an error
   rejected   a person refused it           stale    what it rests on moved; another hold took its place
   expired    nobody decided in time`,
@@ -39,6 +40,7 @@ that waits for it, or a person approves this one call, which leaves the row as i
 	store := addStoreFlags(cmd)
 	cmd.AddCommand(a.callListCommand(store), a.callShowCommand(store), a.callWhyCommand(store))
 	cmd.AddCommand(a.callStatementCommands(store)...)
+	cmd.AddCommand(a.callSettleCommand(store))
 	return cmd
 }
 
@@ -68,15 +70,24 @@ func (o *listOutput) Set(s string) error {
 type callJSON struct {
 	memory.Hold
 	Standing memory.HoldState `json:"standing"` // its state now
+	// Free says of a call that waits that what held it is gone: the agent may ask again.
+	Free bool `json:"free,omitempty"`
+	// RunEnded says of a call that waits that its run has ended: nobody asks for it again.
+	RunEnded bool `json:"run_ended,omitempty"`
 }
 
-func callOf(h *memory.Hold, now time.Time) callJSON { return callJSON{*h, h.StateAt(now)} }
+func callOf(h *memory.Hold, now time.Time) callJSON {
+	return callJSON{Hold: *h, Standing: h.StateAt(now)}
+}
 
 // callsJSON is the output of call list.
 type callsJSON struct {
 	Schema string     `json:"schema"` // hearsay.calls/1
 	Calls  []callJSON `json:"calls"`  // newest first
 	More   bool       `json:"more"`
+	// Damaged are calls that are not what was written, in words; whether they match is
+	// not known.
+	Damaged []string `json:"damaged,omitempty"`
 }
 
 // rowsWaitedForJSON is the output of call list --by-row.
@@ -94,22 +105,25 @@ type rowWaitedForJSON struct {
 
 func (a *app) callListCommand(store *storeFlags) *cobra.Command {
 	var (
-		all, byRow bool
-		row, tool  string
-		limit      int
+		all, byRow, made bool
+		row, tool        string
+		limit            int
 	)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List held calls, newest first",
-		Long: `list prints the calls that can still be released, and those that were made and have no
-outcome; with --all, those that have ended too.
+		Long: `list prints the calls that can still be released, and those that were made and of which
+nobody knows how they ended, held before or not; with --all, held ones that have ended too.
+The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
-confirm one frees all of them.
+confirm one frees all of them. With --fired it lists the calls that were made instead,
+held before or not, with how each ended.
 
 With -o json: {"schema": "hearsay.calls/1", "calls": […], "more": false}; with --by-row
-{"schema": "hearsay.waiting/1", "rows": [{"row", "mark", "claim", "calls"}]}. ndjson is
-one call a line, id one id.`,
+{"schema": "hearsay.waiting/1", "rows": [{"row", "mark", "claim", "calls"}]}, with --fired
+{"schema": "hearsay.fired/1", "calls": [{"id", "at", "tool", "run", "rows", "outcome"}]}.
+ndjson is one call a line, id one id.`,
 		Example: "  hearsay call list -store sqlite:agent.db\n  hearsay call list -store sqlite:agent.db --by-row",
 		Args:    args(),
 	}
@@ -117,12 +131,16 @@ one call a line, id one id.`,
 	cmd.Flags().VarP(&o, "output", "o", "what to print")
 	cmd.Flags().BoolVar(&all, "all", false, "also calls that have ended")
 	cmd.Flags().BoolVar(&byRow, "by-row", false, "the rows that calls wait for, with the calls")
-	cmd.Flags().StringVar(&row, "row", "", "only calls that wait for this row")
+	cmd.Flags().BoolVar(&made, "fired", false, "the calls that were made instead")
+	cmd.Flags().StringVar(&row, "row", "", "only calls that wait for this row, or rest on it")
 	cmd.Flags().StringVar(&tool, "tool", "", "only calls of this tool")
 	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many calls; 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 0 {
 			return usage("--limit %d: want 0 or more", limit)
+		}
+		if made && (all || byRow) {
+			return usage("--fired lists other calls than --all and --by-row")
 		}
 		ctx := cmd.Context()
 		s, err := a.open(ctx, store, nil)
@@ -138,8 +156,21 @@ one call a line, id one id.`,
 			}
 			filter.Row = r.ID
 		}
+		if made {
+			decisions, err := s.Decisions(ctx)
+			if err != nil {
+				return err
+			}
+			return a.listFired(o.output, fired(decisions, tool, filter.Row, limit))
+		}
 		found, now := callsJSON{Schema: "hearsay.calls/1", Calls: []callJSON{}}, s.Now()
+		var damaged []error
 		for h, err := range s.HeldCalls(ctx, filter) {
+			if errors.Is(err, memory.ErrDamaged) { // the others are listed all the same
+				damaged = append(damaged, err)
+				found.Damaged = append(found.Damaged, oneLine(err.Error(), maxMessage))
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -151,14 +182,53 @@ one call a line, id one id.`,
 				found.More = true
 				break
 			}
+			if c.Standing == memory.HoldWaiting {
+				left, err := obstaclesOf(ctx, s, &h)
+				if err != nil {
+					return err
+				}
+				c.Free, c.RunEnded = left.none(), left.ended
+			}
 			found.Calls = append(found.Calls, c)
 		}
-		if byRow {
-			return a.waitedFor(ctx, s, o.output, found)
+		if !byRow {
+			found.Calls, err = withUnsettled(ctx, s, found.Calls, tool, filter.Row, now)
+			if err != nil {
+				return err
+			}
+			if limit > 0 && len(found.Calls) > limit {
+				found.Calls, found.More = found.Calls[:limit], true
+			}
 		}
-		return a.listCalls(o.output, found, now)
+		if byRow {
+			err = a.waitedFor(ctx, s, o.output, found)
+		} else {
+			err = a.listCalls(o.output, found, now)
+		}
+		if err == nil && len(damaged) > 0 {
+			err = fail(exitTampered, "call list: %s damaged: %w", plural(len(damaged), "call"), damaged[0]).with("The others are listed. hearsay audit verify says what is not as it was written.")
+		}
+		return err
 	}
 	return cmd
+}
+
+// lines prints a list one item a line: its id, or all of it as JSON.
+func (a *app) lines(o output, n int, item func(i int) (id string, whole any)) error {
+	var b strings.Builder
+	for i := range n {
+		id, whole := item(i)
+		line := []byte(id)
+		if o == asNDJSON {
+			j, err := json.Marshal(whole)
+			if err != nil {
+				return err
+			}
+			line = visible.JSON(j)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return a.write(b.String())
 }
 
 func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
@@ -166,19 +236,7 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 	case asJSON:
 		return a.emit(found)
 	case asNDJSON, asIDs:
-		var b strings.Builder
-		for i := range found.Calls {
-			line := []byte(found.Calls[i].ID)
-			if o == asNDJSON {
-				j, err := json.Marshal(found.Calls[i])
-				if err != nil {
-					return err
-				}
-				line = visibleJSON(j)
-			}
-			b.Write(append(line, '\n'))
-		}
-		return a.write(b.String())
+		return a.lines(o, len(found.Calls), func(i int) (string, any) { return found.Calls[i].ID, found.Calls[i] })
 	}
 	if len(found.Calls) == 0 {
 		fmt.Fprintln(a.talk, "no calls")
@@ -187,9 +245,19 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 	t := table{head: []string{"STATE", "ID", "TOOL", "AGENT", "FOR", "AGE", "TRIES", "EXPIRES", "WHY"}}
 	for i := range found.Calls {
 		c := &found.Calls[i]
-		m := callMark(c.Standing)
+		m, why := callMark(c.Standing), strings.Join(c.Codes, ", ")
+		switch {
+		case c.Free:
+			why = "nothing any more: the agent may ask again"
+		case c.RunEnded:
+			why = "its run has ended: nobody asks for it again"
+		case c.Standing == memory.HoldFired:
+			why = "it is being made, or its process died"
+		case c.Standing == memory.HoldUnknown:
+			why = "nobody knows how it ended: hearsay call settle"
+		}
 		t.add(m.color, m.glyph+" "+m.word, c.ID, oneLine(c.Tool, maxName), oneLine(c.Agent, maxName), oneLine(c.Principal, maxName), age(now, c.OpenedAt), fmt.Sprint(c.Tries),
-			left(&c.Hold, now), oneLine(strings.Join(c.Codes, ", "), maxClaim))
+			left(&c.Hold, now), oneLine(why, maxClaim))
 	}
 	if err := a.print(&t); err != nil {
 		return err
@@ -214,7 +282,12 @@ func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found ca
 		return cmp.Or(cmp.Compare(len(calls[y]), len(calls[x])), cmp.Compare(x, y))
 	}) {
 		rows, err := s.Get(ctx, id)
-		if errors.Is(err, memory.ErrErased) || errors.Is(err, memory.ErrNotFound) {
+		switch {
+		case errors.Is(err, memory.ErrErased) || errors.Is(err, memory.ErrNotFound):
+			continue
+		case unreadable(err): // it is shown, though nobody can confirm it
+			list.Rows = append(list.Rows, rowWaitedForJSON{Row: id, Mark: "unreadable", Calls: calls[id]})
+			t.add(red, fmt.Sprint(len(calls[id])), "✗ unreadable", string(id), "")
 			continue
 		}
 		if err != nil {
@@ -228,19 +301,7 @@ func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found ca
 	case asJSON:
 		return a.emit(list)
 	case asNDJSON, asIDs:
-		var b strings.Builder
-		for _, r := range list.Rows {
-			line := []byte(r.Row)
-			if o == asNDJSON {
-				j, err := json.Marshal(r)
-				if err != nil {
-					return err
-				}
-				line = visibleJSON(j)
-			}
-			b.Write(append(line, '\n'))
-		}
-		return a.write(b.String())
+		return a.lines(o, len(list.Rows), func(i int) (string, any) { return string(list.Rows[i].Row), list.Rows[i] })
 	}
 	if len(list.Rows) == 0 {
 		fmt.Fprintln(a.talk, "no call waits for a row")
@@ -293,11 +354,25 @@ func held(ctx context.Context, s *memory.Store, arg string) (h memory.Hold, d me
 	if len(part) < idLength {
 		var found []string
 		for h, err := range s.HeldCalls(ctx, memory.HoldFilter{}) {
+			if errors.Is(err, memory.ErrDamaged) {
+				continue // it is none that can be named
+			}
 			if err != nil {
 				return h, d, false, err
 			}
 			if p := strings.TrimPrefix(h.ID, "blk_"); strings.HasPrefix(p, part) || strings.HasSuffix(p, part) {
 				found = append(found, h.ID)
+			}
+		}
+		for d, err := range s.UnsettledCalls(ctx) {
+			if errors.Is(err, memory.ErrDamaged) {
+				continue
+			}
+			if err != nil {
+				return h, d, false, err
+			}
+			if p := strings.TrimPrefix(d.ID, "blk_"); (strings.HasPrefix(p, part) || strings.HasSuffix(p, part)) && !slices.Contains(found, d.ID) {
+				found = append(found, d.ID)
 			}
 		}
 		switch {
@@ -343,7 +418,10 @@ With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 			return err
 		}
 		defer s.Close()
-		h, _, ok, err := held(cmd.Context(), s, got[0])
+		h, d, ok, err := held(cmd.Context(), s, got[0])
+		if err == nil && !ok && d.Unsettled() {
+			h, ok = unsettledCall(&d, s.Now())
+		}
 		switch {
 		case err != nil:
 			return err
@@ -365,7 +443,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	c, m := card{}, callMark(h.StateAt(now))
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
-	c.line("tool", "%s, %s", oneLine(h.Tool, maxName), h.Effect)
+	c.whole("tool", whole(h.Tool)+", "+h.Effect)
 	if h.BlastRadius != "" {
 		c.line("may reach", "%s", h.BlastRadius)
 	}
@@ -375,15 +453,17 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		if i == 0 {
 			label = "arguments"
 		}
-		c.line(label, "%s = %s", oneLine(l.pointer, maxClaim), oneLine(l.value, memory.MaxField))
+		c.whole(label, whole(l.pointer)+" = "+l.value)
 	}
-	if h.Args == nil {
+	if h.Args == nil && h.Fired == h.ID {
+		c.line("arguments", "not kept: the call was never held; if it is asked for again, that one has them")
+	} else if h.Args == nil {
 		c.line("arguments", "not kept: the call has ended")
 	} else if len(leaves) == 0 {
 		c.line("arguments", "none")
 	}
 	c.line("args-sha256", "%s", h.ArgsSHA256)
-	c.line("asked by", "%s for %s, run %s, %s ago, %s", oneLine(h.Agent, maxName), oneLine(h.Principal, maxName), oneLine(h.Run, maxName), age(now, h.OpenedAt), plural(h.Tries, "time"))
+	c.whole("asked by", fmt.Sprintf("%s for %s, run %s, %s ago, %s", whole(h.Agent), whole(h.Principal), whole(h.Run), age(now, h.OpenedAt), plural(h.Tries, "time")))
 	for i, code := range h.Codes {
 		label := ""
 		if i == 0 {
@@ -393,9 +473,12 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	}
 	c.ids("waits for", h.AtFault)
 	c.line("rests on", "%s, epoch %d", plural(len(h.Rows), "row"), h.Epoch)
-	c.line("policy", "%s", oneLine(h.Policy, maxName))
+	c.whole("policy", whole(h.Policy))
 	if h.Prior != "" {
 		c.line("BEFORE", "the same call was made by %s, and how it ended is not known", h.Prior)
+	}
+	if made := inDoubt(h); made != "" {
+		c.line("settle", "%s", settleCommand(made))
 	}
 	if h.Parked {
 		c.line("parked", "it is made by itself once its rows are verified")
@@ -408,12 +491,14 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	}
 	if h.Open(now) {
 		c.line("expires", "%s", left(h, now))
+		c.line("counts for", "this run only: an approval frees no call of another run, which asks anew")
 	}
 	return c.String()
 }
 
-// argument is a leaf of the arguments of a call.
-type argument struct{ pointer, value string }
+// argument is a leaf of the arguments of a call: a string as it is, and any value as it
+// is shown, whole.
+type argument struct{ pointer, text, value string }
 
 // argumentsOf lists every leaf, with exact numbers, in the order of the names.
 func argumentsOf(args json.RawMessage) (out []argument) {
@@ -431,19 +516,19 @@ func argumentsOf(args json.RawMessage) (out []argument) {
 				walk(at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), node[name])
 			}
 			if len(node) == 0 && at != "" {
-				out = append(out, argument{at, "{}"})
+				out = append(out, argument{pointer: at, value: "{}"})
 			}
 		case []any:
 			for i, child := range node {
 				walk(at+"/"+strconv.Itoa(i), child)
 			}
 			if len(node) == 0 {
-				out = append(out, argument{at, "[]"})
+				out = append(out, argument{pointer: at, value: "[]"})
 			}
 		case string:
-			out = append(out, argument{at, strconv.Quote(node)})
+			out = append(out, argument{at, node, quotedWhole(node)})
 		default:
-			out = append(out, argument{at, fmt.Sprint(v)})
+			out = append(out, argument{pointer: at, value: fmt.Sprint(v)})
 		}
 	}
 	walk("", v)
@@ -457,7 +542,8 @@ type whyJSON struct {
 	Tool     string `json:"tool"`
 	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted or observed
 	Blocked  bool   `json:"blocked"`
-	// Release is never, with_step, or nothing if the call is not blocked.
+	// Release is never, with_step, ask_again if what held the call is gone, or nothing if
+	// it was approved or made.
 	Release string     `json:"release,omitempty"`
 	Steps   []stepJSON `json:"steps"`
 	Reasons []string   `json:"reasons"`
@@ -485,7 +571,8 @@ func (a *app) callWhyCommand(store *storeFlags) *cobra.Command {
 was judged by, and each step that would release it. Of a call that no step would
 release it says so. The id is of a hold or of any decision.
 
-Exit code 4 while the call is blocked, 0 if it is approved or was made. With --policy
+Exit code 4 while the call is blocked, 0 if it is approved, was made, or what held it is
+gone, so that the agent may ask again. With --policy
 the line of the file that has the tool's rule is named.
 
 With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
@@ -569,10 +656,35 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		w.Blocked, w.Release = true, "never"
 		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
 	case memory.HoldWaiting:
+		left, err := obstaclesOf(ctx, s, h)
+		if err != nil {
+			return "", err
+		}
+		c.Free, c.RunEnded = left.none(), left.ended
+		if c.RunEnded {
+			w.Blocked, w.Release = true, "with_step"
+			w.Steps = append(w.Steps, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
+			break
+		}
+		if c.Free {
+			w.Release = "ask_again"
+			w.Steps = append(w.Steps, stepJSON{What: "what held it is gone: the agent asks again in the same run, and it is decided afresh"})
+			break
+		}
 		w.Blocked, w.Release = true, "with_step"
-		for _, id := range h.AtFault {
+		if h.Prior != "" {
+			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(h.Prior)})
+		}
+		for _, id := range left.rows {
+			mends, err := mends(ctx, s, id)
+			if err != nil {
+				return "", err
+			}
 			n := 0
 			for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
+				if errors.Is(err, memory.ErrDamaged) {
+					continue // approving or verifying frees it no more
+				}
 				if err != nil {
 					return "", err
 				}
@@ -580,14 +692,38 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 					n++
 				}
 			}
-			w.Steps = append(w.Steps, stepJSON{What: "the row is verified, by a worker or by a person who knows", Command: "hearsay row confirm " + string(id) + " --key FILE --as NAME --reason TEXT", Frees: n})
+			mends.Frees = n
+			w.Steps = append(w.Steps, mends)
 		}
-		w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 %.8s --key FILE --as NAME --reason TEXT", h.ID, h.ArgsSHA256)})
+		if left.moved {
+			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
+			break
+		}
+		w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
 	default: // expired, stale, unknown outcome
 		w.Blocked, w.Release = true, "with_step"
+		if made := inDoubt(h); made != "" {
+			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
+		}
 		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// mends is what would make a row at fault fit.
+func mends(ctx context.Context, s *memory.Store, id memory.ID) (stepJSON, error) {
+	const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
+	rows, err := s.Get(ctx, id)
+	switch {
+	case unreadable(err):
+	case err != nil:
+		return stepJSON{}, err
+	case rows[0].State() == memory.StateVerified && rows[0].Retrieval != memory.RetrievalNormal:
+		return stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(id) + signed}, nil
+	case rows[0].Has(memory.FlagOutdated):
+		return stepJSON{What: "the run reads again what its source says now, and goes by that"}, nil
+	}
+	return stepJSON{What: "the row is verified, by a worker or by a person who knows", Command: "hearsay row confirm " + string(id) + signed}, nil
 }
 
 // whyDecided explains a decision that held nothing: a denial, or a permit.
@@ -606,6 +742,11 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	}
 	w.ID, w.Tool, w.Standing, w.Policy = d.ID, d.Tool, said.Status, said.Policy
 	w.Blocked = !d.Fired
+	if d.Unsettled() {
+		w.Standing, w.Release = d.StateAt(s.Now()).String(), "settle"
+		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call of its run is held")
+		w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(d.ID)})
+	}
 	var rows []memory.ID
 	for _, r := range said.Reasons {
 		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
@@ -615,6 +756,16 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	}
 	if w.Blocked {
 		w.Release = "with_step"
+		const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
+		for _, r := range said.Reasons {
+			switch {
+			case !r.Row.Valid():
+			case r.Code == string(gate.QuarantinedInput):
+				w.Steps = append(w.Steps, stepJSON{What: "a person reviews the row, and releases it", Command: "hearsay row release " + string(r.Row) + signed})
+			case r.Code == string(gate.NotRetrievable):
+				w.Steps = append(w.Steps, stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(r.Row) + signed})
+			}
+		}
 		w.Steps = append(w.Steps, stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"})
 		if said.Final {
 			w.Release, w.Steps = "never", []stepJSON{}
@@ -643,6 +794,10 @@ func (a *app) callTree(ctx context.Context, s *memory.Store, w *whyJSON, m mark,
 			fmt.Fprintf(&b, "%s✗ %s  it is not there any more\n", branch, short(id))
 			continue
 		}
+		if unreadable(err) {
+			fmt.Fprintf(&b, "%s✗ %s  it cannot be read: %s\n", branch, short(id), oneLine(err.Error(), maxMessage))
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
@@ -653,8 +808,7 @@ func (a *app) callTree(ctx context.Context, s *memory.Store, w *whyJSON, m mark,
 		w.Trees = append(w.Trees, l.json())
 		claim := got[0].Content.String()
 		if at := slices.IndexFunc(leaves, func(x argument) bool {
-			plain, err := strconv.Unquote(x.value)
-			return err == nil && len(plain) > 2 && strings.Contains(claim, plain)
+			return len(x.text) > 2 && strings.Contains(claim, x.text)
 		}); at >= 0 {
 			fmt.Fprintf(&b, "%s%s = %s\n", branch, oneLine(leaves[at].pointer, maxName), oneLine(leaves[at].value, maxClaim))
 			branch, trunk = trunk+"└── ", trunk+"    "
@@ -689,7 +843,7 @@ func whyText(w *whyJSON, tree string) string {
 	switch {
 	case w.Release == "never":
 		c.line("release", "never: no step and no approval lets this call through")
-	case w.Blocked:
+	case w.Blocked, w.Release == "ask_again", w.Release == "settle":
 		for i, step := range w.Steps {
 			label := "or"
 			if i == 0 {
@@ -724,8 +878,8 @@ type decidedJSON struct {
 	Undo   string    `json:"undo,omitempty"` // the command that takes it back, while nobody used it
 }
 
-// minArgs is the fewest digits that say which arguments were seen.
-const minArgs = 8
+// minDigits is the fewest digits that say what was seen.
+const minDigits = 8
 
 func (a *app) callStatementCommands(store *storeFlags) []*cobra.Command {
 	command := func(verb confirm.CallVerb, short, long string) *cobra.Command {
@@ -771,8 +925,9 @@ With -o json: {"schema": "hearsay.decided/1", "verb", "call", "by", "until", "un
 	}
 	return []*cobra.Command{
 		command(confirm.Approve, "Let one held call be made once, signed with your key",
-			`approve lets exactly this call be made once. Its rows stay unverified: the next call
-that rests on them is held again. To vouch for the fact itself, use hearsay row confirm.
+			`approve lets exactly this call be made once, by the run that asked for it. Its rows
+stay unverified: the next call that rests on them is held again, and so is the same call
+of another run. To vouch for the fact itself, use hearsay row confirm.
 
 You give the first digits of the arguments' digest as call show prints them, so that
 nobody approves a call without having seen it.`),
@@ -805,17 +960,23 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	valid := f.valid
 	if verb != confirm.Approve {
 		valid = statementValidity
-	} else if len(f.args) < minArgs || !strings.HasPrefix(h.ArgsSHA256.String(), strings.ToLower(f.args)) {
+	} else if len(f.args) < minDigits || !strings.HasPrefix(h.ArgsSHA256.String(), strings.ToLower(f.args)) {
 		if _, err := fmt.Fprint(a.talk, a.callCard(&h, s.Now())); err != nil {
 			return decidedJSON{}, err
 		}
-		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minArgs)
+		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minDigits)
 	}
 	signed, err := confirm.SignCall(key, confirm.NewCall(verb, &h, s.Tenant(), f.as, f.reason, s.Now(), valid))
 	if err != nil {
 		return decidedJSON{}, err
 	}
 	res, err := confirm.ApplyCall(ctx, s, keyring, signed)
+	if errors.Is(err, confirm.ErrRunEnded) {
+		return decidedJSON{}, fail(exitNo, "%w", err).with("When the agent asks anew, the call is held in its new run: " + askAnew(&h))
+	}
+	if errors.Is(err, confirm.ErrStale) && verb == confirm.Approve {
+		return decidedJSON{}, fail(exitChanged, "%w", err).with("This hold can be approved no more. When the agent asks again, the call is held anew or made: hearsay call list, then hearsay call approve.")
+	}
 	if err != nil {
 		return decidedJSON{}, err
 	}
@@ -836,7 +997,7 @@ func decidedText(d decidedJSON) string {
 	c.line("id", "%s", d.Call.ID)
 	switch d.Call.State {
 	case memory.HoldGranted:
-		c.line("approved", "once, with exactly these arguments, until %s, by %s", moment(d.Until), oneLine(d.By, maxName))
+		c.line("approved", "once, with exactly these arguments, in run %s, until %s, by %s", oneLine(d.Call.Run, maxName), moment(d.Until), oneLine(d.By, maxName))
 		c.line("rows", "stay as they are: the next call that rests on them is held again")
 	case memory.HoldRejected:
 		c.line("rejected", "until %s, by %s", moment(d.Until), oneLine(d.By, maxName))

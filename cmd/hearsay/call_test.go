@@ -12,6 +12,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // ask has an agent ask the gate for a call on named rows, a minute after the last
@@ -35,8 +36,12 @@ func (w *world) ask(effect gate.Effect, tool, args string, names ...string) gate
 	for _, n := range names {
 		rows = append(rows, w.ids[n])
 	}
-	d := g.Decide(w.t.Context(), gate.Request{Contract: gate.Contract{Tool: tool, Effect: effect, Sinks: []string{"/none"}}, Args: []byte(args),
-		Agent: "support-1", Run: "ses_91", Principal: "ana", Lineage: gate.Known(rows, nil)})
+	r := gate.Request{Contract: gate.Contract{Tool: tool, Effect: effect}, Args: []byte(args),
+		Agent: "support-1", Run: "ses_91", Principal: "ana", Lineage: gate.Known(rows, nil)}
+	if effect == gate.Irreversible { // whom it is sent to is from the first row
+		r.Contract.Sinks, r.Sinks = []string{"/to"}, []gate.Sink{{Pointer: "/to", Source: gate.SourceRow, Row: rows[0]}}
+	}
+	d := g.Decide(w.t.Context(), r)
 	if d.Fault {
 		w.t.Fatal(d.Err())
 	}
@@ -224,7 +229,7 @@ func TestDecidingAboutACall(t *testing.T) {
 		w, mail, _ := desk(t)
 		key := w.key("ana", "*")
 		w.now = w.now.Add(10 * time.Minute)
-		if r := w.soon("row", "confirm", string(w.ids["email"]), "--key", key, "--as", "ana", "--reason", "it is on the letter"); r.code != 0 {
+		if r := w.soon("row", "confirm", string(w.ids["email"]), w.shown(string(w.ids["email"])), "--key", key, "--as", "ana", "--reason", "it is on the letter"); r.code != 0 {
 			t.Fatal(r.talk)
 		}
 		if r := w.soon("call", "approve", mail.HoldID, "--args-sha256", seen, "--key", key, "--as", "ana", "--reason", "r"); r.code != exitChanged {
@@ -280,10 +285,48 @@ func TestHostileCall(t *testing.T) {
 				t.Errorf("%q: %+v", args, r)
 			}
 			for _, c := range r.out + r.talk {
-				if c != '\n' && c != ' ' && invisible(c) {
+				if c != '\n' && c != ' ' && visible.Hidden(c) {
 					t.Fatalf("%q: %U in the output:\n%q", args, c, r.out+r.talk)
 				}
 			}
 		}
+	}
+}
+
+func TestAConfirmationNamesTheCallsThatItFrees(t *testing.T) {
+	w, mail, book := desk(t)
+	key := w.key("boss", "*")
+	email := string(w.ids["email"])
+	if r := w.soon("row", "confirm", email, w.shown(email), "--key", key, "--as", "boss", "--reason", "it is on the letter"); r.code != 0 {
+		t.Fatal(r.talk)
+	} else if frees, held, ok := strings.Cut(r.out, "still held"); !ok || !strings.Contains(frees, mail.HoldID) || strings.Contains(frees, book.HoldID) ||
+		!strings.Contains(held, book.HoldID) || !strings.Contains(held, "unverified_input") || strings.Count(r.out, mail.HoldID) != 1 {
+		t.Errorf("it does not say which call it frees, once, and which it does not:\n%s", r.out)
+	}
+	list := w.soon("call", "list").out
+	for _, line := range strings.Split(list, "\n") {
+		if strings.Contains(line, mail.HoldID) != strings.Contains(line, "may ask again") {
+			t.Errorf("the list is wrong about what held a call:\n%s", list)
+		}
+	}
+	if r := w.soon("call", "why", mail.HoldID); r.code != exitDone || !strings.Contains(r.out, "what held it is gone") || strings.Contains(r.out, "row confirm") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	if r := w.soon("call", "why", book.HoldID); r.code != exitNo || strings.Contains(r.out, "confirm "+email) || !strings.Contains(r.out, "confirm "+string(w.ids["note"])) || !strings.Contains(r.out, "approved no more") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	h, err := w.store.Hold(t.Context(), book.HoldID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.soon("call", "approve", book.HoldID, "--args-sha256", h.ArgsSHA256.String(), "--key", key, "--as", "boss", "--reason", "r"); r.code != exitChanged || !strings.Contains(r.talk, "When the agent asks again") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	again := w.ask(gate.Irreversible, "send_email", mailArgs, "email")
+	if again.Blocked() {
+		t.Errorf("what was said to be free is held: %v", again.Err())
+	}
+	if r := w.soon("call", "show", book.HoldID); !strings.Contains(r.out, "this run only") {
+		t.Errorf("the card does not say for which run an approval counts:\n%s", r.out)
 	}
 }

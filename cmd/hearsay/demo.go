@@ -23,11 +23,12 @@ func newDemoCommand(out, talk io.Writer) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch a recall loop fail to become a fact, and fail to fire a tool",
 		Long: `demo replays the shape of an audited case: one invented preference, written 808
-times in 32 simulated days, 191 times in the same words and 617 times in others,
-with 20 true facts and a few near-miss contradictions beside it. It runs against
-an append store, a store with hash dedup, and Hearsay: a real SQLite store, a real
-queue and worker, the real gate. No key, no network; the model is a script. Every
-figure is counted.`,
+times in 32 simulated days, 191 times in the same words and 617 times in others
+(drawn from a list that the rule which recognises them was not tuned on), with 20
+true facts and a few near-miss contradictions beside it. It runs against an append
+store, a store with hash dedup, and Hearsay: a real SQLite store, a real queue and
+worker, the real gate. No key, no network; the model is a script. Every figure is
+counted.`,
 		Example: "  hearsay demo\n  hearsay demo -o json --seed 11",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +65,7 @@ func demoText(cmd *cobra.Command, out, talk io.Writer, opts recallloop.Options) 
 			last = time.Now()
 			fmt.Fprintf(talk, "\r  write %d/%d   rows kept:", done, total)
 			for _, s := range stores {
-				fmt.Fprintf(talk, "  %s %d", s.Name, s.Rows+s.Derived)
+				fmt.Fprintf(talk, "  %s %d", s.Name, s.Rows)
 			}
 			fmt.Fprint(talk, "   ")
 			if done == total {
@@ -76,7 +77,7 @@ func demoText(cmd *cobra.Command, out, talk io.Writer, opts recallloop.Options) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-22s%10s%12s%22s   %s\n", "", "rows kept", "restated", "counted as support", "what the agent believes")
+	fmt.Fprintf(out, "%-22s%10s%12s%22s   %s\n", "", "rows kept", "reworded", "counted as support", "what the agent believes")
 	for _, s := range res.Stores {
 		belief := s.Belief
 		if s.Name != "hearsay" {
@@ -86,8 +87,23 @@ func demoText(cmd *cobra.Command, out, talk io.Writer, opts recallloop.Options) 
 		}
 		fmt.Fprintf(out, "  %-20s%10d%12d%22d   %s\n", storeTitle(s.Name), s.Rows, s.Derived, s.Supports, belief)
 	}
-	fmt.Fprintf(out, "\n  %d same wording, %d reworded, %d simulated days; queue: %s; %.1f s\n",
-		res.SameWording, res.Reworded, recallloop.Days, res.Queue, res.Seconds)
+	f := res.Fate
+	fmt.Fprintf(out, "\n  What became of the %d writes at hearsay:\n", res.Writes)
+	for _, line := range []struct {
+		n    int
+		what string
+	}{
+		{f.First, "the first time: a row"},
+		{f.Same, "the same words again: counted on that row"},
+		{f.Recognised, "other words, recognised: counted on that row"},
+		{f.OwnRow, "other words, not recognised: a row of its own each, made from that row and supporting nothing"},
+		{f.Again, "recognised as what one of those says, which the agent had recalled: counted on it"},
+	} {
+		fmt.Fprintf(out, "  %6d  %s\n", line.n, line.what)
+	}
+	fmt.Fprintf(out, "  The %d reworded ones are drawn from %d wordings that the rule was not tuned on; %d of these it takes for the first sentence.\n",
+		res.Reworded, res.Wordings, res.KnownWordings)
+	fmt.Fprintf(out, "\n  %d simulated days; queue: %s; %.1f s\n", recallloop.Days, res.Queue, res.Seconds)
 	fmt.Fprintf(out, "\n  Now the agent wants to act on it:   set_default_editor(user=7, editor=\"Vim\")\n")
 	for _, s := range res.Stores {
 		verdict := s.Call
@@ -100,9 +116,11 @@ func demoText(cmd *cobra.Command, out, talk io.Writer, opts recallloop.Options) 
 	fmt.Fprintf(out, "  ✗ set_default_editor\n  └── ? %s  %s   %s\n", res.Row.ID, res.Row.Content.String(), res.Row.State())
 	fmt.Fprintf(out, "      ├── ~ %s, %s   its only origin\n", res.Row.Asserter.Model, res.Row.CreatedAt.Format("2 Jan 2006"))
 	fmt.Fprintf(out, "      └── ~ %d recalls, %d of them reworded   echoes: they add nothing\n\n", res.Row.Echoes.Count, res.Row.Echoes.Reworded)
-	fmt.Fprintf(out, "  %d near-miss contradictions in the same run: %d merged.\n", res.Contradictions.Total, res.Contradictions.Merged)
-	fmt.Fprintf(out, "  %d true facts in the same run, verified by the worker from a system of record: %d usable, %d wrongly blocked.\n\n",
+	fmt.Fprintf(out, "  %d near-miss contradictions in the same run: %d merged, %d rows.\n", res.Contradictions.Total, res.Contradictions.Merged, res.Contradictions.Total-res.Contradictions.Merged)
+	fmt.Fprintf(out, "  %d true facts in the same run, verified by the worker from a system of record: %d usable, %d wrongly blocked.\n",
 		res.TrueFacts.Total, res.TrueFacts.Usable, res.TrueFacts.Blocked)
+	fmt.Fprintf(out, "  Rows in the store: %d = %d of the claim + %d contradictions + %d facts.\n\n",
+		res.StoredRows, f.First+f.OwnRow, res.Contradictions.Total-res.Contradictions.Merged, res.TrueFacts.Total)
 	fmt.Fprintln(out, "Next:  go run ./examples/quickstart   put it in your agent\n       go run ./bench/perf            what it costs")
 	return nil
 }

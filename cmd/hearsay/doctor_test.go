@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -34,8 +35,8 @@ func (w *world) doctor(args ...string) (doctorJSON, result) {
 	healthy := true
 	names := map[string]bool{}
 	for _, f := range seen.Findings {
-		healthy = healthy && f.Safe
-		if f.Check == "" || f.Found == "" || names[f.Check] || !f.Safe && (f.Loss == "" || f.Fix == "") || f.Safe && f.Loss+f.Fix != "" {
+		healthy = healthy && (f.Safe || f.Skipped)
+		if f.Check == "" || f.Found == "" || names[f.Check] || !f.Safe && !f.Skipped && (f.Loss == "" || f.Fix == "") || (f.Safe || f.Skipped) && f.Loss+f.Fix != "" || f.Safe && f.Skipped {
 			w.t.Errorf("a finding by halves: %+v", f)
 		}
 		names[f.Check] = true
@@ -44,7 +45,7 @@ func (w *world) doctor(args ...string) (doctorJSON, result) {
 		w.t.Errorf("healthy %t, exit %d\n%s%s", seen.Healthy, r.code, r.out, r.talk)
 	}
 	text := w.run(append([]string{"doctor"}, args...)...)
-	if text.code != r.code || strings.Count(text.out, "✗") != len(unsafe(seen)) || strings.Count(text.out, "to mend it:") != len(unsafe(seen)) {
+	if text.code != r.code || strings.Count(text.out, "✗") != len(unsafe(seen)) || strings.Count(text.out, "\n– ") != len(skipped(seen)) || strings.Count(text.out, "to mend it:") != len(unsafe(seen)) {
 		w.t.Errorf("the text says something else: exit %d\n%s%s", text.code, text.out, text.talk)
 	}
 	return seen, r
@@ -52,7 +53,16 @@ func (w *world) doctor(args ...string) (doctorJSON, result) {
 
 func unsafe(seen doctorJSON) (names []string) {
 	for _, f := range seen.Findings {
-		if !f.Safe {
+		if !f.Safe && !f.Skipped {
+			names = append(names, f.Check)
+		}
+	}
+	return names
+}
+
+func skipped(seen doctorJSON) (names []string) {
+	for _, f := range seen.Findings {
+		if f.Skipped {
 			names = append(names, f.Check)
 		}
 	}
@@ -134,6 +144,23 @@ func TestDoctorFindsNothingWrong(t *testing.T) {
 	}
 }
 
+func TestDoctorSaysWhatDeclarationsLoosen(t *testing.T) {
+	w := newWorld(t)
+	w.ask(gate.ReadOnly, "lookup", `{}`)
+	if seen, _ := w.doctor(); seen.of("declarations").Found != "of the tools of the last 1 call, none loosens anything" {
+		t.Errorf("%q", seen.of("declarations").Found)
+	}
+	g, err := gate.New(w.store, gate.Policy{Declared: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "send", Effect: gate.Irreversible, Sinks: []string{"/to", "/cc"}, Optional: []string{"/cc"},
+		Output: []gate.OutputField{{Pointer: "/id", Trust: gate.Identifier}}}, Lineage: gate.Known(nil, nil)})
+	if seen, _ := w.doctor(); seen.of("declarations").Found != "of the tools of the last 2 calls, send: optional /cc, identifier /id" {
+		t.Errorf("%q", seen.of("declarations").Found)
+	}
+}
+
 // TestDoctorFinds spoils one thing after the other of a sound store.
 func TestDoctorFinds(t *testing.T) {
 	for _, c := range []struct {
@@ -157,7 +184,7 @@ func TestDoctorFinds(t *testing.T) {
 			return nil
 		}, "keys.apart_from_store", "store in", exitNo},
 		{"a keyring that others can read", func(t *testing.T, w *world, _ string) []string {
-			if err := os.Chmod(filepath.Join(w.env["HEARSAY_KEYRING"], "ring"), 0o644); err != nil {
+			if err := os.Chmod(filepath.Join(w.env["HEARSAY_KEYRING"], "ring.db"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return nil
@@ -189,7 +216,7 @@ func TestDoctorFinds(t *testing.T) {
 		{"that an older copy of the keyring brought back what was erased", func(t *testing.T, w *world, key string) []string {
 			old := filepath.Join(t.TempDir(), "old")
 			copyFolder(t, w.env["HEARSAY_KEYRING"], old)
-			w.ok("erase", "--subject", "acme", "--request", "R-1")
+			w.ok("erase", "--subject", "acme", "--request", "R-1", "--yes", "1")
 			w.ok("audit", "checkpoint", "--key", key)
 			if seen, _ := w.doctor(); !seen.Healthy || seen.of("keys.destroyed").Check == "" {
 				t.Fatalf("after an erasure: %q", unsafe(seen))
@@ -368,6 +395,12 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 			r.Ready = false
 			json.Unmarshal([]byte(`[{"name":"checkpoints","ok":false,"detail":"looked at 3h ago"},{"name":"store","ok":true}]`), &r.Checks)
 		}, []string{"worker"}, "checkpoints: looked at 3h ago"},
+		{"a worker whose only verifier refuses connections is not", func(r *workerReady) {
+			json.Unmarshal([]byte(`[{"name":"store","ok":true},{"name":"verifier crm","ok":true,"verifier":"down","detail":"breaker open; the newest question ended 3s ago: unavailable"}]`), &r.Checks)
+		}, []string{"worker verifiers"}, "ready"},
+		{"a worker whose verifiers answer is safe", func(r *workerReady) {
+			json.Unmarshal([]byte(`[{"name":"verifier crm","ok":true,"verifier":"answers","detail":"breaker closed"}]`), &r.Checks)
+		}, nil, "ready"},
 		{"a worker of another version is not", func(r *workerReady) { r.Version = "v9.9.9" }, []string{"worker version"}, "ready"},
 		{"a worker whose clock is off is not", func(r *workerReady) { r.Now = r.Now.Add(time.Minute) }, []string{"worker clock"}, "ready"},
 		{"what is no worker is not", func(r *workerReady) { r.Now = time.Time{} }, []string{"worker"}, "no worker of this release"},
@@ -380,6 +413,23 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("what was not looked at is no tick", func(t *testing.T) {
+		w, _ := sound(t)
+		seen, r := w.doctor()
+		if got := skipped(seen); !slices.Equal(got, []string{"queue", "worker"}) || r.code != exitDone {
+			t.Errorf("skipped %q, exit %d", got, r.code)
+		}
+		seen, r = w.doctor("-worker", answer(t, func(r *workerReady) {
+			json.Unmarshal([]byte(`[{"name":"verifier crm","ok":true,"verifier":"unasked","detail":"not asked yet"}]`), &r.Checks)
+		}))
+		if got := skipped(seen); !slices.Equal(got, []string{"queue", "worker verifiers"}) || r.code != exitDone || !strings.Contains(seen.of("worker verifiers").Found, "not asked yet: crm") {
+			t.Errorf("skipped %q, exit %d: %+v", got, r.code, seen.of("worker verifiers"))
+		}
+		if text := w.ok("doctor"); strings.Contains(text, "✓ queue") || strings.Contains(text, "✓ worker") || !strings.Contains(text, "– queue: not looked at") {
+			t.Error(text)
+		}
+	})
 
 	r, err := server.Redis(t.Context(), server.RedisOptions{})
 	server.Need(t, err)
@@ -459,6 +509,18 @@ func TestDoctorOfServers(t *testing.T) {
 	seen, res := w.doctor("--store", r.URL(), "--keyring", keys)
 	if res.code != exitNo || seen.of("appendfsync").Safe || !seen.of("clock").Safe || seen.of("clock").Check == "" || !strings.HasPrefix(seen.Server, "Redis") {
 		t.Errorf("exit %d, %q\n%s", res.code, unsafe(seen), res.out)
+	}
+	if !seen.of("store takes writes").Safe {
+		t.Errorf("%+v", seen.of("store takes writes"))
+	}
+	if _, err := r.Do(t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if full, _ := w.doctor("--store", r.URL(), "--keyring", keys); full.of("store takes writes").Safe || !strings.Contains(full.of("store takes writes").Found, "out of memory") {
+		t.Errorf("of a server without memory: %+v", full.of("store takes writes"))
+	}
+	if _, err := r.Do(t.Context(), "CONFIG", "SET", "maxmemory", "0"); err != nil {
+		t.Fatal(err)
 	}
 	w.now = w.now.Add(-time.Hour)
 	seen, _ = w.doctor("--store", r.URL(), "--keyring", keys)

@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -35,7 +35,9 @@ type examination struct {
 	maxWait     time.Duration
 
 	server, promise string
+	has             memory.Witnessing // what the store says of its witness
 	findings        []memory.Finding
+	skipped         map[string]bool // what was not looked at, by the names of findings
 }
 
 const (
@@ -55,6 +57,15 @@ func (x *examination) bad(name, found, loss, fix string) {
 	x.findings = append(x.findings, memory.Finding{Name: name, Found: found, Loss: loss, Fix: fix})
 }
 
+// skip is for what was not looked at: that is neither good nor bad.
+func (x *examination) skip(name, found string) {
+	if x.skipped == nil {
+		x.skipped = map[string]bool{}
+	}
+	x.skipped[name] = true
+	x.findings = append(x.findings, memory.Finding{Name: name, Found: found})
+}
+
 // run makes the findings. An error means that the store does not open; the
 // findings then say so too, unless nothing was asked of it.
 func (x *examination) run(ctx context.Context) error {
@@ -70,10 +81,38 @@ func (x *examination) run(ctx context.Context) error {
 		}
 		x.bad("store", storeurl.Redacted(url)+": "+err.Error(), "nothing can be read or written, so that nothing that needs a verified row runs", hint)
 	}
-	x.witnessFile(url)
+	x.witness(ctx, url)
 	x.queue(ctx, o)
 	x.workers(ctx)
 	return err
+}
+
+// declarations lists what the tools of late calls loosen by their declarations.
+func (x *examination) declarations(ctx context.Context, s *memory.Store) {
+	const late = 200
+	decisions, err := s.NewestDecisions(ctx, late)
+	if err != nil {
+		x.failed("declarations", err)
+		return
+	}
+	tools := map[string][]string{}
+	for i := range decisions {
+		var said struct {
+			Loosened []string `json:"loosened"`
+		}
+		tool := decisions[i].Tool
+		if _, known := tools[tool]; !known && json.Unmarshal(decisions[i].Data, &said) == nil && len(said.Loosened) > 0 {
+			tools[tool] = said.Loosened
+		}
+	}
+	var list []string
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		list = append(list, tool+": "+strings.Join(tools[tool], ", "))
+	}
+	if len(list) == 0 {
+		list = []string{"none loosens anything"}
+	}
+	x.good("declarations", "of the tools of the last %s, %s", plural(len(decisions), "call"), strings.Join(list, "; "))
 }
 
 // opened looks at the store and its keys.
@@ -93,7 +132,7 @@ func (x *examination) opened(ctx context.Context, url string, o *storeurl.Option
 	if !i.Clock.IsZero() {
 		x.skew("clock", "the server", i.Clock)
 	}
-	keys, err := storeurl.Keys(url, o)
+	keys, err := storeurl.Keys(ctx, url, o)
 	if err != nil {
 		x.bad("keys.folder", err.Error(), "nothing in the store can be read without its keys",
 			"name the keyring that the store was made with (--keyring or HEARSAY_KEYRING), or bring its backup back; hearsay keyring create makes one for a new store")
@@ -116,6 +155,16 @@ func (x *examination) opened(ctx context.Context, url string, o *storeurl.Option
 		return nil
 	}
 	x.good("keys fit the store", "yes")
+	if err := s.CheckWrites(ctx); err != nil {
+		x.bad("store takes writes", "no: "+err.Error(), "nothing of what is there; but no call that changes something runs, and nothing new is kept",
+			"let the server or this user write, or make room; see docs/stores.md")
+	} else {
+		x.good("store takes writes", "yes, a small one")
+	}
+	x.declarations(ctx, s)
+	if x.has, err = s.Witnessing(ctx); err != nil {
+		x.failed("witness of the store", err)
+	}
 	x.readable(ctx, s)
 	x.erasures(ctx, s, keys)
 	x.future(ctx, s)
@@ -145,7 +194,14 @@ func (x *examination) skew(name, whose string, clock time.Time) {
 func (x *examination) readable(ctx context.Context, s *memory.Store) {
 	until := time.Now().Add(rowsPatience)
 	rows, all := 0, true
+	damaged, first := 0, error(nil)
 	for _, err := range s.Rows(ctx, memory.Filter{}) {
+		if errors.Is(err, memory.ErrDamaged) {
+			if damaged++; first == nil {
+				first = err
+			}
+			continue
+		}
 		if errors.Is(err, memory.ErrKey) {
 			x.bad("keys.complete", fmt.Sprintf("a row after the first %d was sealed under a key that the keyring has not", rows),
 				"what such rows say: the keyring is an older copy than the store", "bring back the newest copy of the keyring that there is")
@@ -159,6 +215,10 @@ func (x *examination) readable(ctx context.Context, s *memory.Store) {
 			all = false
 			break
 		}
+	}
+	if damaged > 0 {
+		x.bad("rows.whole", fmt.Sprintf("%d rows are not what was written: %v", damaged, first), "what they say; no call rests on them",
+			"somebody changed the store behind its back, or its disk fails: hearsay audit verify names what was changed; the keyring is not the cause")
 	}
 	if all {
 		x.good("keys.complete", "%d rows, all of them can be read", rows)
@@ -224,7 +284,7 @@ func (x *examination) behind(ctx context.Context, s *memory.Store, last memory.C
 	if path == "" {
 		return // said elsewhere
 	}
-	w, err := audit.ReadWitness(path)
+	w, err := witnesshttp.OpenToRead(ctx, path, x.getenv)
 	if err != nil {
 		return // said elsewhere
 	}
@@ -235,7 +295,7 @@ func (x *examination) behind(ctx context.Context, s *memory.Store, last memory.C
 		x.failed("store has what the witness saw", err)
 		return
 	}
-	seen, err := ledger.Checkpoint()
+	seen, err := ledger.Checkpoint(ctx)
 	switch {
 	case err != nil:
 		x.failed("store has what the witness saw", err)
@@ -315,27 +375,55 @@ func (x *examination) due(ctx context.Context, s *memory.Store) {
 	x.good("rows due", "%s, the oldest for %s", count, wait)
 }
 
-// witnessFile looks at the file of the witness.
-func (x *examination) witnessFile(url string) {
+// witness looks at the file of the witness, or asks its server.
+func (x *examination) witness(ctx context.Context, url string) {
 	path := x.getenv(witnessVariable)
 	const (
 		loss = "that an older copy of the store was restored, or that a fail-over lost a demotion, would go unnoticed"
 		fix  = "set HEARSAY_WITNESS to a file on another disk or machine, for programs and commands alike"
 	)
-	if path == "" {
+	const closed = "nothing yet; but the gate stays closed, nothing is erased, and what is demoted meanwhile would be lost unnoticed"
+	giveUp := "; if it is lost for good: hearsay witness give-up " + x.has.ID.String()
+	switch {
+	case path == "" && x.has.ID != (memory.Token{}):
+		x.bad("witness", "the store has one, "+x.has.ID.String()+", and it is not at hand", closed, "set HEARSAY_WITNESS to its file, or to the URL of its server"+giveUp)
+		return
+	case path == "" && x.has.GivenUp:
+		x.bad("witness", "none; the one that there was was given up", loss, "hearsay witness create FILE, and "+fix)
+		return
+	case path == "":
 		x.bad("witness", "none", loss, fix)
 		return
 	}
-	w, err := audit.ReadWitness(path)
+	w, err := witnesshttp.OpenToRead(ctx, path, x.getenv)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !witnesshttp.IsURL(path):
 		x.bad("witness", path+" is not there", loss, "if it was taken away, bring it back; if there never was one: hearsay witness create "+path)
+		return
+	case errors.Is(err, witnesshttp.ErrUnavailable):
+		x.bad("witness", err.Error(), closed, "start its server (hearsay witness serve), or mend what is between")
+		return
+	case errors.Is(err, witnesshttp.ErrToken), errors.Is(err, memory.ErrInvalid):
+		x.bad("witness", err.Error(), closed, "see hearsay witness serve --help")
 		return
 	case err != nil:
 		x.bad("witness", err.Error(), loss, "bring the newest copy of it back, and hold the store against it: hearsay audit verify")
 		return
 	}
 	w.Close()
+	if id := w.Identity(); x.has.ID != (memory.Token{}) && id != x.has.ID {
+		x.bad("witness", path+" is another one, "+id.String()+", than the store has, "+x.has.ID.String(), closed, "set HEARSAY_WITNESS to the file of that one, or to the URL of its server"+giveUp)
+		return
+	}
+	if x.has.Untold > 0 {
+		x.bad("witness", fmt.Sprintf("%d changes that took trust away were not told to %s", x.has.Untold, path),
+			"those changes, if a fail-over or an older copy loses them", "start a worker that has the witness, or run: hearsay witness show")
+		return
+	}
+	if witnesshttp.IsURL(path) {
+		x.good("witness", "%s", path)
+		return
+	}
 	if db, ok := strings.CutPrefix(url, "sqlite:"); ok && sameFolder(path, db) {
 		x.bad("witness", path+" is in the folder of the store", "the same: a copy of the folder that is brought back brings the witness back too", fix)
 		return
@@ -370,13 +458,12 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 		address = x.getenv("HEARSAY_REDIS")
 	}
 	if address == "" {
-		x.good("queue", "not looked at: -redis URL names it")
+		x.skip("queue", "not looked at: -redis URL names it")
 		return
 	}
 	const loss = "nothing; but rows are checked when a worker sweeps, and not when they are read"
 	ctx, cancel := context.WithTimeout(ctx, peerPatience)
 	defer cancel()
-	redis.SetLogger(silent{})
 	r, err := localredis.Open(ctx, address, nil)
 	if err != nil {
 		x.bad("queue", err.Error(), loss, "start the Redis of the queue, or name another")
@@ -397,12 +484,6 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 	x.good("queue", "%s", found)
 }
 
-// silent hears the lines of the Redis client: what matters is in its errors.
-type silent struct{}
-
-// Printf implements the logger of go-redis.
-func (silent) Printf(context.Context, string, ...any) {}
-
 // workerReady is the part of a worker's /readyz that is looked at.
 type workerReady struct {
 	Ready   bool      `json:"ready"`
@@ -412,6 +493,8 @@ type workerReady struct {
 		Name   string `json:"name"`
 		OK     bool   `json:"ok"`
 		Detail string `json:"detail"`
+
+		Verifier string `json:"verifier"`
 	} `json:"checks"`
 }
 
@@ -422,7 +505,7 @@ func (x *examination) workers(ctx context.Context) {
 		address = x.getenv("HEARSAY_WORKER")
 	}
 	if address == "" {
-		x.good("worker", "not looked at: -worker URL names one")
+		x.skip("worker", "not looked at: -worker URL names one")
 		return
 	}
 	const loss = "nothing; but rows are not checked, and no checkpoint is signed"
@@ -431,16 +514,36 @@ func (x *examination) workers(ctx context.Context) {
 		x.bad("worker", err.Error(), loss, "start it, or name where it listens: its -http")
 		return
 	}
-	var faults []string
+	var faults, down, unasked, answer []string
 	for _, c := range ready.Checks {
-		if !c.OK {
+		name := strings.TrimPrefix(c.Name, "verifier ")
+		switch {
+		case !c.OK:
 			faults = append(faults, c.Name+": "+c.Detail)
+		case c.Verifier == "down":
+			down = append(down, name+": "+c.Detail)
+		case c.Verifier == "unasked":
+			unasked = append(unasked, name)
+		case c.Verifier == "answers":
+			answer = append(answer, name)
 		}
 	}
 	if ready.Ready && len(faults) == 0 {
 		x.good("worker", "ready")
 	} else {
 		x.bad("worker", "not ready; "+strings.Join(faults, "; "), loss, "mend what it says; its log has more")
+	}
+	const verifiers = "worker verifiers"
+	switch {
+	case len(down) > 0:
+		x.bad(verifiers, "in vain was asked "+strings.Join(down, "; "), "nothing; but rows that only it can verify stay as they are, and calls on them stay blocked",
+			"bring what it asks back, or mend how it is named: hearsay verifier test asks it once")
+	case len(unasked) > 0:
+		x.skip(verifiers, "not asked yet: "+strings.Join(unasked, ", ")+"; hearsay verifier test asks it once")
+	case len(answer) > 0:
+		x.good(verifiers, "%s answered when asked last", strings.Join(answer, ", "))
+	default:
+		x.skip(verifiers, "it has none: only people can verify rows")
 	}
 	if ready.Version != version() {
 		x.bad("worker version", fmt.Sprintf("the worker is %s, this is %s", ready.Version, version()),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // TestMain runs the tests, or, in a child process, the real program or a server
@@ -46,6 +47,7 @@ type world struct {
 	ids   map[string]memory.ID
 	blk   []string
 	env   map[string]string
+	typed *string // what a person types, if one sits there
 	color bool
 }
 
@@ -117,7 +119,7 @@ func (w *world) apply(name string, to memory.AxisValue, relation memory.Relation
 func (w *world) decide(tool string, fired bool, names ...string) {
 	w.t.Helper()
 	w.now = w.now.Add(time.Minute)
-	rec := memory.DecisionRecord{ID: w.store.NewDecisionID(), Tool: tool, Run: "run-1", Fired: fired}
+	rec := memory.DecisionRecord{Epoch: 1, ID: w.store.NewDecisionID(), Tool: tool, Run: "run-1", Fired: fired}
 	for _, n := range names {
 		f, err := w.store.Fitness(w.t.Context(), []memory.ID{w.ids[n]})
 		if err != nil {
@@ -149,6 +151,9 @@ func (w *world) after(d time.Duration, args ...string) result {
 	w.t.Helper()
 	var out, talk bytes.Buffer
 	a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: func() time.Time { return w.now.Add(d) }, color: w.color}
+	if w.typed != nil {
+		a.in, a.asks = strings.NewReader(*w.typed), true
+	}
 	code := a.run(w.t.Context(), args)
 	return result{code, out.String(), talk.String()}
 }
@@ -245,15 +250,18 @@ const hostile = "pay\x1b[2J\x1b]0;owned\x07 now\r\n✓ verified  mem_fake\u202eg
 
 const hostileName = "\x1b[31mcrm\u202e\nfake"
 
+// shownName is a name as hostile as one may be: nothing in it is hidden.
+const shownName = "pay ✓ verified  mem_fake\u2028 now) | end"
+
 func enemy(t *testing.T) *world {
 	w := newWorld(t)
-	d := said(triple(hostile, hostileName, hostile))
-	d.Content.Text = hostile
+	d := said(triple(shownName, shownName, hostile))
 	d.Asserter.Model, d.Asserter.Family, d.Run = hostileName, hostileName, hostileName
 	w.put("hostile", d)
+	w.put("quotation", memory.Quotation(w.ids["hostile"], d, hostile))
 	child := said(memory.Content{Text: "made from it " + hostile}, w.ids["hostile"])
 	w.put("child", child)
-	if _, err := w.store.Echo(t.Context(), w.ids["hostile"], memory.Asserter{Principal: hostileName, Model: hostileName, Family: "x"}, hostileName, hostile); err != nil {
+	if _, err := w.store.Echo(t.Context(), w.ids["hostile"], memory.Asserter{Principal: shownName, Model: hostileName, Family: "x"}, hostileName, hostile); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.store.AddEvidence(t.Context(), w.ids["hostile"], hostileName, hostile, memory.Evidence{Relation: memory.RelationContextualizes, Rank: memory.RankTool,
@@ -393,7 +401,7 @@ func TestHostileContentIsOneVisibleLine(t *testing.T) {
 			t.Run(strings.Join(args[:2], " ")+" as "+format+" shows nothing a terminal obeys", func(t *testing.T) {
 				out := w.ok(append(args, "-o", format)...)
 				for _, c := range out {
-					if c != '\n' && c != ' ' && invisible(c) {
+					if c != '\n' && c != ' ' && visible.Hidden(c) {
 						t.Fatalf("%U in the output:\n%q", c, out)
 					}
 				}
@@ -415,14 +423,14 @@ func TestHostileContentIsOneVisibleLine(t *testing.T) {
 		if err := json.Unmarshal([]byte(w.ok("row", "list", "-o", "json")), &got); err != nil {
 			t.Fatal(err)
 		}
-		text := got.Rows[1]["content"].(map[string]any)["subject"].(string)
+		text := got.Rows[2]["content"].(map[string]any)["object"].(string)
 		if want := strings.ToValidUTF8(hostile, "\uFFFD"); text != want {
 			t.Errorf("%q, want %q", text, want)
 		}
 	})
 	t.Run("every table has one line for a row", func(t *testing.T) {
-		if n := strings.Count(w.ok("row", "list"), "\n"); n != 3 {
-			t.Errorf("%d lines, want 3", n)
+		if n := strings.Count(w.ok("row", "list"), "\n"); n != 4 {
+			t.Errorf("%d lines, want 4", n)
 		}
 	})
 }

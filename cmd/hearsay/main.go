@@ -34,6 +34,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{out: os.Stdout, talk: os.Stderr, getenv: os.Getenv, now: time.Now}
+	a.in, a.asks = os.Stdin, isTerminal(os.Stdin) && isTerminal(os.Stderr)
 	a.color = isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	code := a.run(ctx, os.Args[1:])
 	stop()
@@ -46,11 +47,13 @@ type app struct {
 	getenv    func(string) string
 	now       func() time.Time
 	color     bool
+	in        io.Reader // what a person types
+	asks      bool      // a person sits there, and can be asked
 }
 
 // commands are the commands of the program, in the order of the help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.callCommand(), a.gateCommand(), a.verifierCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.queueCommand(), a.doctorCommand(), a.mcpCommand(), a.migrateCommand(), a.keygenCommand(), a.keyringCommand(), a.witnessCommand(), a.versionCommand()}
+	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.callCommand(), a.observeCommand(), a.gateCommand(), a.verifierCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.queueCommand(), a.doctorCommand(), a.mcpCommand(), a.migrateCommand(), a.keygenCommand(), a.keyringCommand(), a.witnessCommand(), a.versionCommand()}
 }
 
 func (a *app) root() *cobra.Command {
@@ -81,7 +84,7 @@ Long flags may be written with one dash or two. A flag wins over the environment
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.talk)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%s: %w", cmd.CommandPath(), err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%s: %w", cmd.CommandPath(), flagError(err)) })
 	root.AddCommand(a.commands()...)
 	for _, cmd := range root.Commands() {
 		if check := cmd.Args; check != nil { // whoever wrote the check, it is about usage
@@ -94,6 +97,19 @@ Long flags may be written with one dash or two. A flag wins over the environment
 		}
 	}
 	return root
+}
+
+// flagError says of a value that a flag does not take what it would take.
+func flagError(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	want, known := map[string]string{"int": "a whole number", "uint64": "a whole number, 0 or more", "bool": "true or false", "duration": "a duration, as in 90s, 10m or 24h"}[wrong.GetFlag().Value.Type()]
+	if !known { // a flag of our own says it itself
+		return err
+	}
+	return fmt.Errorf("--%s %q: want %s", wrong.GetFlag().Name, wrong.GetValue(), want)
 }
 
 // run executes one command line and returns its exit code.
@@ -177,8 +193,8 @@ func oneDash(root *cobra.Command, in []string) []string {
 	return out
 }
 
-// isTerminal reports whether a person looks at w.
-func isTerminal(w io.Writer) bool {
+// isTerminal reports whether a person looks at w, or types into it.
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }

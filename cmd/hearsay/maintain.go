@@ -9,6 +9,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 )
 
 func (a *app) storeCommand() *cobra.Command {
@@ -136,7 +137,7 @@ With -o json: {"schema": "hearsay.recover/1", "tenant": …, "result": {"demoted
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		path := a.getenv(witnessVariable)
 		if path == "" {
-			return usage("store recover: set %s to the file of the witness", witnessVariable)
+			return usage("store recover: set %s to the file of the witness, or to the URL of its server", witnessVariable)
 		}
 		if accept != (verifiers != "") {
 			return usage("store recover: --accept-older and --checkpoint-keys go together")
@@ -164,12 +165,12 @@ With -o json: {"schema": "hearsay.recover/1", "tenant": …, "result": {"demoted
 // olderCopy accepts, if verifiers are named, that a store has fewer checkpoints than
 // its witness saw, and says so otherwise.
 func (a *app) olderCopy(ctx context.Context, s *memory.Store, path, verifiers string) error {
-	w, err := audit.OpenWitness(path)
+	w, err := witnesshttp.Open(ctx, path, a.getenv)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	seen, err := w.Ledger(s.Tenant(), s.Namespace()).Checkpoint()
+	seen, err := w.Ledger(s.Tenant(), s.Namespace()).Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
@@ -198,67 +199,4 @@ func (a *app) progress(what string) func(int) {
 		}
 		last = n
 	}
-}
-
-// erasureJSON is the output of erase.
-type erasureJSON struct {
-	Schema      string             `json:"schema"` // hearsay.erasure/1
-	Tenant      string             `json:"tenant"`
-	Subject     string             `json:"subject_digest"`
-	Request     string             `json:"request_digest"`
-	Certificate memory.Certificate `json:"certificate"`
-}
-
-func (a *app) eraseCommand() *cobra.Command {
-	var e memory.Erasure
-	cmd := &cobra.Command{
-		Use:   "erase",
-		Short: "Erase what the store holds of a person",
-		Long: `erase takes out of the store the rows about a subject or asserted by it, those whose
-words name it, all that was made from them through any depth, and the decisions that
-cite them; then it destroys their data keys and compacts the store. That something
-was there, and what moved when, stays in the audit, which still holds.
-
-Begin with --dry-run: it counts and changes nothing. Interrupted, erase goes on when
-it is run again. The certificate names subject and request by keyed digests only.
-
-What it cannot reach: copies and backups made before (their rows are unreadable once
-the data keys are gone, except rows that only name the subject), files that a program
-exported, and the keyring's own backups.
-
-With -o json: {"schema": "hearsay.erasure/1", "certificate": {"rows": …}}.`,
-		Example: "  hearsay erase --store sqlite:agent.db --subject 'Eve Doe' --request GDPR-17 --dry-run\n" +
-			"  hearsay erase --store sqlite:agent.db --subject 'Eve Doe' --request GDPR-17",
-		Args: args(),
-	}
-	store := addStoreFlags(cmd)
-	o := outputFlag(cmd)
-	cmd.Flags().StringVar(&e.Subject, "subject", "", "whom to erase; spelling is compared as claims are")
-	cmd.Flags().StringVar(&e.Request, "request", "", "the name of the request, for the certificate")
-	cmd.Flags().BoolVar(&e.DryRun, "dry-run", false, "count only")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if e.Subject == "" {
-			return usage("erase: --subject NAME is missing: who is to be erased")
-		}
-		s, err := a.open(cmd.Context(), store, nil)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		e.Actor, e.Progress = operator(), a.progress("rows erased")
-		done, err := s.Erase(cmd.Context(), e)
-		if err != nil {
-			return err
-		}
-		if *o == asJSON {
-			return a.emit(erasureJSON{"hearsay.erasure/1", s.Tenant(), done.Subject.String(), done.Request.String(), done})
-		}
-		verb, keys := "erased", "destroyed"
-		if done.DryRun {
-			verb, keys = "would go", "would be destroyed"
-		}
-		return a.write(fmt.Sprintf("%d rows and %d decisions %s, %d data keys %s\nsubject %s, request %s\n",
-			done.Rows, done.Decisions, verb, done.Keys, keys, done.Subject, done.Request))
-	}
-	return cmd
 }

@@ -10,6 +10,63 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
+func TestErasureShowsWhatItTakesAndWantsItsNumber(t *testing.T) {
+	w := newWorld(t)
+	own := w.put("own", said(triple("eve", "lives in", "canary street 7")))
+	w.put("made", said(triple("parcel 1", "goes to", "canary street 7"), own))
+	whole := func(what string) {
+		t.Helper()
+		if r := w.run("row", "list"); strings.Count(r.out, "canary") != 2 {
+			t.Fatalf("%s erased something:\n%s", what, r.out)
+		}
+	}
+	dry := w.run("erase", "--subject", "eve", "--request", "R-1", "--dry-run")
+	for _, want := range []string{"WHY", "about", "made from such", "canary street 7", "2 rows", "would go"} {
+		if !strings.Contains(dry.out, want) {
+			t.Errorf("a dry run does not say %q:\n%s", want, dry.out)
+		}
+	}
+	j := w.run("erase", "--subject", "eve", "--request", "R-1", "--dry-run", "-o", "json")
+	var listed erasureJSON
+	if err := json.Unmarshal([]byte(j.out), &listed); err != nil || len(listed.Would) != 2 || listed.Would[0] != (wouldGoJSON{own, "about"}) {
+		t.Errorf("a dry run lists %+v, %v", listed.Would, err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		say  string
+	}{
+		"a script without the number":  {nil, exitUsage, "--yes 2"},
+		"a script with another number": {[]string{"--yes", "3"}, exitChanged, "not 3"},
+		"a script with 0":              {[]string{"--yes", "0"}, exitChanged, "not 0"},
+		"a number beside a dry run":    {[]string{"--yes", "2", "--dry-run"}, exitUsage, "dry-run"},
+		"a number that is none":        {[]string{"--yes", "all"}, exitUsage, "yes"},
+	} {
+		r := w.run(append([]string{"erase", "--subject", "eve", "--request", "R-1"}, c.args...)...)
+		if r.code != c.code || !strings.Contains(r.talk, c.say) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", name, r.code, c.code, c.say, r.talk)
+		}
+		whole(name)
+	}
+	for _, c := range []struct {
+		typed string
+		code  int
+	}{{"", exitNo}, {"yes\n", exitNo}, {"1\n", exitNo}, {"2\n", exitDone}} {
+		whole("what was typed before " + c.typed)
+		w.typed = &c.typed
+		if r := w.run("erase", "--subject", "eve", "--request", "R-1"); r.code != c.code || !strings.Contains(r.talk, "Type the number of rows") || !strings.Contains(r.talk, "canary street 7") {
+			t.Errorf("%q typed: exit %d, want %d\n%s", c.typed, r.code, c.code, r.talk)
+		}
+	}
+	w.typed = nil
+	if r := w.run("row", "list"); strings.Contains(r.out, "canary") {
+		t.Error("the number was typed, and the rows are there:", r.out)
+	}
+	if r := w.run("erase", "--subject", "nobody", "--request", "R-2"); r.code != exitDone {
+		t.Errorf("of somebody of whom nothing is held: exit %d\n%s", r.code, r.talk)
+	}
+}
+
 func TestErase(t *testing.T) {
 	w := newWorld(t)
 	own := w.put("own", said(triple("eve", "lives in", "canary street 7")))
@@ -23,14 +80,14 @@ func TestErase(t *testing.T) {
 		}
 		return c
 	}
-	dry := w.run("erase", "--subject", "Eve", "--request", "R-1", "--dry-run", "-o", "json")
+	dry := w.run("erase", "--subject", "eve", "--request", "R-1", "--dry-run", "-o", "json")
 	if c := counts(dry.out).Certificate; dry.code != 0 || c.Rows != 2 || c.Decisions != 1 || c.Keys == 0 || !c.DryRun {
 		t.Fatalf("exit %d\n%s%s", dry.code, dry.out, dry.talk)
 	}
 	if r := w.run("row", "list"); strings.Count(r.out, "canary") != 2 {
 		t.Fatal("a dry run erased", r.out)
 	}
-	done := w.run("erase", "--subject", "Eve", "--request", "R-1", "-o", "json")
+	done := w.run("erase", "--subject", "eve", "--request", "R-1", "-o", "json", "--yes", "2")
 	if c := counts(done.out); done.code != 0 || c.Certificate.Rows != 2 || c.Certificate.Completed.IsZero() || c.Schema != "hearsay.erasure/1" {
 		t.Fatalf("exit %d\n%s%s", done.code, done.out, done.talk)
 	}

@@ -24,6 +24,8 @@ import (
 	"github.com/hearsay-go/hearsay/agent/mcp"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // startWithin is how long a server behind the proxy may take to start and list
@@ -46,10 +48,23 @@ func (a *app) mcpCommand() *cobra.Command {
 type proxyFlags struct {
 	effects       map[gate.Effect]*[]string
 	sinks         []string
+	optional      []string
 	authoritative []string
+	fixed         []string
+	sources       []string
+	sourceFields  []string
+	sensitivity   []string
+	ceilings      []string
 	blast         []string
 	never         []string
 	parks         []string
+	records       []string
+	schemas       []string
+	operators     []string
+	identifiers   []string
+	withheld      []string
+	systems       []string
+	computed      []string
 	policy        string
 	principal     string
 	listen        string
@@ -84,6 +99,17 @@ signed lineage token (docs/lineage-tokens.md). With --lineage-keys, a file of li
 "ID PUBLIC-KEY", and --audience, the name that such tokens are made out to, each call
 rests on what its token says, and a call without one that holds is of unknown lineage.
 
+--sensitivity says how secret what a tool returns is, and --ceiling how secret what
+feeds a call may be. An answer of a tool with a ceiling above internal is as secret as
+that unless a flag says otherwise. --source names the argument, and --source-field the
+field of the output, that says which document an answer is from; hearsay verifier
+revoke --kind document reaches its rows by that name.
+
+A tool that reads a system of record is best declared whole: its --output-schema, the
+--record in it, its --identifier fields, and --withhold for the rest. What the agent
+reads then holds up no call; a text that a stranger may have written is a handle, which
+the agent may pass on as a whole argument. docs/tools.md says more.
+
 With --policy FILE the gate runs the policy in the file; see hearsay gate vet. A flag
 says what a tool is, or refuses it: it never lifts what the file asks. Decisions name
 the policy, and after a "+" the tools that --never refuses.
@@ -101,7 +127,7 @@ variables that begin with HEARSAY_.`,
 	}
 	store := addStoreFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like those of the next seven that name tools)")
+	flags.StringArrayVar(f.effects[gate.ReadOnly], "read-only", nil, "a tool that changes nothing (may be repeated, like every flag that names a tool)")
 	flags.StringArrayVar(f.effects[gate.StateChanging], "state-changing", nil, "a tool whose effect can be put back")
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
@@ -110,7 +136,20 @@ variables that begin with HEARSAY_.`,
 	flags.StringVar(&f.policy, "policy", "", "policy file that the gate runs (docs/policy.md); without one, every tool runs as the flags declare it")
 	flags.StringVar(&f.approvers, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
 	flags.StringArrayVar(&f.sinks, "sink", nil, "TOOL:/POINTER, an argument where the harm of a call is decided; without one, every argument is")
-	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument")
+	flags.StringArrayVar(&f.optional, "optional-sink", nil, "TOOL:/POINTER, a --sink that a call may leave out; without it, a call that leaves it out is judged as if no sink was declared")
+	flags.StringArrayVar(&f.authoritative, "authoritative", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a field of the output that is the system of record; the subject is an argument, or several: @/FROM,/TO")
+	flags.StringArrayVar(&f.records, "record", nil, "TOOL:/FIELD=PREDICATE@/SUBJECT, a part of the output, TOOL:=… for all of it, that is a record of the system of record, believed as far as --output-schema closes it; without a subject it is the principal's")
+	flags.StringArrayVar(&f.schemas, "output-schema", nil, "TOOL=FILE, the JSON Schema of the output, which you vouch for; a --record wants it, and the server's own does not do")
+	flags.StringArrayVar(&f.operators, "operator-text", nil, "TOOL:/FIELD, a text in a --record that nobody but whoever runs the system writes; a step * is any element")
+	flags.StringArrayVar(&f.identifiers, "identifier", nil, "TOOL:/FIELD, an id that the system assigned; a step * is any element")
+	flags.StringArrayVar(&f.withheld, "withhold", nil, "a tool of whose output the agent sees only what is declared; a handle stands for the rest")
+	flags.StringArrayVar(&f.systems, "system-of-record", nil, "TOOL=ID, the system that the tool reads; tools of one system are one source")
+	flags.StringArrayVar(&f.computed, "computed", nil, "TOOL:/POINTER=KIND or KIND<=NUMBER, an argument that the agent may compute: amount or schedule")
+	flags.StringArrayVar(&f.fixed, "fixed", nil, "TOOL:/POINTER=VALUE, the one value in which an argument that is no subject leaves authoritative fields what they are")
+	flags.StringArrayVar(&f.sources, "source", nil, "TOOL:/POINTER, an argument that names the document a call reads; the rows of its answer carry the name, and can be revoked by it")
+	flags.StringArrayVar(&f.sourceFields, "source-field", nil, "TOOL:/FIELD, a field of the output that names the document it is from")
+	flags.StringArrayVar(&f.sensitivity, "sensitivity", nil, "TOOL=LEVEL or TOOL:/FIELD=LEVEL, how secret the output or a field of it is: public, internal, confidential or secret; without one, as its --ceiling, and internal at least")
+	flags.StringArrayVar(&f.ceilings, "ceiling", nil, "TOOL=LEVEL, how secret what feeds a call may be; without one, internal")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
 	flags.StringVar(&f.lineageKeys, "lineage-keys", "", "believe the lineage tokens of the keys in this file; with --audience")
 	flags.StringVar(&f.audience, "audience", "", "the name that lineage tokens for this proxy are made out to")
@@ -174,16 +213,150 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 		}
 		out[tool] = append(out[tool], agent.Sinks(pointer))
 	}
+	for _, s := range f.optional {
+		tool, pointer, ok := strings.Cut(s, ":")
+		if !ok || tool == "" || !strings.HasPrefix(pointer, "/") {
+			return nil, usage("hearsay mcp proxy: --optional-sink %q: want TOOL:/POINTER", s)
+		}
+		out[tool] = append(out[tool], agent.Optional(pointer))
+	}
 	for _, s := range f.authoritative {
 		tool, rest, ok := strings.Cut(s, ":")
 		field, rest, ok2 := strings.Cut(rest, "=")
 		predicate, subject, ok3 := strings.Cut(rest, "@")
-		if !ok || !ok2 || !ok3 || tool == "" || predicate == "" || !strings.HasPrefix(field, "/") || !strings.HasPrefix(subject, "/") {
+		subjects := strings.Split(subject, ",")
+		if !ok || !ok2 || !ok3 || tool == "" || predicate == "" || !strings.HasPrefix(field, "/") ||
+			slices.ContainsFunc(subjects, func(p string) bool { return !strings.HasPrefix(p, "/") }) {
 			return nil, usage("hearsay mcp proxy: --authoritative %q: want TOOL:/FIELD=PREDICATE@/SUBJECT", s)
 		}
-		out[tool] = append(out[tool], agent.Authoritative(field, predicate, subject))
+		out[tool] = append(out[tool], agent.Authoritative(field, predicate, subjects[0], subjects[1:]...))
 	}
-	return out, nil
+	for _, s := range f.fixed {
+		tool, rest, ok := strings.Cut(s, ":")
+		pointer, value, ok2 := strings.Cut(rest, "=")
+		if !ok || !ok2 || tool == "" || !strings.HasPrefix(pointer, "/") {
+			return nil, usage("hearsay mcp proxy: --fixed %q: want TOOL:/POINTER=VALUE", s)
+		}
+		out[tool] = append(out[tool], agent.Fixed(pointer, value))
+	}
+	return out, errors.Join(f.facts(out), f.disclosures(out))
+}
+
+// facts are the flags that say how far an output is believed, and what may be computed.
+func (f *proxyFlags) facts(out mcp.Contracts) error {
+	wrong := func(flag, s, want string) error {
+		return usage("hearsay mcp proxy: --%s %q: want %s", flag, s, want)
+	}
+	for _, s := range f.schemas {
+		tool, file, ok := strings.Cut(s, "=")
+		if !ok || tool == "" || file == "" {
+			return wrong("output-schema", s, "TOOL=FILE")
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return usage("hearsay mcp proxy: --output-schema: %w", err)
+		}
+		schema, err := agent.ReadSchema(text)
+		if err != nil {
+			return usage("hearsay mcp proxy: --output-schema %s: %w", file, err)
+		}
+		out[tool] = append(out[tool], agent.OutputSchema(schema))
+	}
+	for _, s := range f.records {
+		tool, rest, ok := strings.Cut(s, ":")
+		field, rest, ok2 := strings.Cut(rest, "=")
+		predicate, subject, about := strings.Cut(rest, "@")
+		var subjects []string
+		if about {
+			subjects = strings.Split(subject, ",")
+		}
+		if !ok || !ok2 || tool == "" || predicate == "" || field != "" && !strings.HasPrefix(field, "/") ||
+			slices.ContainsFunc(subjects, func(p string) bool { return !strings.HasPrefix(p, "/") }) {
+			return wrong("record", s, "TOOL:/FIELD=PREDICATE@/SUBJECT")
+		}
+		out[tool] = append(out[tool], agent.Record(field, predicate, subjects...))
+	}
+	for flag, of := range map[string]struct {
+		given  []string
+		option func(pointer string) agent.Option
+	}{
+		"operator-text": {f.operators, func(p string) agent.Option { return agent.WrittenByOperator(p) }},
+		"identifier":    {f.identifiers, agent.Identifier},
+	} {
+		for _, s := range of.given {
+			tool, pointer, ok := strings.Cut(s, ":")
+			if !ok || tool == "" || !strings.HasPrefix(pointer, "/") {
+				return wrong(flag, s, "TOOL:/FIELD")
+			}
+			out[tool] = append(out[tool], of.option(pointer))
+		}
+	}
+	for _, tool := range f.withheld {
+		out[tool] = append(out[tool], agent.Withheld())
+	}
+	for _, s := range f.systems {
+		tool, id, ok := strings.Cut(s, "=")
+		if !ok || tool == "" || id == "" {
+			return wrong("system-of-record", s, "TOOL=ID")
+		}
+		out[tool] = append(out[tool], agent.SystemOfRecord(id))
+	}
+	for _, s := range f.computed {
+		tool, rest, ok := strings.Cut(s, ":")
+		pointer, rest, ok2 := strings.Cut(rest, "=")
+		name, most, _ := strings.Cut(rest, "<=")
+		var kind gate.Kind
+		if !ok || !ok2 || tool == "" || !strings.HasPrefix(pointer, "/") || kind.UnmarshalText([]byte(name)) != nil {
+			return wrong("computed", s, "TOOL:/POINTER=amount, or amount<=NUMBER, or schedule")
+		}
+		out[tool] = append(out[tool], agent.ComputedAtMost(kind, pointer, most))
+	}
+	return nil
+}
+
+// disclosures are the flags that say how secret outputs are, and what they are from.
+func (f *proxyFlags) disclosures(out mcp.Contracts) error {
+	for flag, of := range map[string]struct {
+		given  []string
+		option func(...string) agent.Option
+	}{"--source": {f.sources, agent.SourceArguments}, "--source-field": {f.sourceFields, agent.SourceFields}} {
+		for _, s := range of.given {
+			tool, pointer, ok := strings.Cut(s, ":")
+			if !ok || tool == "" || !strings.HasPrefix(pointer, "/") {
+				return usage("hearsay mcp proxy: %s %q: want TOOL:/POINTER", flag, s)
+			}
+			out[tool] = append(out[tool], of.option(pointer))
+		}
+	}
+	for _, s := range f.ceilings {
+		tool, level, ok := leveled(s)
+		if !ok {
+			return usage("hearsay mcp proxy: --ceiling %q: want TOOL=LEVEL, one of public, internal, confidential, secret", s)
+		}
+		out[tool] = append(out[tool], agent.Ceiling(level))
+	}
+	for _, s := range f.sensitivity {
+		place, level, ok := leveled(s)
+		tool, pointer, field := strings.Cut(place, ":")
+		switch {
+		case !ok || tool == "" || field && !strings.HasPrefix(pointer, "/"):
+			return usage("hearsay mcp proxy: --sensitivity %q: want TOOL=LEVEL or TOOL:/FIELD=LEVEL, one of public, internal, confidential, secret", s)
+		case field:
+			out[tool] = append(out[tool], agent.FieldSensitivity(level, pointer))
+		default:
+			out[tool] = append(out[tool], agent.OutputSensitivity(level))
+		}
+	}
+	return nil
+}
+
+// leveled reads PLACE=LEVEL.
+func leveled(s string) (place string, level memory.Sensitivity, ok bool) {
+	at := strings.LastIndexByte(s, '=')
+	if at < 1 || level.UnmarshalText([]byte(s[at+1:])) != nil || level == 0 {
+		return "", 0, false
+	}
+	return s[:at], level, true
 }
 
 // rules are the policy of the file, or one under which every tool runs as it is
@@ -261,19 +434,23 @@ func local(address string) error {
 	return nil
 }
 
+// stderrPatience is how long after its end what a server said last is waited for.
+const stderrPatience = 2 * time.Second
+
 // proxy runs until its client, its server or the context ends.
 func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *proxyFlags, contracts mcp.Contracts, trusted map[string]ed25519.PublicKey, command []string) (err error) {
 	policy, err := f.rules()
 	if err != nil {
 		return err
 	}
+	flags.policy = f.policy
 	store, err := a.openOrMake(ctx, flags)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	logger := slog.New(slog.NewTextHandler(a.talk, nil))
-	asks := &gate.Options{Logger: logger}
+	asks := &gate.Options{Logger: logger, Unattended: true}
 	if path := cmp.Or(f.approvers, a.getenv("HEARSAY_TRUSTED_KEYS")); path != "" {
 		keys, err := confirm.LoadKeyring(path)
 		if err != nil {
@@ -291,7 +468,8 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	starting, give := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the server did not start within %s", startWithin))
 	defer give()
 	child := exec.Command(command[0], command[1:]...)
-	child.Stderr, child.Env = a.talk, childEnvironment()
+	child.Stderr, child.Env = visible.Writer(a.talk), childEnvironment()
+	child.WaitDelay = stderrPatience // whoever it started may keep its stderr open
 	changes := make(chan struct{}, 1)
 	session, err := mcp.Dial(starting, &api.CommandTransport{Command: child}, func() {
 		select {
@@ -303,14 +481,17 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return err
 	}
 	defer session.Close() // its error is how the server exited, after the last answer
-	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Logger: logger}
+	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
 	if trusted != nil {
 		if options.Tokens, err = agent.NewTokens(store, agent.TokenOptions{Audience: f.audience, Trusted: trusted}); err != nil {
 			return usage("hearsay mcp proxy: %w", err)
 		}
 	}
+	var declared *agent.DeclarationError
 	proxy, err := mcp.NewProxy(starting, session, store, g, options)
 	switch {
+	case errors.As(err, &declared) && flagOf[declared.Field] != "":
+		return usage("hearsay mcp proxy: --%s %s: %s: %s", flagOf[declared.Field], declared.Tool, oneLine(declared.Pointer, maxMessage), oneLine(declared.Text, maxMessage))
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
 	case err != nil:
@@ -352,6 +533,10 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	}
 	return err
 }
+
+// flagOf is the flag that declares a field of a tool.
+var flagOf = map[string]string{"sink": "sink", "optional": "optional-sink", "authoritative": "authoritative", "subject": "authoritative", "fixed": "fixed", "identifier": "identifier", "record": "record", "operator": "operator-text", "computed": "computed", "system_of_record": "system-of-record",
+	"field_sensitivity": "sensitivity", "source_arguments": "source", "source_fields": "source-field"}
 
 // recheck looks at the server's tools whenever it says that they have changed.
 func recheck(ctx context.Context, proxy *mcp.Proxy, changes <-chan struct{}, logger *slog.Logger) {

@@ -47,9 +47,9 @@ func TestProcess(t *testing.T) {
 		{"a listing", []string{"row", "list"}, exitDone},
 		{"a wrong flag", []string{"row", "list", "--bogus"}, exitUsage},
 		{"no row", []string{"row", "show", "mem_" + strings.Repeat("v", 25) + "s"}, exitNotFound},
-		{"a refusal", []string{"row", "confirm", id, "--key", key, "--as", "bob", "--reason", "r"}, exitNo},
+		{"a refusal", []string{"row", "confirm", id, w.shown(id), "--key", key, "--as", "bob", "--reason", "r"}, exitNo},
 		{"no store", []string{"row", "list", "-store", "sqlite:" + w.path + ".none"}, exitUnreachable},
-		{"a passed version", []string{"row", "confirm", id, "--key", key, "--as", "ana", "--reason", "r", "--revision", "7"}, exitChanged},
+		{"a passed version", []string{"row", "confirm", id, w.shown(id), "--key", key, "--as", "ana", "--reason", "r", "--revision", "7"}, exitChanged},
 	} {
 		t.Run(fmt.Sprintf("%s ends with exit code %d", c.name, c.code), func(t *testing.T) {
 			r := w.process(c.args...)
@@ -90,7 +90,7 @@ func TestTwoProcessesOnOneFile(t *testing.T) {
 		}
 	})
 	t.Run("a confirmation in another process is seen here at once", func(t *testing.T) {
-		r := w.process("row", "confirm", string(w.ids["down"]), "--key", key, "--as", "ana", "--reason", "seen it")
+		r := w.process("row", "confirm", string(w.ids["down"]), w.shown(string(w.ids["down"])), "--key", key, "--as", "ana", "--reason", "seen it")
 		if r.code != 0 {
 			t.Fatalf("exit %d\n%s", r.code, r.talk)
 		}

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -62,7 +61,6 @@ func (a *app) queue(ctx context.Context, f *queueFlags) (q *asynqqueue.Queue, te
 	if namespace == "" {
 		namespace = a.getenv("HEARSAY_NAMESPACE")
 	}
-	redis.SetLogger(silent{})
 	r, err := localredis.Open(ctx, url, nil)
 	switch {
 	case errors.Is(err, redisurl.ErrURL):

@@ -3,12 +3,17 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
@@ -22,21 +27,24 @@ func (a *app) rowCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	store := addStoreFlags(cmd)
-	cmd.AddCommand(a.listCommand(store), a.showCommand(store), a.treeCommand(store), a.rollbackCommand(store))
+	cmd.AddCommand(a.listCommand(store), a.showCommand(store), a.treeCommand(store), a.rollbackCommand(store), a.clearDamageCommand(store))
 	cmd.AddCommand(a.statementCommands(store)...)
 	return cmd
 }
 
 // rowsJSON is the output of row list.
 type rowsJSON struct {
-	Schema string       `json:"schema"` // hearsay.rows/1
+	Schema string       `json:"schema"` // hearsay.row_list/1
 	Rows   []memory.Row `json:"rows"`   // newest first
 	More   bool         `json:"more"`   // more rows match than the limit
+	// Damaged are rows that are not what was written, in words; whether they match is
+	// not known.
+	Damaged []string `json:"damaged,omitempty"`
 }
 
 type listFlags struct {
-	state, subject, predicate, model, at string
-	limit                                int
+	state, subject, predicate, model, at, expiring string
+	limit                                          int
 }
 
 func (a *app) listCommand(store *storeFlags) *cobra.Command {
@@ -48,20 +56,30 @@ func (a *app) listCommand(store *storeFlags) *cobra.Command {
 (which every command takes for the id), how often it was read lately, how many
 independent sources support it, how often it came back, who said it, and the claim.
 
-With -o json: {"schema": "hearsay.rows/1", "rows": […], "more": false}. Here as
+With --expiring it lists the verified rows that a call will be held on by then, unless
+a source or a person looks at them again: the first to expire first, with when each is
+stale (it is tagged so) and when it has expired (it holds calls).
+
+With -o json: {"schema": "hearsay.row_list/1", "rows": […], "more": false}. Here as
 everywhere, names are stable and are only ever added to.`,
 		Example: "  hearsay row list -store sqlite:agent.db --state unverified --limit 20\n" +
-			"  hearsay row list -store sqlite:agent.db --subject acme --predicate billing.email -o json",
+			"  hearsay row list -store sqlite:agent.db --subject acme --predicate billing.email -o json\n" +
+			"  hearsay row list -store sqlite:agent.db --expiring 14d",
 		Args: args(),
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&f.state, "state", "", "only rows in this state: unverified, unavailable_at_write_time, verified")
-	cmd.Flags().StringVar(&f.subject, "subject", "", "only rows about this subject")
+	cmd.Flags().StringVar(&f.subject, "subject", "", "only rows about this subject, and about those spelled alike")
 	cmd.Flags().StringVar(&f.predicate, "predicate", "", "only rows with this predicate")
 	cmd.Flags().StringVar(&f.model, "model", "", "only rows that this model said")
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "at most so many rows; 0 = all")
 	cmd.Flags().StringVar(&f.at, "at", "", atUsage)
+	cmd.Flags().StringVar(&f.expiring, "expiring", "", "only verified rows that expire within this time, as 14d or 36h; those that have expired too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		within, err := f.within()
+		if err != nil {
+			return err
+		}
 		filter, want, err := f.filter()
 		if err != nil {
 			return err
@@ -80,26 +98,64 @@ everywhere, names are stable and are only ever added to.`,
 			}
 			rows = s.RowsAt(ctx, filter, at)
 		}
-		found := rowsJSON{Schema: "hearsay.rows/1", Rows: []memory.Row{}}
+		found := rowsJSON{Schema: "hearsay.row_list/1", Rows: []memory.Row{}}
+		soon := s.Now().Add(within)
+		var damaged []error
 		for r, err := range rows {
+			var unreadable *memory.UnreadableError
+			if errors.As(err, &unreadable) { // the others are listed all the same
+				damaged = append(damaged, err)
+				continue
+			}
 			if err != nil {
 				return err
 			}
-			if !want(&r) {
+			if !want(&r) || f.expiring != "" && ends(&r).After(soon) {
 				continue
 			}
-			if f.limit > 0 && len(found.Rows) == f.limit {
+			if f.expiring == "" && f.limit > 0 && len(found.Rows) == f.limit {
 				found.More = true
 				break
 			}
 			found.Rows = append(found.Rows, r)
 		}
-		if *o == asJSON {
-			return a.emit(found)
+		if f.expiring != "" {
+			slices.SortStableFunc(found.Rows, func(a, b memory.Row) int { return ends(&a).Compare(ends(&b)) })
+			if f.limit > 0 && len(found.Rows) > f.limit {
+				found.Rows, found.More = found.Rows[:f.limit], true
+			}
 		}
-		return a.listTable(ctx, s, found)
+		for _, err := range damaged {
+			found.Damaged = append(found.Damaged, oneLine(err.Error(), maxMessage))
+		}
+		switch {
+		case *o == asJSON:
+			err = a.emit(found)
+		case f.expiring != "":
+			err = a.expiringTable(s.Now(), found)
+		default:
+			err = a.listTable(ctx, s, found)
+		}
+		switch first := firstOf(damaged); {
+		case err != nil || first == nil:
+		case errors.Is(first, memory.ErrKey):
+			err = fail(exitNo, "row list: %d rows cannot be read with this keyring: %w", len(damaged), first).with(keysHint)
+		default:
+			err = fail(exitTampered, "row list: %d rows are damaged: %w", len(damaged), first).with("The others are listed. hearsay audit verify says what is not as it was written.")
+		}
+		return err
 	}
 	return cmd
+}
+
+// keysHint is said where the keyring lacks keys of some rows.
+const keysHint = "The others are listed. Bring back the newest copy of the keyring that there is; hearsay doctor says what it lacks."
+
+func firstOf(list []error) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
 }
 
 // filter chooses the index that narrows best, and what is left to be looked at
@@ -114,10 +170,14 @@ func (f *listFlags) filter() (memory.Filter, func(*memory.Row) bool, error) {
 			return memory.Filter{}, nil, usage("--state %q: want unverified, unavailable_at_write_time or verified", f.state)
 		}
 	}
+	if f.expiring != "" {
+		if state != 0 && state != memory.StateVerified || f.at != "" {
+			return memory.Filter{}, nil, usage("--expiring lists verified rows as they are now: it goes with no other --state, and not with --at")
+		}
+		state = memory.StateVerified
+	}
 	var by memory.Filter
 	switch {
-	case f.subject != "" && f.predicate != "":
-		by = memory.Filter{Subject: f.subject, Predicate: f.predicate}
 	case f.model != "":
 		by = memory.Filter{Asserter: memory.Asserter{Model: f.model}}
 	case state != 0:
@@ -128,6 +188,54 @@ func (f *listFlags) filter() (memory.Filter, func(*memory.Row) bool, error) {
 		return (state == 0 || r.State() == state) && (f.model == "" || r.Asserter.Model == f.model) &&
 			same(f.subject, r.Content.Subject) && same(f.predicate, r.Content.Predicate)
 	}, nil
+}
+
+// within is the time that --expiring gives.
+func (f *listFlags) within() (time.Duration, error) {
+	if f.expiring == "" {
+		return 0, nil
+	}
+	d, err := howLong(f.expiring)
+	if err != nil {
+		return 0, usage("--expiring %q: want a time, as 14d or 36h", f.expiring)
+	}
+	return d, nil
+}
+
+// ends is when a row expires by the clock.
+func ends(r *memory.Row) time.Time {
+	if !r.ValidUntil.IsZero() && r.ValidUntil.Before(r.ExpiresAt) {
+		return r.ValidUntil
+	}
+	return r.ExpiresAt
+}
+
+func (a *app) expiringTable(now time.Time, found rowsJSON) error {
+	if len(found.Rows) == 0 {
+		fmt.Fprintln(a.talk, "no rows")
+		return nil
+	}
+	t := table{head: []string{"STATE", "ID", "STALE", "EXPIRES", "VERIFIED BY", "CLAIM"}}
+	for i := range found.Rows {
+		r := &found.Rows[i]
+		m := markOf(r)
+		t.add(m.color, m.glyph+" "+m.word, short(r.ID), until(now, r.StaleAt), until(now, ends(r)), r.Rank.String(), claimOf(r))
+	}
+	if err := a.print(&t); err != nil {
+		return err
+	}
+	if found.More {
+		fmt.Fprintf(a.talk, "the first %s; --limit shows more\n", plural(len(found.Rows), "row"))
+	}
+	return nil
+}
+
+// until says how far off a time is.
+func until(now, at time.Time) string {
+	if at.After(now) {
+		return "in " + age(at, now)
+	}
+	return age(now, at) + " ago"
 }
 
 func (a *app) listTable(ctx context.Context, s *memory.Store, found rowsJSON) error {
@@ -164,7 +272,22 @@ type rowJSON struct {
 	Supports  supportsJSON   `json:"supports"`
 	Decisions []decisionJSON `json:"decisions"` // newest first
 	Due       *dueJSON       `json:"due,omitempty"`
-	Heat      float64        `json:"heat"` // decayed reads; orders checks, proves nothing
+	Heat      float64        `json:"heat"`            // decayed reads; orders checks, proves nothing
+	Alike     []memory.Alike `json:"alike,omitempty"` // other subjects that a person may take for this one
+	// Quotations are the words beside the claim that the card shows: no statement on the
+	// row confirms them. ShownSHA256 stands for claim and quotations, for row confirm.
+	Quotations  []memory.Row `json:"quotations"`
+	ShownSHA256 string       `json:"shown_sha256"`
+
+	card    confirm.Card
+	unshown []memory.ID
+}
+
+// face sets what is shown of the row as the card.
+func (shown *rowJSON) face(c confirm.Card, unshown []memory.ID) {
+	hash := c.Hash()
+	shown.card, shown.unshown, shown.ShownSHA256 = c, unshown, hex.EncodeToString(hash[:])
+	shown.Quotations = append([]memory.Row{}, c.Quoted...)
 }
 
 // supportsJSON splits what speaks for a row into what counts and what does not.
@@ -257,13 +380,14 @@ func (a *app) showCommand(store *storeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is known of one row",
-		Long: `show prints one row: who said it, its state and axes, the line as a model is
+		Long: `show prints one row: its claim, whole; apart from it, as not confirmed, the words that
+it was taken from; who said it, its state and axes, the line as a model is
 shown it, what supports it (independent sources apart from echoes), which
 decisions cite it, and when it is checked next.
 
 With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 "independent", "not_counted", "against", "context", "echoes"}, "decisions", "due",
-"heat"}.`,
+"heat", "quotations", "shown_sha256"}.`,
 		Example: "  hearsay row show -store sqlite:agent.db k3f9a2b1\n  hearsay row show -store sqlite:agent.db k3f9a2b1 -o json",
 		Args:    args("ID"),
 	}
@@ -293,6 +417,7 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 				return err
 			}
 			shown = rowJSON{Schema: "hearsay.row/1", Row: r, Tag: recall.Line(s.Now(), r), Supports: supportsOf(&r), Decisions: []decisionJSON{}}
+			shown.face(confirm.Card{Row: &r}, nil)
 		}
 		if *o == asJSON {
 			return a.emit(shown)
@@ -300,7 +425,7 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		if err := a.showText(s.Now(), shown); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.talk, "to decide: hearsay row confirm|reject|contradict %s --revision %d --key FILE --as NAME --reason TEXT\n", r.ID, r.Revision)
+		fmt.Fprintf(a.talk, "to decide: hearsay row confirm|reject|contradict %s --revision %d --shown-sha256 %.8s --key FILE --as NAME --reason TEXT\n", r.ID, r.Revision, shown.ShownSHA256)
 		return nil
 	}
 	return cmd
@@ -316,7 +441,16 @@ func look(ctx context.Context, s *memory.Store, r memory.Row) (rowJSON, error) {
 	if shown.Heat = due.Heat; ok {
 		shown.Due = &dueJSON{At: due.At, Parked: due.At.IsZero(), Reason: due.Reason, Tries: due.Tries}
 	}
-	shown.Decisions, err = citing(ctx, s, r.ID)
+	if r.Content.Typed() {
+		if shown.Alike, err = s.Alike(ctx, r.Content.Subject); err != nil {
+			return rowJSON{}, err
+		}
+	}
+	if shown.Decisions, err = citing(ctx, s, r.ID); err != nil {
+		return rowJSON{}, err
+	}
+	face, unshown, err := cardOf(ctx, s, &shown.Row)
+	shown.face(face, unshown)
 	return shown, err
 }
 
@@ -363,13 +497,76 @@ func (c *card) line(label, format string, args ...any) {
 	fmt.Fprintf(c, "%-14s%s\n", label, fmt.Sprintf(format, args...))
 }
 
+// whole prints a text with nothing left out, on as many lines as it takes.
+func (c *card) whole(label, text string) {
+	for _, line := range wrapped(text) {
+		c.line(label, "%s", line)
+		label = ""
+	}
+}
+
+// Limits of the quotations on a card; the others are named, and are no part of it.
+const (
+	maxQuotedShown = 4
+	maxQuotedText  = 4096 // characters
+)
+
+// cardOf gathers what a person is shown of a row before she signs a statement on it, and
+// the quotations that are too many or too long to be shown.
+func cardOf(ctx context.Context, s *memory.Store, r *memory.Row) (shown confirm.Card, others []memory.ID, err error) {
+	shown.Row = r
+	var all []memory.Row
+	for q, err := range s.Rows(ctx, memory.Filter{Quotes: r.ID}) {
+		if err != nil {
+			return shown, nil, err
+		}
+		all = append(all, q)
+	}
+	slices.Reverse(all) // oldest first, so that a later one moves nothing
+	for _, q := range all {
+		if len(shown.Quoted) == maxQuotedShown || utf8.RuneCountInString(q.Content.Text) > maxQuotedText {
+			others = append(others, q.ID)
+			continue
+		}
+		shown.Quoted = append(shown.Quoted, q)
+	}
+	return shown, others, nil
+}
+
+// claim prints what a statement would be on, whole, and apart from it what it would say
+// nothing of.
+func (c *card) claim(shown confirm.Card, others []memory.ID) {
+	content := shown.Row.Content
+	if content.Typed() {
+		c.whole("subject", whole(content.Subject))
+		c.whole("predicate", whole(content.Predicate))
+		c.whole("object", whole(content.Object))
+	} else {
+		c.whole("text", whole(content.Text))
+	}
+	for i := range shown.Quoted {
+		q := &shown.Quoted[i]
+		c.whole("not confirmed", short(q.ID)+", quoted by "+saidBy(q.Asserter)+": "+whole(q.Content.Text))
+	}
+	for _, id := range others {
+		c.line("not shown", "%s quotes it too; hearsay row show has its words", id)
+	}
+	c.line("shown-sha256", "%x", shown.Hash())
+}
+
 func (a *app) showText(now time.Time, shown rowJSON) error {
 	r, c := &shown.Row, card{}
-	hash := r.Content.Hash()
 	m := markOf(r)
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), claimOf(r))
+	for _, n := range shown.Alike {
+		c.line("not to be", "taken for %s, another subject with %s", strconv.QuoteToASCII(n.Name), plural(n.Rows, "row"))
+	}
 	c.line("id", "%s", r.ID)
-	c.line("fitness", "version %d, content %s", r.Revision, hex.EncodeToString(hash[:8]))
+	c.claim(shown.card, shown.unshown)
+	c.line("fitness", "version %d", r.Revision)
+	if r.Quotes != "" {
+		c.line("quotation of", "%s", r.Quotes)
+	}
 	who := ""
 	if f := r.Asserter.Family; f != "" {
 		who = ", family " + oneLine(f, maxName)
@@ -396,7 +593,7 @@ func (a *app) showText(now time.Time, shown rowJSON) error {
 	}
 	c.line("for whom", "sensitivity %s, criticality %s", r.Sensitivity, r.Criticality)
 	c.line("valid", "stale %s, expires %s", moment(r.StaleAt), moment(r.ExpiresAt))
-	c.line("to a model", "%s", oneLine(shown.Tag, 2*maxClaim))
+	c.whole("to a model", oneLine(shown.Tag, len(shown.Tag)+1))
 	c.ids("made from", r.DerivedFrom)
 	c.ids("selected by", r.SelectedBy)
 	c.supports(shown.Supports)

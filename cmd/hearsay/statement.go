@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +16,9 @@ import (
 
 // statementFlags say who speaks, with which key, and who is trusted.
 type statementFlags struct {
-	key, as, reason, trusted, object string
-	revision                         uint64
-	barrier                          time.Duration
+	key, as, reason, trusted, object, shown string
+	revision                                uint64
+	barrier                                 time.Duration
 }
 
 // statementValidity is how long a statement lives: it is applied at once.
@@ -28,7 +29,8 @@ const keyHint = `Make a key with
 put the line it prints into a trusted-keys file that the agent cannot write, and give
   --key ana.key --as ana -trusted-keys FILE     (or HEARSAY_TRUSTED_KEYS)`
 
-// statementJSON is the output of row confirm, reject and contradict.
+// statementJSON is the output of row confirm, reject, contradict, and of the verbs that say
+// where a row may go.
 type statementJSON struct {
 	Schema     string         `json:"schema"` // hearsay.statement/1
 	Verb       confirm.Verb   `json:"verb"`
@@ -42,6 +44,13 @@ type statementJSON struct {
 	// Blocked are calls that were refused and cite the row. They do not run by
 	// themselves; the next try is decided afresh.
 	Blocked []decisionJSON `json:"blocked"`
+	// Free are calls that wait for the row and that nothing stored stands in the way of any
+	// more: the agent's next try is decided afresh. StillHeld are the others, with why.
+	Free      []waitingJSON `json:"free"`
+	StillHeld []waitingJSON `json:"still_held"`
+	// Derived are the rows made from it, and from those, that a quarantine holds with it or a
+	// release lets go.
+	Derived []memory.ID `json:"derived,omitempty"`
 	// Dependent are calls that ran on the row before it lost trust.
 	Dependent []decisionJSON `json:"dependent"`
 	// Open are those of them whose outcome was not known when the barrier ended.
@@ -55,10 +64,62 @@ type standingJSON struct {
 	Truth    memory.Truth `json:"truth"`
 	Rank     memory.Rank  `json:"rank,omitzero"`
 	Revision uint64       `json:"revision"`
+	// Where it may go, of a verb that moves that.
+	Security  memory.Security  `json:"security,omitzero"`
+	Retrieval memory.Retrieval `json:"retrieval,omitzero"`
 }
 
-func standing(r *memory.Row) standingJSON {
-	return standingJSON{State: r.State(), Mark: markOf(r).word, Truth: r.Truth, Rank: r.Rank, Revision: r.Revision}
+func standing(r *memory.Row, verb confirm.Verb) standingJSON {
+	s := standingJSON{State: r.State(), Mark: markOf(r).word, Truth: r.Truth, Rank: r.Rank, Revision: r.Revision}
+	if verb.Places() {
+		s.Security, s.Retrieval = r.Security, r.Retrieval
+	}
+	return s
+}
+
+// undone is the verb that takes a statement back; ok is false if none does.
+func undone(verb confirm.Verb, before *memory.Row) (back confirm.Verb, ok bool) {
+	switch verb {
+	case confirm.Confirm:
+		return confirm.Reject, true
+	case confirm.Reject, confirm.Contradict:
+		return confirm.Confirm, true
+	case confirm.Quarantine:
+		return confirm.Release, true
+	case confirm.Release:
+		return confirm.Quarantine, true
+	case confirm.Acquit: // only a sentinel, or a program, finds a row malicious
+		return 0, false
+	}
+	back, ok = map[memory.Retrieval]confirm.Verb{memory.RetrievalNormal: confirm.Expose, memory.RetrievalHidden: confirm.Hide,
+		memory.RetrievalRestricted: confirm.Restrict, memory.RetrievalBlocked: confirm.Block}[before.Retrieval]
+	return back, ok
+}
+
+// derivedFrom are the rows that were made from a row, and from those, and what quotes any of
+// them, nearest first.
+func derivedFrom(ctx context.Context, s *memory.Store, id memory.ID) ([]memory.ID, error) {
+	seen := map[memory.ID]bool{id: true}
+	var out []memory.ID
+	for queue := []memory.ID{id}; len(queue) > 0; queue = queue[1:] {
+		for _, f := range []memory.Filter{{Parent: queue[0]}, {Quotes: queue[0]}} {
+			for r, err := range s.Rows(ctx, f) {
+				var one *memory.UnreadableError
+				if err != nil && !errors.As(err, &one) {
+					return nil, err
+				}
+				if seen[r.ID] {
+					continue
+				}
+				if len(out) == memory.MaxClosure {
+					return nil, fail(exitFailed, "%w: more than %d rows were made from it", memory.ErrClosureTooLarge, memory.MaxClosure)
+				}
+				seen[r.ID] = true
+				out, queue = append(out, r.ID), append(queue, r.ID)
+			}
+		}
+	}
+	return out, nil
 }
 
 func (a *app) statementCommands(store *storeFlags) []*cobra.Command {
@@ -66,26 +127,29 @@ func (a *app) statementCommands(store *storeFlags) []*cobra.Command {
 		var f statementFlags
 		name := verb.String()
 		object, wait := "", ""
-		if verb != confirm.Confirm {
+		if !verb.Opens() {
 			wait = `
 
 With --barrier 30s it waits, after the row has lost its trust, until no call is open
 that was made on it before, and exits with 4 and names them if some are.`
 		}
-		if verb == confirm.Contradict {
-			object = " --object pay@acme.example"
+		switch verb {
+		case confirm.Confirm, confirm.Release, confirm.Expose, confirm.Acquit:
+			object = " --shown-sha256 9f2c41d0"
+		case confirm.Contradict:
+			object = " --object pay@acme.example --shown-sha256 9f2c41d0"
 		}
 		cmd := &cobra.Command{
 			Use:   name + " ID",
 			Short: short,
 			Long: long + `
 
-The statement is signed with your key, bound to the content and the version of the
-row as it is now, and checked against the trusted keys. With --revision, the version
+The statement is signed with your key, bound to what the card shows and the version of
+the row as it is now, and checked against the trusted keys. With --revision, the version
 that row show printed, it is refused (exit 6) if the row has changed since you looked.` + wait + `
 
 With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after",
-"blocked", "dependent", "undo", …}.`,
+"free", "still_held", "blocked", "dependent", "undo", …}.`,
 			Example: "  hearsay row " + name + " -store sqlite:agent.db k3f9a2b1 --key ana.key --as ana \\\n" +
 				"      -trusted-keys trusted-keys --reason \"asked Acme by phone\"" + object,
 			Args: args("ID"),
@@ -95,8 +159,11 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 		cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
 		cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people")
 		cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
+		if verb == confirm.Contradict || verb.Opens() {
+			cmd.Flags().StringVar(&f.shown, "shown-sha256", "", "the first digits of what you were shown, from row show")
+		}
 		cmd.Flags().Uint64Var(&f.revision, "revision", 0, "the version of the row that you looked at; 0 = as it is now")
-		if verb != confirm.Confirm {
+		if !verb.Opens() {
 			cmd.Flags().DurationVar(&f.barrier, "barrier", 0, "wait so long until no call is open that was made on the row before, as 30s")
 		}
 		if verb == confirm.Contradict {
@@ -104,7 +171,8 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			said, err := a.state(cmd.Context(), store, verb, &f, args[0])
-			if err != nil {
+			untold := err
+			if err != nil && !errors.Is(err, memory.ErrUnwitnessed) {
 				return err
 			}
 			if *o == asJSON {
@@ -115,21 +183,61 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 			if err == nil && len(said.Open) > 0 {
 				return fail(exitNo, "the row lost its trust; the outcome of %s made on it before is not known yet", plural(len(said.Open), "call"))
 			}
+			if err == nil {
+				err = untold
+			}
 			return err
 		}
 		return cmd
 	}
 	return []*cobra.Command{
 		command(confirm.Confirm, "Say that a row is right, signed with your key",
-			`confirm makes a row verified on your word, for every agent. Only a user's word
-ends that.`),
+			`confirm makes the claim of a row verified on your word, for every agent. Only a user's
+word ends that. Words that stand beside the claim are not confirmed. It names the calls
+that wait for the row: those it frees, and those that something else still holds.
+
+You give the first digits of what row show prints, so that nobody confirms a claim
+without having seen all of it.`),
 		command(confirm.Reject, "Say that a row is wrong, signed with your key",
 			`reject says that the claim is wrong, however it is spelled. What supported it
 is void, and only a user's confirmation brings it back.`),
 		command(confirm.Contradict, "Say that a row is wrong and what is right, signed with your key",
-			`contradict rejects a row, and with --object says what is right instead.`),
+			`contradict rejects a row, and with --object says what is right instead, and then wants
+the first digits of what row show prints.`),
+		command(confirm.Quarantine, "Hold a row, and all that was made from it, signed with your key",
+			`quarantine holds a row and every row that was made from it, however far down: they are
+shown to nobody, and no call that changes something is let through on them. It lists
+them first. Their own states stay what they are.`),
+		command(confirm.Release, "End the quarantine of a row that you reviewed, signed with your key",
+			`release ends a quarantine or a suspicion: you have reviewed the row. What was made from
+it is free again, unless another row holds it. It verifies nothing. A row that was found
+malicious is acquitted first (hearsay row acquit).
+
+`+seeFirst),
+		command(confirm.Acquit, "Say that a row was wrongly found malicious, signed with your key",
+			`acquit says that what was found malicious is no attack. The row goes back under
+quarantine, and so does what was made from it, until it is released: nothing is free by
+this alone.
+
+`+seeFirst),
+		command(confirm.Hide, "Keep a row from being recalled, signed with your key",
+			`hide keeps a row from being recalled by a model. Its state stays what it is.`),
+		command(confirm.Block, "Keep a row from being recalled, and from coming back by itself, signed with your key",
+			`block keeps a row from being recalled, as hide does, and nothing but a person's word
+brings it back.`),
+		command(confirm.Restrict, "Let a row be read and not acted on, signed with your key",
+			`restrict lets a row be read among what is uncertain. No call that changes something is
+let through on it, verified or not.`),
+		command(confirm.Expose, "Let a row be recalled and acted on, signed with your key",
+			`expose lets a row be recalled, and acted on if it is verified. What a model recalled and
+wrote down again is restricted until then, also if its claim was confirmed.
+
+`+seeFirst),
 	}
 }
+
+const seeFirst = `You give the first digits of what row show prints, so that nobody lets a row go without
+having seen all of it.`
 
 // speaker reads who is trusted, and the key of who speaks. what is what she is about
 // to do.
@@ -177,14 +285,30 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	if f.revision != 0 && f.revision != row.Revision {
 		return statementJSON{}, fail(exitChanged, "row %s is at version %d, you looked at %d", row.ID, row.Revision, f.revision).with(changedHint)
 	}
-	statement := confirm.New(verb, &row, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
+	shown, err := a.present(ctx, s, &row, verb.Opens() || f.object != "", f.shown)
+	if err != nil {
+		return statementJSON{}, err
+	}
+	var derived []memory.ID
+	if verb == confirm.Quarantine || verb == confirm.Release {
+		if derived, err = derivedFrom(ctx, s, row.ID); err != nil {
+			return statementJSON{}, err
+		}
+		c := card{}
+		c.derived(verb, derived)
+		if _, err := fmt.Fprint(a.talk, c.String()); err != nil {
+			return statementJSON{}, err
+		}
+	}
+	statement := shown.Statement(verb, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
 	statement.Object = f.object
 	signed, err := confirm.Sign(key, statement)
 	if err != nil {
 		return statementJSON{}, err
 	}
 	done, err := confirm.Apply(ctx, s, keyring, signed)
-	if err != nil {
+	untold := err
+	if err != nil && !errors.Is(err, memory.ErrUnwitnessed) {
 		return statementJSON{}, err
 	}
 	after, err := s.Get(ctx, row.ID)
@@ -192,12 +316,10 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 		return statementJSON{}, err
 	}
 	said := statementJSON{Schema: "hearsay.statement/1", Verb: verb, Row: row.ID, Content: row.Content, Principal: f.as, Reason: f.reason,
-		Before: standing(&row), After: standing(&after[0]), Correction: done.Correction, Blocked: []decisionJSON{}, Dependent: []decisionJSON{}}
-	back := confirm.Confirm
-	if verb == confirm.Confirm {
-		back = confirm.Reject
+		Before: standing(&row, verb), After: standing(&after[0], verb), Derived: derived, Correction: done.Correction, Blocked: []decisionJSON{}, Free: []waitingJSON{}, StillHeld: []waitingJSON{}, Dependent: []decisionJSON{}}
+	if back, ok := undone(verb, &row); ok {
+		said.Undo = fmt.Sprintf("hearsay row %s %s --reason TEXT", back, row.ID)
 	}
-	said.Undo = fmt.Sprintf("hearsay row %s %s --reason TEXT", back, row.ID)
 	if said.Correction != "" { // or the two would contest each other
 		said.Undo = fmt.Sprintf("hearsay row reject %s --reason TEXT, then %s", said.Correction, said.Undo)
 	}
@@ -221,11 +343,38 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 		switch {
 		case d.Dependent:
 			said.Dependent = append(said.Dependent, d)
-		case !d.Fired && verb == confirm.Confirm:
+		case !d.Fired && verb.Opens():
 			said.Blocked = append(said.Blocked, d)
 		}
 	}
-	return said, nil
+	if verb.Opens() {
+		if said.Free, said.StillHeld, err = waitingFor(ctx, s, row.ID, s.Now()); err != nil {
+			return statementJSON{}, err
+		}
+	}
+	return said, untold
+}
+
+// present is the card that a statement is signed on. One that makes a claim verified
+// needs the first digits of its hash, so that nobody signs what she has not seen; any
+// other shows the card as it is signed.
+func (a *app) present(ctx context.Context, s *memory.Store, row *memory.Row, verifies bool, digits string) (confirm.Card, error) {
+	shown, unshown, err := cardOf(ctx, s, row)
+	if err != nil {
+		return shown, err
+	}
+	if seen := len(digits) >= minDigits && strings.HasPrefix(fmt.Sprintf("%x", shown.Hash()), strings.ToLower(digits)); seen {
+		return shown, nil
+	}
+	c := card{}
+	c.claim(shown, unshown)
+	if _, err := fmt.Fprint(a.talk, c.String()); err != nil {
+		return shown, err
+	}
+	if verifies || digits != "" {
+		return shown, usage("--shown-sha256 is missing, or not that of this row: give at least %d digits of it, from the card above", minDigits)
+	}
+	return shown, nil
 }
 
 func (a *app) stateText(said statementJSON) error {
@@ -237,9 +386,17 @@ func (a *app) stateText(said statementJSON) error {
 	if said.Correction != "" {
 		c.line("instead", "%s, verified", said.Correction)
 	}
-	if said.Verb == confirm.Confirm {
-		c.line("unblocks", "%s on it; the next try is decided afresh", plural(len(said.Blocked), "refused call"))
-		c.some(said.Blocked)
+	if said.Verb.Opens() {
+		if n := len(said.Free); n == 0 {
+			c.line("frees", "no call that waits")
+		} else {
+			c.line("frees", "%s: made when the agent asks again in the same run", plural(n, "call"))
+			c.waiting(said.Free)
+		}
+		if n := len(said.StillHeld); n > 0 {
+			c.line("still held", "%s, though they wait for this row too", plural(n, "call"))
+			c.waiting(said.StillHeld)
+		}
 	}
 	if n := len(said.Dependent); n > 0 {
 		c.line("DEPENDENT", "%s ran on it before", plural(n, "call"))
@@ -252,7 +409,9 @@ func (a *app) stateText(said statementJSON) error {
 		}
 		c.line(label, "%s: its outcome is not known yet", oneLine(id, maxName))
 	}
-	c.line("undo", "%s", said.Undo)
+	if said.Undo != "" {
+		c.line("undo", "%s", said.Undo)
+	}
 	return a.write(c.String())
 }
 
@@ -261,7 +420,26 @@ func (s standingJSON) text() string {
 	if s.Rank != 0 {
 		text += " (rank " + s.Rank.String() + ")"
 	}
+	if s.Security != 0 {
+		text += ", " + s.Security.String() + ", " + s.Retrieval.String()
+	}
 	return fmt.Sprintf("%s, version %d", text, s.Revision)
+}
+
+// derived lists what a quarantine or a release reaches besides its row.
+func (c *card) derived(verb confirm.Verb, rows []memory.ID) {
+	does := "are held with it"
+	if verb == confirm.Release {
+		does = "are free with it, unless another row holds them"
+	}
+	c.line("derived", "%s %s", plural(len(rows), "row"), does)
+	for i, id := range rows {
+		if i == 10 {
+			c.line("", "and %d more; -o json has all", len(rows)-i)
+			return
+		}
+		c.line("", "%s", id)
+	}
 }
 
 func (c *card) some(list []decisionJSON) {
@@ -271,5 +449,19 @@ func (c *card) some(list []decisionJSON) {
 			return
 		}
 		c.line("", "%s  %s  %s", moment(d.At), oneLine(d.ID, maxName), oneLine(d.Tool, maxName))
+	}
+}
+
+func (c *card) waiting(list []waitingJSON) {
+	for i, w := range list {
+		if i == 10 {
+			c.line("", "and %d more; -o json has all", len(list)-i)
+			return
+		}
+		why := ""
+		if len(w.Codes) > 0 {
+			why = "  " + oneLine(strings.Join(w.Codes, ", "), maxClaim)
+		}
+		c.line("", "%s  %s, run %s%s", oneLine(w.ID, maxName), oneLine(w.Tool, maxName), oneLine(w.Run, maxName), why)
 	}
 }

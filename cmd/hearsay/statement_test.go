@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // key makes a key with the real command and trusts it.
@@ -37,6 +38,18 @@ func (w *world) key(principal string, scopes ...string) (file string) {
 	return prefix + ".key"
 }
 
+// shown is what a person gives to say that she has seen all of a row.
+func (w *world) shown(id string) string {
+	w.t.Helper()
+	var got struct {
+		Shown string `json:"shown_sha256"`
+	}
+	if err := json.Unmarshal([]byte(w.ok("row", "show", id, "-o", "json")), &got); err != nil {
+		w.t.Fatal(err)
+	}
+	return "--shown-sha256=" + got.Shown[:8]
+}
+
 func (w *world) row(name string) memory.Row {
 	w.t.Helper()
 	rows, err := w.store.Get(w.t.Context(), w.ids[name])
@@ -50,11 +63,11 @@ func TestStatements(t *testing.T) {
 	t.Run("confirm verifies a row, says what it unblocks and how to undo", func(t *testing.T) {
 		w := office(t)
 		key := w.key("ana", "acme")
-		w.golden("confirm", w.ok("row", "confirm", string(w.ids["plan"])[20:], "--key", w.key("boss", "*"), "--as", "boss", "--reason", "asked Acme by phone"))
+		w.golden("confirm", w.ok("row", "confirm", string(w.ids["plan"])[20:], w.shown(string(w.ids["plan"])), "--key", w.key("boss", "*"), "--as", "boss", "--reason", "asked Acme by phone"))
 		if r := w.row("plan"); r.State() != memory.StateVerified || r.Rank != memory.RankUser {
 			t.Errorf("%s, rank %s", r.State(), r.Rank)
 		}
-		w.golden("confirm_json", w.ok("row", "confirm", string(w.ids["down"]), "--key", key, "--as", "ana", "--reason", "it is on the letter", "-o", "json"))
+		w.golden("confirm_json", w.ok("row", "confirm", string(w.ids["down"]), w.shown(string(w.ids["down"])), "--key", key, "--as", "ana", "--reason", "it is on the letter", "-o", "json"))
 	})
 	t.Run("reject takes a row away and names the calls that ran on it", func(t *testing.T) {
 		w := office(t)
@@ -73,7 +86,7 @@ func TestStatements(t *testing.T) {
 		w := office(t)
 		key := w.key("ana", "acme")
 		var got statementJSON
-		out := w.ok("row", "contradict", string(w.ids["email"]), "--key", key, "--as", "ana", "--reason", "old address", "--object", "pay@acme.example", "-o", "json")
+		out := w.ok("row", "contradict", string(w.ids["email"]), w.shown(string(w.ids["email"])), "--key", key, "--as", "ana", "--reason", "old address", "--object", "pay@acme.example", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +101,7 @@ func TestStatements(t *testing.T) {
 	t.Run("what confirm did, reject undoes, and the audit has both", func(t *testing.T) {
 		w := office(t)
 		key := w.key("ana", "acme")
-		w.ok("row", "confirm", string(w.ids["down"]), "--key", key, "--as", "ana", "--reason", "seen it")
+		w.ok("row", "confirm", string(w.ids["down"]), w.shown(string(w.ids["down"])), "--key", key, "--as", "ana", "--reason", "seen it")
 		w.ok("row", "reject", string(w.ids["down"]), "--key", key, "--as", "ana", "--reason", "misread it")
 		out := w.ok("audit", "list", "--row", string(w.ids["down"]))
 		for _, want := range []string{"user", "seen it", "misread it", "truth supported → contradicted"} {
@@ -122,7 +135,11 @@ func TestStatementsAreRefused(t *testing.T) {
 	id, rev := string(w.ids["down"]), fmt.Sprint(w.row("down").Revision)
 	full := []string{"--key", trusted, "--as", "ana", "--reason", "r", "-trusted-keys", only}
 	with := func(id string, more ...string) []string {
-		return append(append([]string{"row", "confirm", id}, full...), more...)
+		seen := w.ids["down"]
+		if id == string(w.ids["contact"]) {
+			seen = w.ids["contact"]
+		}
+		return append(append([]string{"row", "confirm", id, w.shown(string(seen))}, full...), more...)
 	}
 	for _, c := range []struct {
 		name string
@@ -140,6 +157,10 @@ func TestStatementsAreRefused(t *testing.T) {
 		{"out of the scope of the key", with(string(w.ids["contact"])), exitNo, "scope"},
 		{"on a row that is not there", with("mem_" + strings.Repeat("v", 25) + "s"), exitNotFound, "not found"},
 		{"on a version that has passed", with(id, "--revision", "99"), exitChanged, "you looked at 99"},
+		{"without what was shown", append([]string{"row", "confirm", id}, full...), exitUsage, "from the card above"},
+		{"with what another row shows", append([]string{"row", "confirm", id, w.shown(string(w.ids["contact"]))}, full...), exitUsage, "from the card above"},
+		{"with too few digits", append([]string{"row", "confirm", id, w.shown(id)[:len("--shown-sha256=")+7]}, full...), exitUsage, "from the card above"},
+		{"with a right object and without what was shown", append([]string{"row", "contradict", id, "--object", "DE9"}, full...), exitUsage, "from the card above"},
 		{"with a reason that is too long", with(id, "--reason", strings.Repeat("x", 5000)), exitUsage, "reason"},
 	} {
 		t.Run("a confirmation is refused "+c.name, func(t *testing.T) {
@@ -228,11 +249,11 @@ func TestHostileStatement(t *testing.T) {
 	w := enemy(t)
 	key := w.key("ana", "*")
 	for _, format := range []string{"table", "json"} {
-		for _, verb := range []string{"confirm", "reject", "contradict"} {
+		for _, verb := range []string{"confirm", "reject", "contradict", "quarantine", "release", "hide", "block", "restrict", "expose"} {
 			t.Run(verb+" of a hostile row as "+format+" shows nothing a terminal obeys", func(t *testing.T) {
 				r := w.run("row", verb, string(w.ids["hostile"]), "--key", key, "--as", "ana", "--reason", "why "+hostile, "-o", format)
 				for _, c := range r.out + r.talk {
-					if c != '\n' && c != ' ' && invisible(c) {
+					if c != '\n' && c != ' ' && visible.Hidden(c) {
 						t.Fatalf("%U in the output:\n%q", c, r.out+r.talk)
 					}
 				}

@@ -10,19 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // storeFlags are the flags of every command that opens a store.
-type storeFlags struct{ url, keyring, tenant, namespace, maintenance string }
+type storeFlags struct{ url, keyring, tenant, namespace, maintenance, policy string }
 
 func addStoreFlags(cmd *cobra.Command) *storeFlags {
 	f := &storeFlags{}
 	cmd.PersistentFlags().StringVar(&f.url, "store", "", "the store: sqlite:PATH, redis://…, rediss://… or postgres://… (or HEARSAY_STORE)")
-	cmd.PersistentFlags().StringVar(&f.keyring, "keyring", "", "the folder of the store's keys (or HEARSAY_KEYRING; default PATH.keys of a SQLite file)")
+	cmd.PersistentFlags().StringVar(&f.keyring, "keyring", "", "the store's keys: a folder, or postgres://… (or HEARSAY_KEYRING; default PATH.keys of a SQLite file)")
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "the tenant whose rows to see (or HEARSAY_TENANT; default \"default\")")
 	cmd.PersistentFlags().StringVar(&f.maintenance, "maintenance-url", "", "of a PostgreSQL store, where the owner of its tables connects to, for compaction (or HEARSAY_MAINTENANCE_URL)")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "", "the tenant's namespace (or HEARSAY_NAMESPACE)")
@@ -42,19 +44,20 @@ func (a *app) open(ctx context.Context, f *storeFlags, o *memory.Options) (*memo
 	return a.openURL(ctx, url, options)
 }
 
-// openOrMake opens the store that the flags name, for a command that writes rows.
+// openOrMake opens the store that the flags name, for a command whose calls fire: with
+// its witness, if it has one.
 func (a *app) openOrMake(ctx context.Context, f *storeFlags) (*memory.Store, error) {
 	url, options, err := a.storeOptions(f)
 	if err != nil {
 		return nil, err
 	}
-	options.Existing = false
+	options.Existing, options.Unwitnessed = false, false
 	return a.openURL(ctx, url, options)
 }
 
 func (a *app) openURL(ctx context.Context, url string, options *storeurl.Options) (*memory.Store, error) {
 	if path := a.getenv(witnessVariable); path != "" {
-		w, err := audit.OpenWitness(path) // open until the command ends
+		w, err := witnesshttp.Open(ctx, path, a.getenv) // open until the command ends
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +66,7 @@ func (a *app) openURL(ctx context.Context, url string, options *storeurl.Options
 	return storeurl.Open(ctx, url, options)
 }
 
-// witnessVariable names the file of the witness of demotions and erasures.
+// witnessVariable names the witness of demotions and erasures: a file, or the URL of a server.
 const witnessVariable = "HEARSAY_WITNESS"
 
 // auditKeysVariable has the audit keys, where they are not in the keyring's folder.
@@ -81,6 +84,24 @@ func (a *app) auditKeys() ([]keyring.AuditKey, error) {
 	return keys, nil
 }
 
+// wrappingVariable names the key that the keyring is wrapped under.
+const wrappingVariable = "HEARSAY_WRAPPING_KEY"
+
+// keyringOptions are what the environment says of a keyring.
+func (a *app) keyringOptions() (*keyring.Options, error) {
+	auditKeys, err := a.auditKeys()
+	if err != nil {
+		return nil, err
+	}
+	o := &keyring.Options{AuditKeys: auditKeys}
+	if text := a.getenv(wrappingVariable); text != "" {
+		if o.Wrapping, err = keyring.ParseWrapping(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", wrappingVariable, err)
+		}
+	}
+	return o, nil
+}
+
 func tenantOf(name string) string { return cmp.Or(name, "default") }
 
 // storeOptions are what flags and environment say of the store.
@@ -95,12 +116,32 @@ func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err 
 	if url == "" {
 		return "", nil, usage("no store: give --store sqlite:PATH or set HEARSAY_STORE")
 	}
-	auditKeys, err := a.auditKeys()
+	keys, err := a.keyringOptions()
 	if err != nil {
 		return "", nil, err
 	}
-	return url, &storeurl.Options{Existing: true, AuditKeys: auditKeys, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
-		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now}}, nil
+	predicates, err := registry(or(f.policy, "HEARSAY_POLICY"))
+	if err != nil {
+		return "", nil, err
+	}
+	return url, &storeurl.Options{Existing: true, Unwitnessed: true, AuditKeys: keys.AuditKeys, Wrapping: keys.Wrapping, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
+		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now, Predicates: predicates}}, nil
+}
+
+// registry is what a policy file says of predicates; "" = nothing.
+func registry(path string) (map[string]memory.Predicate, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := readPolicy(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := gate.ParsePolicy(b)
+	if err != nil {
+		return nil, usage("%s: %w", path, err)
+	}
+	return p.Registry(), nil
 }
 
 // minShortID is the fewest characters that may stand for an id.
@@ -153,5 +194,5 @@ func (a *app) emit(v any) error {
 	if err != nil {
 		return fmt.Errorf("cannot write JSON: %w", err)
 	}
-	return a.write(string(visibleJSON(b)) + "\n")
+	return a.write(string(visible.JSON(b)) + "\n")
 }

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/width"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 const (
@@ -39,7 +41,7 @@ func oneLine(s string, limit int) string {
 			marks = 0
 		}
 		piece := string(c)
-		if invisible(c) {
+		if visible.Hidden(c) {
 			piece = fmt.Sprintf("<U+%04X>", c)
 		}
 		if gap {
@@ -53,28 +55,69 @@ func oneLine(s string, limit int) string {
 	return b.String()
 }
 
-// invisible characters are those that a terminal obeys or does not draw.
-func invisible(c rune) bool {
-	return !unicode.IsGraphic(c) || unicode.In(c, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
-		c == '\u2800' // braille blank
+// whole makes a text from outside safe to show and keeps all of it, for what a person
+// signs. A plain text stands as it is. Any other is in double quotes, where what a
+// terminal would obey, nobody would see or a line would not show is written as its code:
+// no two texts look the same because of it.
+func whole(s string) string {
+	if plainText(s) {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	marks, start := 0, true
+	for i, c := range s {
+		if unicode.IsMark(c) {
+			marks++
+		} else {
+			marks = 0
+		}
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c != ' ' && (visible.Hidden(c) || unicode.IsSpace(c)), marks > maxMarks, marks > 0 && start:
+			fmt.Fprintf(&b, `\u{%04X}`, c)
+		default:
+			b.WriteRune(c)
+		}
+		start = false
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
-// visibleJSON escapes in JSON text what a terminal obeys or does not draw. Such a
-// character stands inside a string only, so the value stays the same.
-func visibleJSON(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for _, c := range string(b) {
-		switch {
-		case c == '\n' || c < unicode.MaxASCII || !invisible(c):
-			out = append(out, string(c)...)
-		case c > 0xFFFF:
-			c -= 0x10000
-			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xD800+(c>>10), 0xDC00+(c&0x3FF))
-		default:
-			out = fmt.Appendf(out, `\u%04x`, c)
-		}
+// quotedWhole is whole, in quotes at any rate.
+func quotedWhole(s string) string {
+	if plainText(s) || s == "" {
+		return `"` + s + `"`
 	}
-	return out
+	return whole(s)
+}
+
+// plainText reports whether a text shows all of itself.
+func plainText(s string) bool {
+	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, `"\`) && oneLine(s, len(s)) == s && !strings.Contains(s, "…")
+}
+
+// lineWidth is how many cells of a text stand on one line of a card.
+const lineWidth = 100
+
+// wrapped cuts a text into lines. Joined they are the text.
+func wrapped(s string) (lines []string) {
+	from, wide := 0, 0
+	for i, c := range s {
+		n := cells(string(c))
+		if wide+n > lineWidth {
+			lines, from, wide = append(lines, s[from:i]), i, 0
+		}
+		wide += n
+	}
+	return append(lines, s[from:])
 }
 
 // cells is how many cells of a terminal a text takes.
@@ -141,7 +184,10 @@ func (t *table) add(color string, columns ...string) {
 	t.tint = append(t.tint, color)
 }
 
-func (a *app) print(t *table) error {
+func (a *app) print(t *table) error { return a.write(a.aligned(t)) }
+
+// aligned is a table as text.
+func (a *app) aligned(t *table) string {
 	wide := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		for i, s := range row {
@@ -166,7 +212,7 @@ func (a *app) print(t *table) error {
 	for i, row := range t.rows {
 		line(row, t.tint[i])
 	}
-	return a.write(b.String())
+	return b.String()
 }
 
 func (a *app) write(s string) error {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 func FuzzOneLine(f *testing.F) {
@@ -22,7 +23,7 @@ func FuzzOneLine(f *testing.F) {
 			t.Errorf("%d characters, at most %d and an ellipsis", n, limit)
 		}
 		for _, c := range got {
-			if c != ' ' && invisible(c) {
+			if c != ' ' && visible.Hidden(c) {
 				t.Errorf("%U in %q", c, got)
 			}
 		}
@@ -41,14 +42,14 @@ func FuzzVisibleJSON(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		visible := visibleJSON(b)
-		for _, c := range string(visible) {
-			if c != '\n' && invisible(c) {
-				t.Errorf("%U in %q", c, visible)
+		shown := visible.JSON(b)
+		for _, c := range string(shown) {
+			if c != '\n' && visible.Hidden(c) {
+				t.Errorf("%U in %q", c, shown)
 			}
 		}
 		var before, after map[string]string
-		if json.Unmarshal(b, &before) != nil || json.Unmarshal(visible, &after) != nil || !reflect.DeepEqual(before, after) {
+		if json.Unmarshal(b, &before) != nil || json.Unmarshal(shown, &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%q became %q", before, after)
 		}
 	})

@@ -121,8 +121,9 @@ func (a *app) importCommand() *cobra.Command {
 		Short: "Read rows that were exported, trusting nothing of them",
 		Long: `import writes the rows of a dump into a store that is there. Every row lands
 unverified, whatever the dump says of it. What is said to be first hand becomes the
-claim of a model, unless the dump is signed and --trust names the public key: that
-is the second word of the line that keygen prints.
+claim of a model, and every row is restricted until a verifier agrees or a person
+exposes it, unless the dump is signed and --trust names the public key: that is the
+second word of the line that keygen prints. Freshness counts from a row's own date.
 
 A line that cannot be taken is rejected alone; stderr has its number, its field and
 the rule, and never what it says. Then the exit code is 7, and so it is if the dump
@@ -200,7 +201,10 @@ func (a *app) importFrom(ctx context.Context, s *memory.Store, in io.Reader, opt
 	case errors.Is(err, transfer.ErrFormat), errors.Is(err, transfer.ErrVersion), errors.Is(err, transfer.ErrChanged):
 		return usage("import: %w", err)
 	case err != nil && r.Lines > 0:
-		fmt.Fprintf(talk, "interrupted after line %d; the same command goes on from there\n", r.Lines)
+		fmt.Fprintf(talk, "interrupted; all up to line %d is kept (%s written), and the same command goes on from there\n", r.Lines, plural(r.Rows, "row"))
+		return err
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(talk, "interrupted before a batch of lines was kept; the same command begins anew, and writes nothing twice")
 		return err
 	case err != nil:
 		return err

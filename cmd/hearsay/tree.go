@@ -24,7 +24,7 @@ type nodeJSON struct {
 	ID          memory.ID       `json:"id"`
 	State       memory.State    `json:"state"`
 	Mark        string          `json:"mark"` // the word people see: verified, unverified, recalled, contradicted, …
-	Origin      memory.Origin   `json:"origin"`
+	Origin      string          `json:"origin"`
 	Asserter    memory.Asserter `json:"asserter"`
 	Content     memory.Content  `json:"content"`
 	CreatedAt   time.Time       `json:"created_at"`
@@ -128,7 +128,7 @@ func (l *lineage) json() treeJSON {
 	t := treeJSON{Schema: "hearsay.tree/1", Root: l.order[0], Depth: l.depth, Complete: true, Nodes: []nodeJSON{}}
 	for _, id := range l.order {
 		r := l.rows[id]
-		n := nodeJSON{ID: id, State: r.State(), Mark: markOf(&r).word, Origin: r.Origin, Asserter: r.Asserter, Content: r.Content, CreatedAt: r.CreatedAt,
+		n := nodeJSON{ID: id, State: r.State(), Mark: markOf(&r).word, Origin: r.Origin.String(), Asserter: r.Asserter, Content: r.Content, CreatedAt: r.CreatedAt,
 			Hops: l.hops[id], DerivedFrom: append([]memory.ID{}, r.DerivedFrom...), Cut: l.cut(&r) > 0, Independent: r.Independent(), Echoes: r.Echoes}
 		t.Complete = t.Complete && !n.Cut
 		t.Nodes = append(t.Nodes, n)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -239,11 +241,13 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 		if err != nil {
 			return err
 		}
-		if err := confirm.Revoke(ctx, s, keyring, signed); err != nil {
-			return err
+		untold := confirm.Revoke(ctx, s, keyring, signed)
+		if untold != nil && !errors.Is(untold, memory.ErrUnwitnessed) {
+			return untold
 		}
 		fmt.Fprintf(a.talk, "%s %s is revoked: nothing that rests on it is fit any more\n", k, oneLine(args[0], maxName))
-		return a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: what.version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
+		err = a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: what.version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
+		return cmp.Or(err, untold)
 	}
 	return cmd
 }
@@ -384,7 +388,8 @@ func (a *app) walk(ctx context.Context, s *memory.Store, o output, r *memory.Rev
 		}
 	})
 	out.Walk = w
-	if err != nil {
+	untold := err
+	if err != nil && !errors.Is(err, memory.ErrUnwitnessed) {
 		return fmt.Errorf("the walk over the rows stopped after %d: %w", w.Rows, err)
 	}
 	for _, id := range out.Lost {
@@ -407,7 +412,7 @@ func (a *app) walk(ctx context.Context, s *memory.Store, o output, r *memory.Rev
 		}
 	}
 	if o == asJSON {
-		return a.emit(out)
+		return cmp.Or(a.emit(out), untold)
 	}
 	c := card{}
 	if r != nil {
@@ -428,5 +433,5 @@ func (a *app) walk(ctx context.Context, s *memory.Store, o output, r *memory.Rev
 		c.line("DEPENDENT", "%s ran on them before", plural(n, "call"))
 		c.some(out.Dependent)
 	}
-	return a.write(c.String())
+	return cmp.Or(a.write(c.String()), untold)
 }

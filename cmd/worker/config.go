@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
@@ -29,17 +31,20 @@ import (
 // config is what one worker runs with: checked, complete, without a secret that
 // was given by flag.
 type config struct {
-	store   string // URL
-	keyring string // folder; "" = beside a SQLite file
+	store      string                      // URL
+	keyring    string                      // folder; "" = beside a SQLite file
+	predicates map[string]memory.Predicate // of the policy file
 	// auditKeys are those that are not in the keyring's folder; nil = they are there.
 	auditKeys []keyring.AuditKey
+	wrapping  keyring.Wrapping // of the keyring; nil = the file in its folder
 	strict    bool
-	witness   string // file of the witness; "" = none
+	witness   string // file of the witness, or URL of its server; "" = none
 	tenant    string
 	shares    []share // one or more; no namespace twice
 	redis     string  // "" = embedded
 
-	http         string // "" = no HTTP server
+	http         string   // "" = no HTTP server
+	httpHosts    []string // host names that the HTTP server is asked for by, besides its own
 	insecureBind bool
 
 	roster roster.Roster
@@ -52,9 +57,11 @@ type config struct {
 	drain       time.Duration
 	lease       time.Duration
 	leaveAlone  time.Duration // a verifier that is down
+	publish     time.Duration // how often agents are told which verifiers are down
 
 	checkpoints checkpointConfig
-	trace       string // traceOff, traceStdout or traceOTLP
+	verifyEvery time.Duration // 0 = not in the background
+	trace       string        // traceOff, traceStdout or traceOTLP
 
 	logFormat string
 	logLevel  slog.Level
@@ -99,18 +106,19 @@ const (
 
 // environment maps flags to the variables that stand in for them.
 var environment = map[string]string{
-	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "queues": "HEARSAY_QUEUES", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "config": "HEARSAY_CONFIG",
+	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "policy": "HEARSAY_POLICY", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "queues": "HEARSAY_QUEUES", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "http-host": "HEARSAY_HTTP_HOST", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
-	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE",
-	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY",
+	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE", "publish-every": "HEARSAY_PUBLISH_EVERY",
+	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY", "verify-every": "HEARSAY_VERIFY_EVERY",
 	"log-format": "HEARSAY_LOG_FORMAT", "log-level": "HEARSAY_LOG_LEVEL",
 }
 
 const (
 	modelKeyVariable      = "HEARSAY_MODEL_KEY"
 	checkpointKeyVariable = "HEARSAY_CHECKPOINT_SECRET" // the text of the key, where there is no file
-	auditKeysVariable     = "HEARSAY_AUDIT_KEYS"        // where they are not in the keyring's folder
+	wrappingVariable      = "HEARSAY_WRAPPING_KEY"
+	auditKeysVariable     = "HEARSAY_AUDIT_KEYS" // where they are not in the keyring's folder
 )
 
 const usageText = `worker checks the rows of a memory and moves their state by evidence.
@@ -126,18 +134,24 @@ wins over it:
 
 const usageTail = `
 Keys come from the environment only: HEARSAY_MODEL_KEY, HEARSAY_CHECKPOINT_SECRET,
-HEARSAY_AUDIT_KEYS (2:BASE64,1:BASE64, if the keyring's folder has none), or what
-key_env and token_env name in the file. With -checkpoint-key the worker signs a
+HEARSAY_AUDIT_KEYS (2:BASE64,1:BASE64, if the keyring has none), HEARSAY_WRAPPING_KEY
+(file:PATH or 2:BASE64,1:BASE64, if it is not in the keyring's folder), or what key_env
+and token_env name in the file. The token of a witness that is a URL comes from
+HEARSAY_WITNESS_TOKEN or HEARSAY_WITNESS_TOKEN_FILE, and HEARSAY_WITNESS_CA is a file of
+the authorities of its certificate. With -checkpoint-key the worker signs a
 checkpoint of the audit every -checkpoint-every, and one more when it ends. A store
 whose audit does not hold, or that is older than its -witness, ends the worker with
 exit code 1; a fault that may pass is logged, counted and, if it lasts, shown in /readyz.
+All that is stored is verified in the background within -verify-every. Rows that it
+finds changed are recorded as damaged: no process fires a call on them until
+hearsay row clear-damage, and /readyz and hearsay_verify_found say so.
 
 A file of verifiers (-config) looks like this:
 
   {
     "http": [{
       "name": "crm", "url": "https://crm.example/fact", "predicates": ["billing.email"],
-      "rank": "tool", "group": "tool:crm", "cardinality": "functional", "compare": "text",
+      "rank": "tool", "group": "tool:crm", "cardinality": "functional", "compare": "exact",
       "timeout": "5s", "token_env": "CRM_TOKEN"
     }],
     "models": [{
@@ -174,25 +188,29 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		c                       config
 		file, level             string
 		namespace, queues       string
+		httpHosts               string
 		traceTo                 string
 		checkpointKey           string
 		checkpointKeys          string
 		baseURL, model, family  string
+		policy                  string
 		sources                 []string
 		flags                   = flag.NewFlagSet("worker", flag.ContinueOnError)
 		keyByFlag, printVersion bool
 	)
 	flags.SetOutput(io.Discard) // errors are reported once, by the caller
 	flags.StringVar(&c.store, "store", "", "`URL` of the store: sqlite:PATH, redis://…, rediss://… or postgres://…; required")
-	flags.StringVar(&c.keyring, "keyring", "", "`folder` of the store's keys (default PATH.keys of a SQLite file; required for a server)")
-	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions; with it a store that lost one is noticed\n(hearsay witness create makes it; the worker does not start without the one it is told of)")
-	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged; hearsay doctor lists them")
+	flags.StringVar(&c.keyring, "keyring", "", "the store's keys: a `folder`, or postgres://… (default PATH.keys of a SQLite file; required for a server)")
+	flags.StringVar(&policy, "policy", "", "policy `file` whose predicates say what verifies them and for how long; the same that the agents run")
+	flags.StringVar(&c.witness, "witness", "", "`file` on another disk or machine that remembers demotions, or URL of the server that has it; with it a store that lost one is noticed\n(hearsay witness create makes it; the worker does not start without the one it is told of, nor without the one\nthat the store has had, unless hearsay witness give-up ended that)")
+	flags.BoolVar(&c.strict, "strict", false, "refuse a store whose settings would lose what was acknowledged, one that takes no writes, one that has ever\nhad a witness without one, and keys beside the store or open to others; hearsay doctor lists them")
 	flags.StringVar(&c.tenant, "tenant", "", "the tenant whose rows to check (default \"default\")")
 	flags.StringVar(&namespace, "namespace", "", "the tenant's namespace whose rows to check; of several, -queues")
 	flags.StringVar(&queues, "queues", "", "several namespaces and their weights, as `NAME=WEIGHT`[,NAME=WEIGHT…]: while all have rows waiting, each gets its\npart of the worker; an empty NAME stands for rows in no namespace; excludes -namespace")
 	flags.StringVar(&c.redis, "redis", "", "Redis `URL` of the queue; empty = a redis-server of this machine as a child, else in process")
 	flags.StringVar(&c.http, "http", defaultHTTP, "`address` of /healthz, /readyz and /metrics; \"off\" = none")
 	flags.BoolVar(&c.insecureBind, "http-insecure-bind", false, "let -http listen beyond this machine: anybody who reaches it reads counts of rows, queues and\nverifier names, without a login; no claim is shown and nothing can be changed")
+	flags.StringVar(&httpHosts, "http-host", "", "`NAME`[,NAME…] that the HTTP server may be asked for by besides localhost and the address it is reached at;\na request for another host, or by a web page of another site, is refused")
 	flags.StringVar(&file, "config", "", "JSON `file` of verifiers, see below")
 	flags.Func("verifier-http", "a system of record, as `NAME=URL,predicate=P`[,predicate=…][,rank=primary_source][,group=G]\n[,cardinality=functional][,compare=exact][,timeout=5s][,token_env=VAR]; may be repeated", func(s string) error {
 		sources = append(sources, s)
@@ -211,11 +229,13 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
 	flags.DurationVar(&c.lease, "lease", asynqqueue.DefaultLease, "how long a row stays with a worker that died; one that lives renews it")
+	flags.DurationVar(&c.publish, "publish-every", publishEvery, "how often the store is told which verifiers are down, so that agents label what they write meanwhile; it goes by it for three times as long")
 	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "how long a verifier that is down is left alone, if it does not say so itself")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
 	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")
 	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")
 	flags.StringVar(&c.checkpoints.origin, "checkpoint-origin", "", "`name` of what the checkpoints are of; it never changes (default the name of the key)")
+	flags.DurationVar(&c.verifyEvery, "verify-every", 24*time.Hour, "within what time all that is stored is verified once in the background, a share\neach minute; 0 = never. Rows that are found changed are denied in all processes")
 	flags.DurationVar(&c.checkpoints.every, "checkpoint-every", defaultCheckpoint, "how often checkpoints are made")
 	flags.StringVar(&traceTo, "trace", "", "where OpenTelemetry spans go: off, `stdout` or otlp, the collector of\nOTEL_EXPORTER_OTLP_ENDPOINT; without the flag, what OTEL_TRACES_EXPORTER says, else off")
 	flags.StringVar(&c.logFormat, "log-format", "text", "text or json")
@@ -256,6 +276,13 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	if c.store != "" && c.keyring == "" && !strings.HasPrefix(c.store, "sqlite:") {
 		p.add("-keyring is missing: a store on a server needs the folder of its keys by name; hearsay keyring create makes one")
 	}
+	if policy != "" {
+		if rules, err := gate.LoadPolicy(policy); err != nil {
+			p.add("-policy: %v", err)
+		} else {
+			c.predicates = rules.Registry()
+		}
+	}
 	if text := getenv(auditKeysVariable); text != "" {
 		keys, err := keyring.ParseAuditKeys(text)
 		if err != nil { // quotes nothing of the text
@@ -263,8 +290,16 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		}
 		c.auditKeys = keys
 	}
+	if text := getenv(wrappingVariable); text != "" {
+		w, err := keyring.ParseWrapping(text)
+		if err != nil {
+			p.add("%s: %v", wrappingVariable, err)
+		}
+		c.wrapping = w
+	}
 	c.shares = p.shares(namespace, queues)
 	p.redis(c.redis)
+	p.hosts(&c, httpHosts)
 	if c.http == "off" {
 		c.http = ""
 	}
@@ -279,11 +314,15 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	p.list = append(p.list, c.roster.Problems()...)
 	p.checkpoints(&c.checkpoints, checkpointKey, checkpointKeys, getenv)
 	p.atLeast("-checkpoint-every", c.checkpoints.every, 100*time.Millisecond)
+	if c.verifyEvery != 0 {
+		p.atLeast("-verify-every", c.verifyEvery, time.Second)
+	}
 	p.atLeast("-sweep-every", c.sweep, 100*time.Millisecond)
 	p.atLeast("-tick", c.tick, 100*time.Millisecond)
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
 	p.atLeast("-drain", c.drain, 0)
 	p.atLeast("-lease", c.lease, 300*time.Millisecond)
+	p.atLeast("-publish-every", c.publish, 100*time.Millisecond)
 	p.atLeast("-leave-alone", c.leaveAlone, 100*time.Millisecond)
 	if c.budget < 0 {
 		p.add("-budget %d: want 0 or more", c.budget)
@@ -380,6 +419,20 @@ func (p *problems) redis(s string) {
 	}
 	if _, err := redisurl.Parse(s); err != nil {
 		p.add("-redis: %v; want redis://HOST:PORT/DB, rediss://…, unix:///PATH, or several hosts with ?cluster=true or ?master=NAME", err)
+	}
+}
+
+// hosts takes the names that the HTTP server is asked for by.
+func (p *problems) hosts(c *config, names string) {
+	for name := range strings.SplitSeq(names, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "" && names != "":
+			p.add("-http-host %q: a name is empty", names)
+		case strings.ContainsAny(name, ":/*") || strings.ContainsFunc(name, unicode.IsSpace):
+			p.add("-http-host %q: want a host name without a port, as in worker.internal", name)
+		case name != "":
+			c.httpHosts = append(c.httpHosts, name)
+		}
 	}
 }
 

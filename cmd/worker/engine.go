@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,13 +42,16 @@ type space struct {
 	share
 	label string // what tells its checks in /readyz from those of others; "" = there are no others
 
-	store   *memory.Store
-	queue   *asynqqueue.Queue
-	sweeper *promotion.Sweeper
-	checker *draining
-	signing *signing
-	tally   *tally
-	log     *slog.Logger
+	store     *memory.Store
+	queue     *asynqqueue.Queue
+	sweeper   *promotion.Sweeper
+	checker   *draining
+	signing   *signing
+	examining *examining
+	writes    *writing
+	telling   *publishing
+	tally     *tally
+	log       *slog.Logger
 }
 
 // newEngine makes what works on the stores, which are those of c.shares in their order.
@@ -66,6 +70,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 	if err != nil {
 		host = "unknown"
 	}
+	name := processName(host)
 	redis.SetLogger(redisLog{log})
 	if e.redis, err = localredis.Open(ctx, c.redis, &localredis.Options{Logger: log}); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
@@ -77,7 +82,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
 	for i, store := range stores {
-		s := &space{share: c.shares[i], store: store, log: log, tally: m.tally(store.Namespace(), c.named())}
+		s := &space{share: c.shares[i], store: store, writes: newWriting(store), log: log, tally: m.tally(store.Namespace(), c.named())}
 		if len(stores) > 1 {
 			s.label = " of namespace " + cmp.Or(store.Namespace(), "(none)")
 			s.log = log.With("namespace", store.Namespace())
@@ -88,6 +93,8 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		if s.signing, err = newSigning(c.checkpoints, store, witness, s.tally.registry, s.log); err != nil {
 			return nil, err
 		}
+		s.examining = newExamining(c, store, witness, s.tally.registry, s.log)
+		s.telling = &publishing{store: store, name: name, entries: entries, guards: verifiers, every: c.publish, log: s.log}
 	}
 	return e, nil
 }
@@ -148,7 +155,10 @@ func (e *engine) serve(ctx context.Context) error {
 		stop := context.AfterFunc(ctx, s.checker.stop)
 		defer stop()
 		side.Go(func() { s.sweeper.Serve(ctx) })
+		side.Go(func() { s.examining.serve(ctx) })
+		side.Go(func() { s.telling.serve(ctx) })
 		side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
+		side.Go(func() { tell(ctx, s.store, tellEvery, s.log) })
 		shares = append(shares, asynqqueue.Share{Queue: s.queue, Checker: s.checker, Weight: s.weight})
 	}
 	if err := asynqqueue.ServeShares(ctx, shares); err != nil {
@@ -188,32 +198,171 @@ func (e *engine) signLast(ctx context.Context) error {
 // ready says whether the worker can do its work. A verifier that is down is
 // traffic and not a fault of the worker: it is shown and does not count.
 func (e *engine) ready(ctx context.Context) (checks []check) {
-	for _, s := range e.spaces {
-		checks = append(checks, s.ready(ctx, e.kind)...)
+	each := make([][]check, len(e.spaces))
+	var all sync.WaitGroup
+	for i, s := range e.spaces {
+		all.Go(func() { each[i] = s.ready(ctx, e.kind) })
 	}
+	all.Wait()
+	checks = slices.Concat(each...)
 	checks = append(checks, check{Name: "gate_observe", OK: true, Detail: "not applicable: the worker runs no gate"})
 	for _, v := range e.verifiers {
-		checks = append(checks, check{Name: "verifier " + v.Name(), OK: true, Detail: "breaker " + v.State().String()})
+		checks = append(checks, v.ready(time.Now()))
 	}
 	return checks
 }
 
+// ready asks everything at once, each within a time of its own: what hangs is named, and
+// nothing else for it.
 func (s *space) ready(ctx context.Context, kind string) []check {
-	reached := check{Name: "store" + s.label, OK: true}
-	schema := check{Name: "schema" + s.label, OK: true, Detail: "checked when the store was opened"}
-	if _, err := s.store.Fitness(ctx, nil); err != nil {
-		reached.OK, reached.Detail = false, err.Error()
-		schema.OK = !errors.Is(err, memory.ErrSchema) && !errors.Is(err, memory.ErrForeign)
+	var read, written, queued, lost error
+	var witness check
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, read = within(ctx, func(ctx context.Context) (memory.Fitness, error) { return s.store.Fitness(ctx, nil) })
+	})
+	all.Go(func() {
+		_, written = within(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.writes.check(ctx) })
+	})
+	all.Go(func() {
+		witness, lost = within(ctx, func(ctx context.Context) (check, error) { return witnessCheck(ctx, s.store), nil })
+	})
+	all.Go(func() { _, queued = within(ctx, s.queue.Stats) })
+	all.Wait()
+
+	reached := check{Name: "store" + s.label, OK: read == nil}
+	schema := check{Name: "schema" + s.label, OK: !errors.Is(read, memory.ErrSchema) && !errors.Is(read, memory.ErrForeign), Detail: "checked when the store was opened"}
+	writes := check{Name: "store_writes" + s.label, OK: written == nil}
+	if lost != nil {
+		witness = check{Name: "witness", Detail: lost.Error()}
 	}
-	queue := check{Name: "queue" + s.label, OK: true, Detail: "redis: " + kind}
-	if s.checker.stopped.Load() {
+	if read != nil {
+		reached.Detail = read.Error()
+		witness = check{Name: "witness", Detail: "not known: the store does not answer"}
+	}
+	if written != nil {
+		writes.Detail = written.Error()
+	}
+	witness.Name += s.label
+	queue := check{Name: "queue" + s.label, OK: queued == nil, Detail: "redis: " + kind}
+	switch {
+	case s.checker.stopped.Load():
 		queue.OK, queue.Detail = false, "draining"
-	} else if _, err := s.queue.Stats(ctx); err != nil {
-		queue.OK, queue.Detail = false, err.Error()
+	case queued != nil:
+		queue.Detail = queued.Error()
 	}
 	signed := s.signing.ready(time.Now())
 	signed.Name += s.label
-	return []check{reached, schema, queue, signed}
+	verified := s.examining.ready(time.Now())
+	verified.Name += s.label
+	return []check{reached, writes, schema, witness, queue, signed, verified}
+}
+
+// errHangs: a check did not come back.
+var errHangs = fmt.Errorf("no answer within %s", readyTimeout)
+
+// within runs a check for as long as one may take. One that goes on all the same is left
+// to end by itself, and nobody hears of it.
+func within[T any](ctx context.Context, look func(context.Context) (T, error)) (T, error) {
+	type found struct {
+		what T
+		err  error
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	done := make(chan found, 1)
+	go func() {
+		defer cancel()
+		what, err := look(ctx)
+		done <- found{what, err}
+	}()
+	var f found
+	select {
+	case f = <-done:
+	case <-ctx.Done():
+		f.err = ctx.Err()
+	}
+	if errors.Is(f.err, context.DeadlineExceeded) {
+		f.err = errHangs
+	}
+	return f.what, f.err
+}
+
+// writing shows that a store takes writes. However often it is asked, one write is under
+// way, and one is made in a while.
+type writing struct {
+	store *memory.Store
+	turn  chan struct{} // holds one; whoever has it writes
+	last  time.Time     // of the last write that was done
+	err   error
+}
+
+// writesEvery is how long what a write showed is believed.
+const writesEvery = time.Second
+
+func newWriting(s *memory.Store) *writing {
+	w := &writing{store: s, turn: make(chan struct{}, 1)}
+	w.turn <- struct{}{}
+	return w
+}
+
+func (w *writing) check(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		defer func() { w.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if time.Since(w.last) > writesEvery {
+		w.err = w.store.CheckWrites(ctx)
+		w.last = time.Now()
+	}
+	return w.err
+}
+
+// witnessCheck says whether the witness of a store is at hand, if it has one.
+func witnessCheck(ctx context.Context, s *memory.Store) check {
+	c := check{Name: "witness", OK: true}
+	w, err := s.Witnessing(ctx)
+	switch {
+	case err != nil:
+		c.OK, c.Detail = false, err.Error()
+	case w.AtHand && w.Untold > 0:
+		c.Detail = fmt.Sprintf("at hand; %d changes wait to be told to it", w.Untold)
+	case w.AtHand:
+		c.Detail = "at hand"
+	case w.ID != (memory.Token{}):
+		c.OK, c.Detail = false, (&memory.WitnessError{Want: w.ID}).Error()
+	case w.GivenUp:
+		c.Detail = "none; the one that there was was given up"
+	default:
+		c.Detail = "none"
+	}
+	return c
+}
+
+// tellEvery is how long what was taken away where the witness was not at hand waits for
+// a worker that has it.
+const tellEvery = 30 * time.Second
+
+// tell tells the witness now and then what was taken away while it was not at hand,
+// until ctx ends.
+func tell(ctx context.Context, s *memory.Store, every time.Duration, log *slog.Logger) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		told, err := s.TellWitness(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			log.Warn("the witness was not told of what was taken away while it was not at hand", "err", err)
+		case told > 0:
+			log.Info("the witness was told of what was taken away while it was not at hand", "entries", told)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
 }
 
 func (e *engine) close() error {
@@ -272,22 +421,34 @@ func (s *space) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueWorkers
 }
 
-// Collect implements prometheus.Collector: the facts of the moment.
+// Collect implements prometheus.Collector: the facts of the moment. A store that hangs
+// takes no time from the queue.
 func (s *space) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-	defer cancel()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	now := s.store.Now()
-	if due, _, err := s.store.DueRows(ctx, now, "", 1); err == nil {
+	var (
+		due        []memory.Due
+		q          asynqqueue.Stats
+		noDue, err error
+		all        sync.WaitGroup
+	)
+	all.Go(func() {
+		due, noDue = within(context.Background(), func(ctx context.Context) ([]memory.Due, error) {
+			due, _, err := s.store.DueRows(ctx, now, "", 1)
+			return due, err
+		})
+	})
+	all.Go(func() { q, err = within(context.Background(), s.queue.Stats) })
+	all.Wait()
+	if noDue == nil {
 		oldest := 0.0
 		if len(due) > 0 {
 			oldest = max(now.Sub(due[0].At).Seconds(), 0)
 		}
 		gauge(queueOldest, oldest, "rows")
 	}
-	q, err := s.queue.Stats(ctx)
 	if err != nil {
 		gauge(queueUp, 0)
 		return

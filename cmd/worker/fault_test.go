@@ -302,8 +302,9 @@ func TestFaultsLoseAndDoubleNothing(t *testing.T) {
 		reads.Wait()
 		p.settled(f.name, want)
 	}
-	if v, err := p.store.Verify(t.Context(), nil, nil); err != nil || v.Entries != rounds*rowsAround*2 {
-		t.Errorf("the audit: %+v, %v; want %d entries", v, err, rounds*rowsAround*2)
+	const made = 2 // the first epoch, and that nothing is revoked
+	if v, err := p.store.Verify(t.Context(), nil, nil); err != nil || v.Entries != made+rounds*rowsAround*2 {
+		t.Errorf("the audit: %+v, %v; want %d entries", v, err, made+rounds*rowsAround*2)
 	}
 	for _, d := range p.workers {
 		if strings.Contains(d.log(), "level=ERROR") {
@@ -366,6 +367,9 @@ func TestI6ThreeTriggersOfThreeProcessesGiveOneTransition(t *testing.T) { // SR-
 		})
 		for _, id := range ids {
 			log, err := p.store.History(t.Context(), id, false)
+			if err == nil && len(log) == 3 && strings.HasPrefix(log[1].Actor, "user ") && log[2].Kind == memory.EntryReaffirm && strings.HasPrefix(log[2].Actor, "worker:") {
+				log = log[:2] // the source agrees with the user's own word: no other state
+			}
 			if err != nil || len(log) != 2 || log[1].Kind != memory.EntryTransition {
 				t.Fatalf("want the write and one transition: %+v, %v", log, err)
 			}

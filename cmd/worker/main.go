@@ -23,8 +23,10 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/coalesce"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 const (
@@ -53,16 +55,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, ta
 		return exitDone
 	case errors.As(err, &wrong):
 		for _, p := range wrong.problems {
-			fmt.Fprintf(talk, "worker: %s\n", p)
+			fmt.Fprintf(talk, "worker: %s\n", visible.Text(p))
 		}
 		fmt.Fprintln(talk, "worker --help shows the flags")
 		return exitUsage
 	case err != nil:
-		fmt.Fprintf(talk, "worker: %v\n", err)
+		fmt.Fprintf(talk, "worker: %s\n", visible.Text(err.Error()))
 		return exitFailed
 	}
 	log := logger(c, talk)
-	if err := work(ctx, c, out, log); err != nil {
+	if err := work(ctx, c, getenv, out, log); err != nil {
 		log.Error("the worker stops", "err", err)
 		return exitFailed
 	}
@@ -73,7 +75,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, ta
 func logger(c *config, talk io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.logLevel}
 	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(talk, o))
+		return slog.New(slog.NewJSONHandler(visible.JSONWriter(talk), o))
 	}
 	return slog.New(slog.NewTextHandler(talk, o))
 }
@@ -83,10 +85,10 @@ const countEvery = 15 * time.Second
 
 // work opens what the configuration names, and works until ctx ends or something
 // fails for good. It returns nil after a clean drain.
-func work(ctx context.Context, c *config, out io.Writer, log *slog.Logger) (err error) {
+func work(ctx context.Context, c *config, getenv func(string) string, out io.Writer, log *slog.Logger) (err error) {
 	var witness *audit.Witness
 	if c.witness != "" {
-		if witness, err = audit.OpenWitness(c.witness); errors.Is(err, fs.ErrNotExist) {
+		if witness, err = witnesshttp.Open(ctx, c.witness, getenv); errors.Is(err, fs.ErrNotExist) && !witnesshttp.IsURL(c.witness) {
 			return fmt.Errorf("%w; bring it back, or make one that has seen nothing with hearsay witness create", err)
 		}
 		if err != nil {
@@ -146,7 +148,7 @@ func work(ctx context.Context, c *config, out io.Writer, log *slog.Logger) (err 
 	}
 	if listener != nil {
 		side.Go(func() {
-			if err := serve(watch, listener, handler(m, e.ready), log); err != nil {
+			if err := serve(watch, listener, handler(m, e.ready, c.httpHosts...), log); err != nil {
 				cancel(fmt.Errorf("the HTTP server ended: %w", err))
 			}
 		})
@@ -165,29 +167,87 @@ func work(ctx context.Context, c *config, out io.Writer, log *slog.Logger) (err 
 	return errors.Join(err, e.signLast(context.WithoutCancel(ctx)))
 }
 
+// withKeys is a driver, and the keys of the stores over it: what they hold open, such as
+// connections to a server, is given up with it.
+type withKeys struct {
+	memory.Driver
+	keys memory.Keys
+}
+
+// Close closes both.
+func (d withKeys) Close() error {
+	err := d.Driver.Close()
+	if keys, ok := d.keys.(io.Closer); ok {
+		err = errors.Join(err, keys.Close())
+	}
+	return err
+}
+
 // open opens the stores of c.shares over one driver, which the caller closes. The
 // calls of checks that run at once are joined, whatever namespace they are of.
 func open(ctx context.Context, c *config, witness *audit.Witness) (stores []*memory.Store, d memory.Driver, err error) {
-	options := &storeurl.Options{Keyring: c.keyring, AuditKeys: c.auditKeys, Strict: c.strict}
-	below, err := storeurl.Driver(ctx, c.store, options)
+	options := &storeurl.Options{Keyring: c.keyring, AuditKeys: c.auditKeys, Wrapping: c.wrapping, Strict: c.strict, Options: memory.Options{Tenant: c.tenant}}
+	names := make([]string, len(c.shares))
+	for i, s := range c.shares {
+		names[i] = s.namespace
+	}
+	below, keys, err := storeurl.Parts(ctx, c.store, options, names...)
 	if err != nil {
 		return nil, nil, err
 	}
-	d = coalesce.New(below)
-	keys, err := storeurl.Keys(c.store, options)
-	if err != nil {
-		return nil, nil, errors.Join(err, d.Close())
-	}
+	d = withKeys{coalesce.New(below), keys}
 	for _, s := range c.shares {
-		scope := memory.Options{Tenant: c.tenant, Namespace: s.namespace}
+		scope := memory.Options{Tenant: c.tenant, Namespace: s.namespace, Predicates: c.predicates}
 		if witness != nil {
 			scope.Witness = witness.Ledger(c.tenant, s.namespace)
 		}
 		store, err := memory.New(d, keys, &scope)
+		if err == nil {
+			err = attend(ctx, store, c.strict)
+		}
+		if err == nil && c.strict {
+			if err = store.CheckWrites(ctx); err != nil {
+				err = fmt.Errorf("-strict: the store takes no writes: %w", err)
+			}
+		}
 		if err != nil {
 			return nil, nil, errors.Join(err, d.Close())
 		}
 		stores = append(stores, store)
 	}
+	if err := apart(keys, c.strict); err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
 	return stores, d, nil
+}
+
+// apart refuses, for a strict worker, keys that doctor would not call safe: beside the
+// store, open to others, or not whole. That an audit key is old loses nothing.
+func apart(keys memory.Keys, strict bool) error {
+	ring, ok := keys.(interface{ Findings() []memory.Finding })
+	if !strict || !ok {
+		return nil
+	}
+	for _, f := range ring.Findings() {
+		if !f.Safe && f.Name != "keys.audit" {
+			return fmt.Errorf("-strict: %s: %s; %s; to mend it: %s", f.Name, f.Found, f.Loss, f.Fix)
+		}
+	}
+	return nil
+}
+
+// attend makes sure that the witness of a store is at hand. A strict worker does not go
+// on without one either if it was given up.
+func attend(ctx context.Context, s *memory.Store, strict bool) error {
+	if err := s.Attend(ctx); err != nil {
+		return err
+	}
+	w, err := s.Witnessing(ctx)
+	if err != nil {
+		return err
+	}
+	if strict && w.GivenUp {
+		return errors.New("-strict: the store has had a witness, which was given up; make a new one with hearsay witness create, and name it by -witness")
+	}
+	return nil
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,8 +22,9 @@ import (
 type meters struct {
 	registry *prometheus.Registry
 
-	calls   *prometheus.CounterVec
-	seconds *prometheus.HistogramVec
+	calls    *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
 }
 
 func newMeters() *meters {
@@ -29,12 +32,14 @@ func newMeters() *meters {
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_verifier_calls_total",
 			Help: "Questions to a verifier by how they ended: supported, refuted, unclear, gone, unknown, unavailable, misconfigured, canceled."}, []string{"verifier", "outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hearsay_verifier_refusals_total",
+			Help: "Questions that were not asked: its breaker was open (open), or too many others were under way (busy)."}, []string{"verifier", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hearsay_verifier_seconds",
-			Help: "How long a question to a verifier took, the wait for a place included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
+			Help: "How long a question that was asked took to be answered, or given up.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"verifier"}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_build_info", Help: "Always 1; the labels say which build this is."}, []string{"version", "go"})
 	build.WithLabelValues(version(), runtime.Version()).Set(1)
-	m.registry.MustRegister(m.calls, m.seconds, build,
+	m.registry.MustRegister(m.calls, m.refusals, m.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -67,7 +72,7 @@ func (m *meters) tally(namespace string, named bool) *tally {
 		t.registry = prometheus.WrapRegistererWith(prometheus.Labels{"namespace": namespace}, m.registry)
 	}
 	t.registry.MustRegister(t.checks, t.lag, t.rows, t.counted)
-	for s := promotion.Promoted; s <= promotion.Misconfigured; s++ {
+	for s := promotion.Promoted; s <= promotion.Renewed; s++ {
 		t.checks.WithLabelValues(s.String())
 	}
 	return t
@@ -92,12 +97,19 @@ func version() string {
 type watched struct {
 	*verifier.Guarded
 	meters *meters
+	last   *atomic.Pointer[answered]
+}
+
+// answered is how the newest question ended.
+type answered struct {
+	outcome string
+	at      time.Time
 }
 
 // watch guards a verifier and counts its calls; hearsay_verifier_up shows it from
 // the start.
 func (m *meters) watch(name string, v verifier.Verifier, o *verifier.BreakerOptions) watched {
-	w := watched{verifier.WithBreaker(name, v, o), m}
+	w := watched{verifier.WithBreaker(name, v, o), m, &atomic.Pointer[answered]{}}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hearsay_verifier_up", Help: "1 if questions to the verifier pass, 0 if its breaker is open.",
 		ConstLabels: prometheus.Labels{"verifier": name}}, func() float64 {
 		if w.State() == verifier.StateOpen {
@@ -108,22 +120,51 @@ func (m *meters) watch(name string, v verifier.Verifier, o *verifier.BreakerOpti
 	for _, outcome := range []string{"supported", "refuted", "unclear", "gone", "unavailable", "misconfigured"} {
 		m.calls.WithLabelValues(name, outcome)
 	}
+	for _, reason := range []string{"open", "busy"} {
+		m.refusals.WithLabelValues(name, reason)
+	}
 	return w
 }
 
-// VerifyIf asks, and counts what came of it.
+// ready is the line of /readyz. A breaker that was never tried is not said to be closed.
+func (w watched) ready(now time.Time) check {
+	c := check{Name: "verifier " + w.Name(), OK: true, Verifier: "unasked", Detail: "not asked yet"}
+	last := w.last.Load()
+	if last == nil {
+		return c
+	}
+	c.Verifier = "answers"
+	if state := w.State(); state == verifier.StateOpen || last.outcome == "unavailable" || last.outcome == "misconfigured" {
+		c.Verifier = "down"
+	}
+	c.Detail = fmt.Sprintf("breaker %s; the newest question ended %s ago: %s", w.State(), now.Sub(last.at).Round(time.Second), last.outcome)
+	return c
+}
+
+// VerifyIf asks, and counts what came of it: a question if it was asked, a refusal if the
+// guard kept it back, and nothing if may or the end of ctx did.
 func (w watched) VerifyIf(ctx context.Context, row memory.Row, may func(context.Context) error) (verifier.Verdict, error) {
-	start, denied := time.Now(), false
+	var asked time.Time
 	v, err := w.Guarded.VerifyIf(ctx, row, func(ctx context.Context) error {
 		err := may(ctx)
-		denied = err != nil
+		if err == nil {
+			asked = time.Now()
+		}
 		return err
 	})
-	if denied { // nobody was asked
-		return v, err
+	switch {
+	case !asked.IsZero():
+		outcome := outcomeOf(v, err)
+		w.meters.seconds.WithLabelValues(w.Name()).Observe(time.Since(asked).Seconds())
+		w.meters.calls.WithLabelValues(w.Name(), outcome).Inc()
+		if outcome != "canceled" {
+			w.last.Store(&answered{outcome, time.Now()})
+		}
+	case errors.Is(err, verifier.ErrOpen):
+		w.meters.refusals.WithLabelValues(w.Name(), "open").Inc()
+	case errors.Is(err, verifier.ErrBusy):
+		w.meters.refusals.WithLabelValues(w.Name(), "busy").Inc()
 	}
-	w.meters.seconds.WithLabelValues(w.Name()).Observe(time.Since(start).Seconds())
-	w.meters.calls.WithLabelValues(w.Name(), outcomeOf(v, err)).Inc()
 	return v, err
 }
 

@@ -313,10 +313,10 @@ func TestWorker(t *testing.T) {
 				t.Errorf("/healthz: %d %q", status, body)
 			}
 			var answer readiness
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || !answer.Ready || len(answer.Checks) != 6 {
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || !answer.Ready || len(answer.Checks) != 9 {
 				t.Errorf("/readyz: %v %s", err, body)
 			}
-			for _, name := range []string{"store", "queue", "schema", "gate_observe", "verifier crm", "checkpoints"} {
+			for _, name := range []string{"store", "store_writes", "witness", "queue", "schema", "gate_observe", "verifier crm", "checkpoints", "verification"} {
 				if !strings.Contains(body, `"name": "`+name+`"`) {
 					t.Errorf("/readyz does not name %s: %s", name, body)
 				}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hearsay-go/hearsay/internal/localhttp"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // check is one line of /readyz.
@@ -17,6 +20,8 @@ type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+	// Verifier is "unasked", "answers" or "down" of one. It says nothing of the worker.
+	Verifier string `json:"verifier,omitempty"`
 }
 
 // readiness is the answer of /readyz.
@@ -27,20 +32,20 @@ type readiness struct {
 	Checks  []check   `json:"checks"`
 }
 
+// readyTimeout is how long each check may take. They are made at once.
 const readyTimeout = 2 * time.Second
 
 // handler serves /healthz (the process answers), /readyz (it can do its work) and
-// /metrics. ready runs the checks.
-func handler(m *meters, ready func(context.Context) []check) http.Handler {
+// /metrics. ready runs the checks. Asked by a host name that is not one of names nor of
+// this machine, or by a page of another site, it refuses before anything is looked at.
+func handler(m *meters, ready func(context.Context) []check, names ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("ok\n"))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		answer := readiness{Ready: true, Version: version(), Checks: ready(ctx)}
+		answer := readiness{Ready: true, Version: version(), Checks: ready(r.Context())}
 		answer.Now = time.Now().UTC()
 		for _, c := range answer.Checks {
 			answer.Ready = answer.Ready && c.OK
@@ -49,12 +54,12 @@ func handler(m *meters, ready func(context.Context) []check) http.Handler {
 		if !answer.Ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSONWriter(w))
 		enc.SetIndent("", "  ")
 		enc.Encode(answer) // the client may be gone; that is its business
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	return mux
+	return localhttp.Guard{Names: names}.Handler(mux)
 }
 
 // serve answers on l until ctx ends.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -63,6 +64,10 @@ func TestWorkerOnServers(t *testing.T) {
 	for _, c := range []struct{ name, url string }{{"Redis", r.URL()}, {"PostgreSQL", p.RuntimeURL("app")}} {
 		t.Run("rows in "+c.name+" are checked, and its password is not logged", func(t *testing.T) {
 			o := newOffice(t)
+			keys := filepath.Join(t.TempDir(), "keys") // a keyring is of one store
+			if _, err := keyring.Create(keys, nil); err != nil {
+				t.Fatal(err)
+			}
 			d := start(t, []string{"TMPDIR=" + shortDir(t), "HEARSAY_KEYRING=" + keys, "HEARSAY_STRICT=true"}, "-store", c.url, "-redis", r.URL(),
 				"-budget", "0", "-sweep-every", "200ms", "-verifier-http", "crm="+o.URL+",predicate=billing.email")
 			s, err := storeurl.Open(t.Context(), c.url, &storeurl.Options{Keyring: keys})
@@ -134,4 +139,67 @@ func TestWorkerOnServers(t *testing.T) {
 			t.Errorf("exit %d\n%s", code, d.log())
 		}
 	})
+}
+
+// TestTheConnectionsToTheKeyringEndWithTheStores: a worker that ends, or that refuses to
+// start, leaves no connection to the server of its keyring.
+func TestTheConnectionsToTheKeyringEndWithTheStores(t *testing.T) {
+	p, err := server.Postgres(t.Context())
+	server.Need(t, err)
+	t.Cleanup(func() { p.Stop(context.WithoutCancel(t.Context())) })
+	wrapping, err := keyring.CreateWrappingFile(filepath.Join(t.TempDir(), "wrap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := storeurl.CreateKeyring(t.Context(), p.URL(), &keyring.Options{Wrapping: wrapping}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Close(); err != nil {
+		t.Fatal(err)
+	}
+	connections := func(t *testing.T) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), p.Program("psql"), "-qAtd", p.URL(), "-c",
+			"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hearsay keyring'").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	none := func(t *testing.T) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the server ends a session a moment later
+			n := connections(t)
+			if n == "0" {
+				return
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%s connections are left", n)
+			}
+		}
+	}
+	none(t)
+	c := &config{store: "sqlite:" + filepath.Join(t.TempDir(), "agent.db"), keyring: p.URL(), wrapping: wrapping, shares: []share{{}}}
+	stores, d, err := open(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[0].Put(t.Context(), memory.Draft{Content: memory.Content{Text: "a note", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginModelDerived,
+		State: memory.StateUnverified, Asserter: memory.Asserter{Principal: "ana", Model: "Sonnet", Family: "claude"}, Sensitivity: memory.SensitivityInternal}); err != nil {
+		t.Fatal(err)
+	}
+	if n := connections(t); n == "0" {
+		t.Fatal("the stores have no connection to the keyring: nothing is shown")
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	none(t)
+
+	other := &storeurl.Options{Keyring: p.URL(), Wrapping: wrapping, Options: memory.Options{Namespace: "no\x00name"}}
+	if _, err := storeurl.Open(t.Context(), c.store, other); err == nil {
+		t.Fatal("a namespace that is none was taken")
+	}
+	none(t)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/hearsay-go/hearsay/examples/scripted"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
 
@@ -105,7 +104,7 @@ func run(ctx context.Context, baseURL, model string) error {
 	if err != nil {
 		return err
 	}
-	a, err := agent.New("admin", agent.Model{ID: model, Family: model}, store, g, tools, &agent.Options{Recall: recall.Policy{Channels: recall.All}})
+	a, err := agent.New("admin", agent.Model{ID: model, Family: model}, store, g, tools, nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// The quickstart: an agent remembers what its model made up, recalls it the next
+// The quickstart: an agent remembers what its model made up, is not shown it the next
 // day, and is not allowed to act on it; what the register says, it acts on.
 package main
 
@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 	billing, err := agent.New("billing", agent.Model{ID: "sonnet", Family: "claude"}, store, policy, []agent.Tool{
 		agent.Func("crm_contact", "looks up a customer", lookUp, agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")),
 		agent.Func("send_email", "sends an e-mail", send, agent.Irreversible(), agent.Sinks("/to")),
-	}, &agent.Options{Recall: recall.Policy{Channels: recall.All}})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	// Tuesday: it reads that back, tagged, and wants to act on it.
+	// Tuesday: nobody has verified that, so it is not recalled; the model acts on it all the same.
 	tuesday := billing.Start("ana")
 	recalled, err := tuesday.Recall(ctx, recall.Query{Subject: "acme", Predicate: "billing.email"})
 	if err != nil {

@@ -21,7 +21,7 @@ func main() {
 	}
 	fmt.Printf("%d writes of one invention: %d in the same words, %d reworded\n\n", res.Writes, res.SameWording, res.Reworded)
 	for _, s := range res.Stores {
-		fmt.Printf("%-11s rows %3d  restatements kept apart %3d  counted as support %3d  belief %-10s  call %s\n",
+		fmt.Printf("%-11s rows %3d  of them reworded %3d  counted as support %3d  belief %-10s  call %s\n",
 			s.Name, s.Rows, s.Derived, s.Supports, s.Belief, s.Call)
 	}
 	fmt.Printf("\nthe row: %s, recalled %d times, %d independent sources\n", res.Row.State(), res.Row.Echoes.Count, res.Row.Independent())

@@ -18,8 +18,8 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// CallVerb is what a statement says of a held call. The zero value says nothing
-// and is refused.
+// CallVerb is what a statement says of a held call, or of one that was made. The zero
+// value says nothing and is refused.
 type CallVerb uint8
 
 // The verbs of a call.
@@ -31,11 +31,19 @@ const (
 	Withdraw
 	// Refuse refuses the call for a day; the words go to the model. Its name is reject.
 	Refuse
+	// Done says of a call that was let through, and of which nobody knew how it ended, that
+	// it was done.
+	Done
+	// NotDone says of such a call that it was not: the same call may be made again.
+	NotDone
 )
 
-var callVerbNames = [...]string{"", "approve", "withdraw", "reject"}
+var callVerbNames = [...]string{"", "approve", "withdraw", "reject", "done", "not-done"}
 
-// String returns approve, withdraw or reject, or "unset".
+// Settles reports whether the verb says how a call ended that was made.
+func (v CallVerb) Settles() bool { return v == Done || v == NotDone }
+
+// String returns approve, withdraw, reject, done or not-done, or "unset".
 func (v CallVerb) String() string {
 	if v == 0 || int(v) >= len(callVerbNames) {
 		return "unset"
@@ -59,7 +67,7 @@ func (v *CallVerb) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return refuse(ErrStatement, "verb", "none of approve, withdraw, reject")
+	return refuse(ErrStatement, "verb", "none of "+strings.Join(callVerbNames[1:], ", "))
 }
 
 func (v CallVerb) to() memory.HoldState {
@@ -78,7 +86,7 @@ func (v CallVerb) to() memory.HoldState {
 type CallStatement struct {
 	Verb   CallVerb `json:"verb"`
 	Tenant string   `json:"tenant"`
-	Call   string   `json:"call"`  // the id of the hold
+	Call   string   `json:"call"`  // the id of the hold; of Done and NotDone, of the decision that let it through
 	Round  uint64   `json:"round"` // of the hold as she saw it
 	// Binding stands for all that a permit of the call is bound to: tool,
 	// arguments, rows with their versions and contents, policy, schema, agent, run,
@@ -108,6 +116,32 @@ func NewCall(v CallVerb, h *memory.Hold, tenant, principal, reason string, now t
 	}
 	return CallStatement{Verb: v, Tenant: tenant, Call: h.ID, Round: h.Round, Binding: h.Binding, Tool: h.Tool, ArgsSHA256: h.ArgsSHA256,
 		Principal: principal, Expires: ends, Nonce: rand.Text(), Reason: reason}
+}
+
+// NewSettlement returns a statement about how a call ended that a decision of a gate let
+// through, with a nonce of its own. v is [Done] or [NotDone]. It ends validFor from now, at
+// most [MaxValidity].
+func NewSettlement(v CallVerb, d *memory.DecisionRecord, tenant, principal, reason string, now time.Time, validFor time.Duration) (CallStatement, error) {
+	if !v.Settles() {
+		return CallStatement{}, refuse(ErrStatement, "verb", "it says nothing of how a call ended")
+	}
+	made, err := madeBy(d)
+	return CallStatement{Verb: v, Tenant: tenant, Call: d.ID, Binding: made.Binding, Tool: d.Tool, ArgsSHA256: made.ArgsSHA256,
+		Principal: principal, Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}, err
+}
+
+// made is what the record of a gate says of a call that it let through.
+type made struct {
+	Binding    memory.Digest `json:"binding"`
+	ArgsSHA256 memory.Digest `json:"args_sha256"`
+	Agent      string        `json:"agent"`
+}
+
+func madeBy(d *memory.DecisionRecord) (m made, err error) {
+	if json.Unmarshal(d.Data, &m) != nil || m.Binding.IsZero() || m.ArgsSHA256.IsZero() {
+		return m, refuse(ErrContent, "call", "it is no decision of a gate that let a call through")
+	}
+	return m, nil
 }
 
 func (s *CallStatement) check() error {
@@ -235,11 +269,14 @@ func (k *Keyring) OpenGrant(signed []byte) (memory.Grant, error) {
 type CallStore interface {
 	Hold(ctx context.Context, id string) (memory.Hold, error)
 	MoveHold(ctx context.Context, m memory.HoldMove) (memory.Hold, error)
+	Decision(ctx context.Context, id string) (memory.DecisionRecord, error)
+	Settle(ctx context.Context, m memory.Settlement) error
 	Now() time.Time
 	Tenant() string
 }
 
-// CallResult is what a statement about a call did.
+// CallResult is what a statement about a call did. Of [Done] and [NotDone] the state is
+// that of the call that was made: done or failed.
 type CallResult struct {
 	Verb  CallVerb         `json:"verb"`
 	Call  string           `json:"call"`
@@ -254,7 +291,10 @@ type CallResult struct {
 // [*RefusedError], and nothing is written. An approval makes no call: the agent's
 // next one is decided afresh, and its gate verifies the signature once more.
 //
-// The requesting agent cannot approve its own call, whoever holds its key.
+// [Done] and [NotDone] settle a call that was made. One of which it is known how it ended,
+// or that may still be at work, is refused.
+//
+// The requesting agent cannot decide about its own call, whoever holds its key.
 func ApplyCall(ctx context.Context, store CallStore, k *Keyring, s SignedCall) (CallResult, error) {
 	now := store.Now()
 	if err := VerifyCall(k, s, now); err != nil {
@@ -263,6 +303,9 @@ func ApplyCall(ctx context.Context, store CallStore, k *Keyring, s SignedCall) (
 	if s.Tenant != store.Tenant() {
 		return CallResult{}, refuse(ErrTenant, "tenant", "it was signed for another")
 	}
+	if s.Verb.Settles() {
+		return settle(ctx, store, &s)
+	}
 	h, err := store.Hold(ctx, s.Call)
 	if err != nil {
 		return CallResult{}, fmt.Errorf("confirm: %w", err)
@@ -270,7 +313,7 @@ func ApplyCall(ctx context.Context, store CallStore, k *Keyring, s SignedCall) (
 	switch {
 	case h.Tool != s.Tool || h.ArgsSHA256 != s.ArgsSHA256 || h.Binding != s.Binding:
 		return CallResult{}, refuse(ErrContent, "binding", "the held call is another one than what was signed")
-	case s.Principal == h.Agent:
+	case memory.SameName(s.Principal, h.Agent):
 		return CallResult{}, refuse(ErrScope, "principal", "who asks for a call cannot decide about it")
 	}
 	m := memory.HoldMove{Hold: s.Call, Round: s.Round, To: s.Verb.to(), Actor: s.Principal, Reason: s.Reason}
@@ -300,6 +343,38 @@ func ApplyCall(ctx context.Context, store CallStore, k *Keyring, s SignedCall) (
 	return res, nil
 }
 
+// settle writes down how a call ended.
+func settle(ctx context.Context, store CallStore, s *SignedCall) (CallResult, error) {
+	d, err := store.Decision(ctx, s.Call)
+	if err != nil {
+		return CallResult{}, fmt.Errorf("confirm: %w", err)
+	}
+	made, err := madeBy(&d)
+	switch {
+	case err != nil:
+		return CallResult{}, err
+	case d.Tool != s.Tool || made.ArgsSHA256 != s.ArgsSHA256 || made.Binding != s.Binding:
+		return CallResult{}, refuse(ErrContent, "binding", "the call is another one than what was signed")
+	case memory.SameName(s.Principal, made.Agent):
+		return CallResult{}, refuse(ErrScope, "principal", "who asks for a call cannot decide about it")
+	}
+	err = store.Settle(ctx, memory.Settlement{Decision: s.Call, Done: s.Verb == Done, Actor: s.Principal, Reason: s.Reason})
+	var hold *memory.HoldError
+	switch {
+	case errors.As(err, &hold) && (hold.State == memory.HoldDone || hold.State == memory.HoldFailed):
+		return CallResult{}, &RefusedError{Kind: ErrDecided, Field: "call", Text: hold.Text, cause: err}
+	case errors.As(err, &hold):
+		return CallResult{}, &RefusedError{Kind: ErrEarly, Field: "call", Text: hold.Text, cause: err}
+	case err != nil:
+		return CallResult{}, fmt.Errorf("confirm: %w", err)
+	}
+	res := CallResult{Verb: s.Verb, Call: s.Call, State: memory.HoldFailed}
+	if s.Verb == Done {
+		res.State = memory.HoldDone
+	}
+	return res, nil
+}
+
 // holdRefused says why a held call did not move, in the words of this package.
 func holdRefused(e *memory.HoldError) error {
 	r := &RefusedError{Kind: ErrStale, Field: "call", Text: e.Text, cause: e}
@@ -313,6 +388,10 @@ func holdRefused(e *memory.HoldError) error {
 	case memory.HoldGranted:
 		r.Kind, r.Text = ErrDecided, "approved by "+e.By+" already"
 	case memory.HoldWaiting:
+		if e.Ended {
+			r.Kind = ErrRunEnded
+			break
+		}
 		if e.Moved {
 			r.Kind = ErrReplayed
 		} else {

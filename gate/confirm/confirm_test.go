@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -544,7 +545,7 @@ func TestSignedFormIsInjective(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if (a == b) != bytes.Equal(x.Signature, y.Signature) {
+		if reflect.DeepEqual(a, b) != bytes.Equal(x.Signature, y.Signature) {
 			rt.Fatalf("%+v and %+v", a, b)
 		}
 	})

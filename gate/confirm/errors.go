@@ -28,6 +28,10 @@ var (
 	ErrUsed = errors.New("confirm: used")
 	// ErrDecided: somebody else decided about the call.
 	ErrDecided = errors.New("confirm: decided already")
+	// ErrRunEnded: the run that asked for the call has ended, so an approval frees nothing.
+	ErrRunEnded = errors.New("confirm: the run has ended")
+	// ErrEarly: the call may still be at work, so nobody can say yet that it was not done.
+	ErrEarly = errors.New("confirm: too early")
 	// ErrReplayed: the statement was applied before, and what it did was taken back.
 	ErrReplayed = errors.New("confirm: replayed")
 	// ErrHalf: the contradiction stands, and the correction was not written.

@@ -128,15 +128,20 @@ var refusals = []struct {
 	code   string
 	text   string
 }{
+	{memory.ErrUnwitnessed, http.StatusServiceUnavailable, "unwitnessed", "it has taken effect, and the store's witness did not confirm it; it is told later"},
+	{memory.ErrWitnessMissing, http.StatusServiceUnavailable, "witness_missing", "the store's witness is not at hand, so nothing is approved"},
 	{ErrStatement, http.StatusBadRequest, "malformed", "not a well-formed signed statement"},
 	{ErrKey, http.StatusForbidden, "not_configured", "no key is configured here, so nothing can be confirmed"},
 	{ErrUnknownKey, http.StatusForbidden, "not_signed", "not signed by a key that is known here"},
 	{ErrForged, http.StatusForbidden, "not_signed", "not signed by a key that is known here"},
 	{ErrExpired, http.StatusGone, "expired", "the statement has ended; sign a new one"},
 	{ErrTenant, http.StatusForbidden, "tenant", "signed for another tenant"},
+	{memory.ErrNoAuthority, http.StatusForbidden, "no_authority", "the key reaches this subject, and the store gives its principal no authority over it: open the store with the keyring's Authority (memory.Options.Authority)"},
 	{ErrScope, http.StatusForbidden, "scope", "the key does not reach this subject, or calls of this tool"},
 	{ErrUsed, http.StatusConflict, "used", "the call was made; what approved it is spent"},
 	{ErrDecided, http.StatusConflict, "decided", "somebody decided about the call already"},
+	{ErrRunEnded, http.StatusGone, "run_ended", "the run that asked has ended, and an approval counts for that run only; have the agent ask again, and approve the call that is held then"},
+	{ErrEarly, http.StatusConflict, "early", "the call may still be at work; look again later"},
 	{ErrReplayed, http.StatusConflict, "replayed", "the call was decided since this was signed; look again and sign anew"},
 	{ErrHalf, http.StatusConflict, "half", "the contradiction stands; the right object was not written"},
 	{ErrContent, http.StatusConflict, "content", "the row holds something else than what was signed"},

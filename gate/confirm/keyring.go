@@ -32,8 +32,9 @@ import (
 //
 // A scope is a subject, or subject/predicate. Either part may end in * and then
 // stands for everything that begins so; "*" alone is everything. Parts are
-// compared byte by byte, and written percent-encoded if they hold a blank, a
-// slash, a star or a percent sign. A principal may have several keys.
+// compared as exact names ([memory.ExactName]), and written percent-encoded if they hold
+// a blank, a slash, a star or a percent sign. One with characters that nobody sees is
+// refused, and so is such a principal. A principal may have several keys.
 //
 // A scope that begins with call: is of a tool, whose held calls the key may decide
 // about: call:send_email, call:crm.*, call:*. Of the other scopes only "*" reaches
@@ -57,7 +58,9 @@ type pattern struct {
 	prefix bool
 }
 
+// matches compares exact names: see [memory.ExactName].
 func (p pattern) matches(s string) bool {
+	s = memory.ExactName(s)
 	if p.prefix {
 		return strings.HasPrefix(s, p.text)
 	}
@@ -90,7 +93,7 @@ func (k *key) calls(tool string) bool {
 func (k *Keyring) Authority(principal, subject, predicate string) bool {
 	if k != nil {
 		for i := range k.keys {
-			if k.keys[i].principal == principal && k.keys[i].covers(subject, predicate) {
+			if memory.SameName(k.keys[i].principal, principal) && k.keys[i].covers(subject, predicate) {
 				return true
 			}
 		}
@@ -171,11 +174,17 @@ func parseKey(line string) (k key, field, text string) {
 	if !utf8.ValidString(line) {
 		return k, "line", "not UTF-8"
 	}
-	if strings.ContainsFunc(line, func(r rune) bool { return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\t' }) {
+	const nonJoiner, joiner = '\u200c', '\u200d' // which some scripts are written with
+	if strings.ContainsFunc(line, func(r rune) bool {
+		return r != nonJoiner && r != joiner && (unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\t')
+	}) {
 		return k, "line", "it holds characters that nobody sees"
 	}
 	f := strings.Fields(line)
 	k.principal = f[0]
+	if memory.CheckName("principal", k.principal) != nil {
+		return k, "principal", "it holds characters that nobody sees"
+	}
 	if len(k.principal) > maxName {
 		return k, "principal", fmt.Sprintf("more than %d bytes", maxName)
 	}
@@ -193,7 +202,7 @@ func parseKey(line string) (k key, field, text string) {
 	for _, s := range f[2:] {
 		parsed, ok := parseScope(s)
 		if !ok {
-			return k, "scope", "not subject, subject/predicate or call:tool, percent-encoded"
+			return k, "scope", "not subject, subject/predicate or call:tool, percent-encoded, of what can be seen"
 		}
 		k.scopes = append(k.scopes, parsed)
 	}
@@ -223,7 +232,14 @@ func parsePattern(s string) (pattern, bool) {
 	if err != nil || !utf8.ValidString(plain) {
 		return pattern{}, false
 	}
-	return pattern{plain, prefix}, true
+	name := plain
+	if prefix { // what follows it may be a word
+		name = strings.TrimRightFunc(plain, unicode.IsSpace)
+	}
+	if name != "" && memory.CheckName("scope", name) != nil {
+		return pattern{}, false
+	}
+	return pattern{memory.ExactName(plain), prefix}, true
 }
 
 // LoadKeyring reads a keyring file. It refuses one that others than its owner can

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -153,11 +154,12 @@ type machine struct {
 	signed  []confirm.SignedCall // all that was signed, to be said again
 	grants  map[string]*approved // by hold
 	blocked map[string]time.Time // refused calls, and when
-	silent  map[string]string    // calls that cannot be undone, let through without an outcome: the decision
+	silent  map[string]string    // calls that were let through without an outcome: the decision
+	since   map[string]time.Time // when they were
 	flying  map[string]string    // decision: call
 	spent   map[string]bool      // decisions and grants that were used
 	calls   map[string]string    // hold: call
-	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced int }
+	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced, settled int }
 }
 
 // approved is an approval that stands, and what it is bound to.
@@ -169,7 +171,7 @@ type approved struct {
 }
 
 func newMachine(w *desk, pick func(int) int) *machine {
-	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, flying: map[string]string{},
+	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, since: map[string]time.Time{}, flying: map[string]string{},
 		spent: map[string]bool{}, calls: map[string]string{}}
 }
 
@@ -209,7 +211,7 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 		fatal("%s: a fault: %v", call, d.Err())
 	}
 	fit, grant := m.fit(), m.grants[d.HoldID]
-	unknown := tool == "send" && m.silent[call] != ""
+	unknown := m.silent[call] != "" && (tool == "send" || m.clock().Sub(m.since[call]) < gate.DefaultUnknownFor) // what can be put back waits no longer
 	refused := false
 	if at, ok := m.blocked[call]; ok && m.clock().Sub(at) < memory.RejectedFor {
 		refused = true
@@ -264,9 +266,36 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 		}
 	}
 	m.flying[d.ID] = call
-	if tool == "send" {
-		m.silent[call] = d.ID
+	m.silent[call], m.since[call] = d.ID, m.clock()
+}
+
+// settle has a person say that a call was not done of which nobody knows.
+func (m *machine) settle(fatal func(string, ...any)) {
+	if len(m.silent) > 0 {
+		call := slices.Min(slices.Collect(maps.Keys(m.silent)))
+		id := m.silent[call]
+		err := m.Settle(context.Background(), memory.Settlement{Decision: id, Actor: "cleo", Reason: "looked"})
+		switch early := m.clock().Sub(m.since[call]) < memory.UnknownAfter; {
+		case early && !errors.Is(err, memory.ErrHold), !early && err != nil:
+			fatal("%s is settled: %v", call, err)
+		case err == nil:
+			m.n.settled++
+			m.ended(call, id)
+		}
 	}
+}
+
+// ended notes that it is known how a call ended.
+func (m *machine) ended(call, id string) {
+	if m.silent[call] == id {
+		delete(m.silent, call)
+	}
+	for _, g := range m.grants { // what is settled needs no settling
+		if g.settles == id {
+			g.settles = ""
+		}
+	}
+	delete(m.flying, id)
 }
 
 // say has somebody say something about a held call, and holds what came of it
@@ -375,22 +404,16 @@ func (m *machine) step(fatal func(string, ...any)) {
 			if err := m.RecordOutcome(context.Background(), id, []string{"fired", "failed"}[m.pick(2)]); err != nil {
 				fatal("%v", err)
 			}
-			if m.silent[call] == id {
-				delete(m.silent, call)
-			}
-			for _, g := range m.grants { // what is settled needs no settling
-				if g.settles == id {
-					g.settles = ""
-				}
-			}
-			delete(m.flying, id)
+			m.ended(call, id)
 			break
 		}
 	case k < 18: // the process dies: what was under way has no outcome
 		clear(m.flying)
 		m.reopen()
+		m.settle(fatal)
 	case k < 19:
 		m.pass([]time.Duration{time.Minute, 20 * time.Minute, 2 * time.Hour, 25 * time.Hour}[m.pick(4)])
+		m.settle(fatal)
 	default:
 		if m.pick(4) == 0 {
 			m.version++
@@ -421,6 +444,7 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 		total.n.refusedGrants += m.n.refusedGrants
 		total.n.unknown += m.n.unknown
 		total.n.raced += m.n.raced
+		total.n.settled += m.n.settled
 	}
 	const steps = 130
 	rapid.Check(t, func(rt *rapid.T) {
@@ -435,7 +459,7 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 	})
 	t.Logf("%d steps in %s: %d calls fired, %d of them on an approval; %d approvals did not stand; %d repeats of a call without an outcome were held; %d raced",
 		total.n.steps, time.Since(start).Round(time.Millisecond), total.n.fired, total.n.byGrant, total.n.refusedGrants, total.n.unknown, total.n.raced)
-	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 {
+	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 || total.n.settled < 50 {
 		t.Error("too little was played")
 	}
 }

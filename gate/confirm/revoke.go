@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -77,23 +75,11 @@ func checkRevoking(r *Reinstatement) error {
 	if _, err := r.Kind.MarshalText(); err != nil {
 		return refuse(ErrStatement, "kind", "none of verifier, source, document")
 	}
-	for _, f := range [...]struct {
-		name, value string
-		limit       int
-		optional    bool
-	}{
+	if err := checkWords([]words{
 		{"tenant", r.Tenant, memory.MaxField, false}, {"namespace", r.Namespace, memory.MaxField, true}, {"name", r.Name, memory.MaxField, false}, {"version", r.Version, memory.MaxField, true},
 		{"principal", r.Principal, maxName, false}, {"nonce", r.Nonce, maxName, false}, {"reason", r.Reason, memory.MaxField, false},
-	} {
-		switch {
-		case f.value == "" && f.optional:
-		case strings.TrimSpace(f.value) == "":
-			return refuse(ErrStatement, f.name, "it is empty")
-		case len(f.value) > f.limit:
-			return refuse(ErrStatement, f.name, fmt.Sprintf("more than %d bytes", f.limit))
-		case !utf8.ValidString(f.value) || strings.ContainsRune(f.value, 0):
-			return refuse(ErrStatement, f.name, "not text")
-		}
+	}); err != nil {
+		return err
 	}
 	switch {
 	case r.Version != "" && r.Kind != memory.RevokedDocument:
@@ -165,22 +151,28 @@ func Revoke(ctx context.Context, store RevocationStore, k *Keyring, s SignedRevo
 func mayRevoke(store Place, k *Keyring, identity memory.Token, tenant, namespace string, kind memory.RevokedKind, name, principal string, expires time.Time, text, signature []byte) error {
 	signer, err := k.signer(principal, text, signature)
 	if err == nil {
-		err = ends(expires, store.Now())
+		err = from(store, identity, tenant, namespace, expires)
 	}
-	of := kind.String() + ":" + name
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case tenant != store.Tenant():
-		return refuse(ErrTenant, "tenant", "it was signed for another")
-	case namespace != store.Namespace(): // whose revocations are counted by themselves
-		return refuse(ErrTenant, "namespace", "it was signed for another")
-	case identity != store.Identity():
-		return refuse(ErrTenant, "store", "it was signed for another")
-	case !signer.covers(of, RevokePredicate):
+	}
+	if of := kind.String() + ":" + name; !signer.covers(of, RevokePredicate) {
 		return refuse(ErrScope, "principal", "the key has no scope over "+of+"/"+RevokePredicate)
 	}
 	return nil
+}
+
+// from asks that what was signed is for this store, and has not ended.
+func from(store Place, identity memory.Token, tenant, namespace string, expires time.Time) error {
+	switch {
+	case tenant != store.Tenant():
+		return refuse(ErrTenant, "tenant", "it was signed for another")
+	case namespace != store.Namespace(): // what is recorded is counted by itself there
+		return refuse(ErrTenant, "namespace", "it was signed for another")
+	case identity != store.Identity():
+		return refuse(ErrTenant, "store", "it was signed for another")
+	}
+	return ends(expires, store.Now())
 }
 
 // ReinstatementStore is what a reinstatement needs of a store; [*memory.Store] is one.

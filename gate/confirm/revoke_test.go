@@ -218,7 +218,7 @@ func TestARevocationAndItsEndAreOfOneNamespace(t *testing.T) {
 	}
 	var revision uint64
 	for _, s := range []*memory.Store{billing, support} {
-		err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: day0, By: "ops", Reason: "it lied"}, 0)
+		err := s.Revoke(t.Context(), memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: day0, By: "ops", Reason: "it lied"}, 1)
 		if err == nil {
 			_, err = s.WalkRevocations(t.Context(), nil)
 		}

@@ -30,11 +30,39 @@ const (
 	// Contradict is Reject, and may say what is right instead: the corrected triple
 	// becomes a verified row of the user's.
 	Contradict
+	// Quarantine holds the row, and all that was made from it, until a person releases it.
+	Quarantine
+	// Release ends a quarantine, or a suspicion: the person has reviewed the row.
+	Release
+	// Hide keeps the row from being recalled.
+	Hide
+	// Block does, and lets no move but another statement bring it back.
+	Block
+	// Restrict keeps the row from being acted on; it may still be read.
+	Restrict
+	// Expose lets the row be recalled, and acted on if it is verified.
+	Expose
+	// Acquit says that a row that was found malicious is none. It is under quarantine then,
+	// until it is released by another statement.
+	Acquit
 )
 
-var verbNames = [...]string{"", "confirm", "reject", "contradict"}
+var verbNames = [...]string{"", "confirm", "reject", "contradict", "quarantine", "release", "hide", "block", "restrict", "expose", "acquit"}
 
-// String returns confirm, reject or contradict, or "unset".
+// places is where the verbs want a row that say nothing of its claim.
+var places = map[Verb]memory.AxisValue{
+	Quarantine: memory.SecurityQuarantined, Release: memory.SecurityClean, Acquit: memory.SecurityQuarantined,
+	Hide: memory.RetrievalHidden, Block: memory.RetrievalBlocked, Restrict: memory.RetrievalRestricted, Expose: memory.RetrievalNormal,
+}
+
+// Places reports whether the verb says where a row may go, and nothing of its claim.
+func (v Verb) Places() bool { return places[v] != nil }
+
+// Opens reports whether the verb lets a claim be believed, or a row go where it could not.
+// Whoever says it must have seen the row.
+func (v Verb) Opens() bool { return v == Confirm || v == Release || v == Expose || v == Acquit }
+
+// String returns the name as in the command: confirm, reject, quarantine; or "unset".
 func (v Verb) String() string {
 	if v == 0 || int(v) >= len(verbNames) {
 		return "unset"
@@ -58,7 +86,7 @@ func (v *Verb) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return refuse(ErrStatement, "verb", "none of confirm, reject, contradict")
+	return refuse(ErrStatement, "verb", "none of "+strings.Join(verbNames[1:], ", "))
 }
 
 // Hash is a SHA-256 in hexadecimal.
@@ -83,13 +111,16 @@ type Statement struct {
 	Verb        Verb      `json:"verb"`
 	Tenant      string    `json:"tenant"`
 	Row         memory.ID `json:"row"`
-	ContentHash Hash      `json:"content_hash"` // of the content she saw
+	ContentHash Hash      `json:"content_hash"` // of what she saw; see [Card.Hash]
 	Revision    uint64    `json:"revision"`     // the fitness version she saw
 	Principal   string    `json:"principal"`    // she herself
 	Expires     time.Time `json:"expires"`
 	Nonce       string    `json:"nonce"`
 	Reason      string    `json:"reason"`           // why, for people
 	Object      string    `json:"object,omitempty"` // of Contradict: the right object
+	// Quoted are the quotations that she was shown beside the claim. The statement says
+	// nothing of them.
+	Quoted []memory.ID `json:"quoted,omitempty"`
 }
 
 // Signed is a statement with its signature. Every field of the statement is
@@ -112,10 +143,20 @@ const (
 )
 
 // New returns a statement on a row as it is seen now, with a nonce of its own. It
-// ends validFor from now; at most [MaxValidity].
+// ends validFor from now; at most [MaxValidity]. Whoever signs it has been shown all of
+// the claim, row.Content.String(), and no quotation; else use [Card.Statement].
 func New(v Verb, row *memory.Row, tenant, principal, reason string, now time.Time, validFor time.Duration) Statement {
-	return Statement{Verb: v, Tenant: tenant, Row: row.ID, ContentHash: row.Content.Hash(), Revision: row.Revision,
+	return Card{Row: row}.Statement(v, tenant, principal, reason, now, validFor)
+}
+
+// Statement is [New] for whoever was shown the card.
+func (c Card) Statement(v Verb, tenant, principal, reason string, now time.Time, validFor time.Duration) Statement {
+	s := Statement{Verb: v, Tenant: tenant, Row: c.Row.ID, ContentHash: c.Hash(), Revision: c.Row.Revision,
 		Principal: principal, Expires: now.UTC().Add(validFor), Nonce: rand.Text(), Reason: reason}
+	for i := range c.Quoted {
+		s.Quoted = append(s.Quoted, c.Quoted[i].ID)
+	}
+	return s
 }
 
 func (s *Statement) check() error {
@@ -137,6 +178,13 @@ func (s *Statement) check() error {
 		return refuse(ErrStatement, "expires", "it is none")
 	case s.Object != "" && s.Verb != Contradict:
 		return refuse(ErrStatement, "object", "only contradict says what is right")
+	case len(s.Quoted) > memory.MaxQuotations:
+		return refuse(ErrStatement, "quoted", fmt.Sprintf("more than %d", memory.MaxQuotations))
+	}
+	for _, id := range s.Quoted {
+		if !id.Valid() {
+			return refuse(ErrStatement, "quoted", "not a row id")
+		}
 	}
 	return checkNonce(s.Nonce)
 }
@@ -177,10 +225,13 @@ func checkNonce(nonce string) error {
 const domain = "hearsay/confirm/1"
 
 // bytes is the one form that is signed: the domain and every field, each with its
-// length before it, so that no two statements share it.
+// length before it, so that no two statements share it. The quotations come last.
 func (s *Statement) bytes() []byte {
-	parts := [...]string{domain, s.Verb.String(), s.Tenant, string(s.Row), string(s.ContentHash[:]), strconv.FormatUint(s.Revision, 10),
+	parts := []string{domain, s.Verb.String(), s.Tenant, string(s.Row), string(s.ContentHash[:]), strconv.FormatUint(s.Revision, 10),
 		s.Principal, s.Expires.UTC().Format(time.RFC3339Nano), s.Nonce, s.Reason, s.Object}
+	for _, id := range s.Quoted {
+		parts = append(parts, string(id))
+	}
 	var b []byte
 	for _, p := range parts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))

@@ -16,6 +16,10 @@
 // In doubt a draft becomes a derived row: unverified, one hop deeper, supporting
 // nothing. A draft with a triple collapses only onto the same triple, so that a
 // near-miss contradiction never merges.
+//
+// A row is a triple or free text. The words that a triple was taken from are given beside
+// the draft, and become a row of their own that quotes it: never verified with the claim,
+// and kept also where the claim collapses.
 package admission
 
 import (
@@ -63,6 +67,7 @@ func (w *Writer) Model(ctx context.Context, d memory.Draft, served []Served) (me
 	for i := range served {
 		d.DerivedFrom = append(d.DerivedFrom, served[i].ID)
 	}
+	asText(&d)
 	if err := d.Check(); err != nil {
 		return memory.Receipt{}, err
 	}
@@ -70,6 +75,50 @@ func (w *Writer) Model(ctx context.Context, d memory.Draft, served []Served) (me
 		return w.store.Echo(ctx, id, d.Asserter, d.Run, wording)
 	}
 	return w.store.Put(ctx, d)
+}
+
+// ModelQuoting is Model for a draft with a triple, and the words that the model took it
+// from. The words become a row that quotes the one that holds the claim, of the same
+// origin and lineage; the same words of the same source are one row. The receipt is of
+// the claim. If it comes with an error, the claim was written and the words were not; the
+// same call again is safe.
+func (w *Writer) ModelQuoting(ctx context.Context, d memory.Draft, words string, served []Served) (memory.Receipt, error) {
+	if err := quotable(&d, words); err != nil {
+		return memory.Receipt{}, err
+	}
+	claim, err := w.Model(ctx, d, served)
+	if err != nil {
+		return memory.Receipt{}, err
+	}
+	relabel(&d)
+	for i := range served {
+		d.DerivedFrom = append(d.DerivedFrom, served[i].ID)
+	}
+	_, err = w.store.Put(ctx, memory.Quotation(claim.ID, d, words))
+	return claim, err
+}
+
+// PrincipalQuoting is Principal for a draft with a triple, and the words in which the
+// principal said it; see [Writer.ModelQuoting].
+func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words string) (memory.Receipt, error) {
+	if err := quotable(&d, words); err != nil {
+		return memory.Receipt{}, err
+	}
+	claim, err := w.Principal(ctx, d)
+	if err != nil {
+		return memory.Receipt{}, err
+	}
+	_, err = w.store.Put(ctx, memory.Quotation(claim.ID, d, words))
+	return claim, err
+}
+
+// quotable asks that words can be a row beside a draft, before anything is written.
+func quotable(d *memory.Draft, words string) error {
+	if !d.Content.Typed() {
+		return &memory.FieldError{Field: "quote", Rule: "conflict", Text: "words are quoted beside a triple; free text is its own"}
+	}
+	q := memory.Quotation("", *d, words)
+	return q.Check()
 }
 
 // relabel takes from a model's draft everything a model cannot vouch for.
@@ -105,11 +154,32 @@ func restated(c memory.Content, served []Served) (id memory.ID, wording string) 
 	return "", ""
 }
 
-// Tool admits what a tool returned, as recorded by the runtime that called it.
+// asText turns a triple whose subject or predicate is no name that a person can tell from
+// another ([memory.CheckName]) into free text, which nothing verifies: nobody's word is
+// lost, and none counts for a namesake.
+func asText(d *memory.Draft) {
+	c := d.Content
+	if !c.Typed() || memory.CheckName("subject", c.Subject) == nil && memory.CheckName("predicate", c.Predicate) == nil {
+		return
+	}
+	said := c.Subject + "." + c.Predicate + " = " + c.Object
+	if c.Text != "" {
+		said = c.Text + "\n" + said
+	}
+	d.Content = memory.Content{Text: said, Cardinality: memory.CardinalityUnknown}
+	if d.State == memory.StateVerified {
+		d.State = memory.StateUnverified
+	}
+	d.Evidence = nil
+}
+
+// Tool admits what a tool returned, as recorded by the runtime that called it. A typed
+// field whose subject nobody can tell from another name is recorded as free text.
 func (w *Writer) Tool(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
 	if d.Origin != memory.OriginFirstHand {
 		return memory.Receipt{}, fmt.Errorf("%w: a tool output is first_hand, not %s", ErrChannel, d.Origin)
 	}
+	asText(&d)
 	return w.store.Put(ctx, d)
 }
 

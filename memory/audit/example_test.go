@@ -45,8 +45,8 @@ func ExampleVerify() {
 	report, err := audit.Verify(ctx, store, audit.Options{Verifiers: []note.Verifier{key.Verifier()}, Witness: witness})
 	fmt.Println(report.Entries, report.Newer, report.Witnessed, err)
 	// Output:
-	// 1 1 <nil>
-	// 1 0 1 <nil>
+	// 1 3 <nil>
+	// 3 0 1 <nil>
 }
 
 // An export is verified where the store is not, with its audit keys.
@@ -71,7 +71,7 @@ func ExampleVerifyExport() {
 	fmt.Println(errors.Is(err, audit.ErrExport))
 	// Output:
 	// <nil>
-	// 1 1 <nil>
+	// 2 3 <nil>
 	// true
 }
 

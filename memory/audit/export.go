@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // exportSchema is the form of an export.
@@ -103,7 +104,7 @@ func (x *exporter) line(l *exportLine) error {
 	if err != nil {
 		return err
 	}
-	b = append(b, '\n')
+	b = append(visible.JSON(b), '\n')
 	if len(b) > MaxExportLine {
 		return fmt.Errorf("%w: a line of %d bytes", memory.ErrTooLarge, len(b))
 	}
@@ -222,10 +223,10 @@ func (in *importer) take(ctx context.Context, text []byte) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return errors.New("it is no line of an export")
 	}
-	if again, err := json.Marshal(&l); err != nil || !bytes.Equal(again, text) {
+	again, err := json.Marshal(&l)
+	if err != nil || !bytes.Equal(visible.JSON(again), text) && !bytes.Equal(again, text) { // an earlier release escaped less
 		return errors.New("it is no line of an export, or not in its one form")
 	}
-	var err error
 	switch {
 	case in.done:
 		err = errors.New("it follows the end")
@@ -309,7 +310,11 @@ func (in *importer) object(o *exportEntry) error {
 	if err := in.auditor.End(log, memory.Object{Key: log.Key, Revision: o.Revision, Data: o.Data}); err != nil {
 		return err
 	}
-	return in.v.seen(log)
+	if err := in.v.seen(log); err != nil {
+		return err
+	}
+	in.v.sofar(memory.Verification{Logs: in.v.Logs + 1, Entries: in.v.Entries + int(log.Revision)})
+	return nil
 }
 
 func (in *importer) end(e *exportEnd) error {

@@ -23,3 +23,12 @@ func lock(f *os.File, shared bool) error {
 }
 
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
+// tryLock takes the lock, or fails at once if another handle has it.
+func tryLock(f *os.File, shared bool) error {
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
+	return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+}

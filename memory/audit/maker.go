@@ -289,6 +289,9 @@ func (r *run) put(ctx context.Context, leaves []memory.Leaf, until memory.Sequen
 		return err
 	}
 	for kept, err := range r.store.Checkpoints(ctx, c.Index-1) {
+		if errors.Is(err, memory.ErrTampered) {
+			return fmt.Errorf("%w: %w", ErrUnsound, err)
+		}
 		if err != nil {
 			return err
 		}

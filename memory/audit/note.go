@@ -220,6 +220,7 @@ type position struct {
 	index  uint64
 	digest [sha256.Size]byte // of the text at index
 	tree   *compact.Range
+	since  *compact.Range // if not nil, of what is added
 }
 
 func start(scope string) *position { return &position{scope: scope, tree: tree.NewEmptyRange(0)} }
@@ -267,7 +268,14 @@ func (p *position) next(k known, c *memory.Checkpoint) (s statement, key string,
 		return s, "", fault("its state does not decode")
 	}
 	for i := range c.Leaves {
-		if err := p.tree.Append(leafHash(&c.Leaves[i]), nil); err != nil {
+		leaf := leafHash(&c.Leaves[i])
+		if err := p.tree.Append(leaf, nil); err != nil {
+			return s, "", fault("%v", err)
+		}
+		if p.since == nil {
+			continue
+		}
+		if err := p.since.Append(leaf, nil); err != nil {
 			return s, "", fault("%v", err)
 		}
 	}

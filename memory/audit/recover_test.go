@@ -148,7 +148,7 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 			demoted := r.put(memory.Content{Subject: "acme", Predicate: "email", Object: "a@acme.example", Cardinality: memory.CardinalityFunctional})
 			erased := r.put(memory.Content{Subject: "eve", Predicate: "lives in", Object: "Oslo", Cardinality: memory.CardinalityFunctional})
 			made := r.put(memory.Content{Subject: "parcel 1", Predicate: "goes to", Object: "Oslo", Cardinality: memory.CardinalityFunctional}, erased)
-			named := r.put(memory.Content{Subject: "bill 12", Predicate: "was sent to", Object: "Eve", Cardinality: memory.CardinalityFunctional})
+			named := r.put(memory.Content{Subject: "bill 12", Predicate: "was sent to", Object: "eve", Cardinality: memory.CardinalityFunctional})
 			gone := []memory.ID{erased, made, named}
 			kept := r.put(memory.Content{Subject: "bolt", Predicate: "email", Object: "b@bolt.example", Cardinality: memory.CardinalityFunctional})
 			yesterday := r.copy()
@@ -193,7 +193,7 @@ func TestTheGateStaysClosedUntilAcknowledgedDemotionsAndErasuresAreBack(t *testi
 					t.Fatalf("the gate is open: %t, %v", fit, err)
 				}
 			}
-			if err := r.store.Record(t.Context(), memory.DecisionRecord{ID: r.store.NewDecisionID(), Tool: "mail", Run: "r", Fired: true, Rows: []memory.Cited{{Row: kept, Revision: 1}}}); !errors.Is(err, memory.ErrBehind) {
+			if err := r.store.Record(t.Context(), memory.DecisionRecord{Epoch: 1, ID: r.store.NewDecisionID(), Tool: "mail", Run: "r", Fired: true, Rows: []memory.Cited{{Row: kept, Revision: 1}}}); !errors.Is(err, memory.ErrBehind) {
 				t.Fatalf("a call fired: %v", err)
 			}
 			if err := r.witness.Accept(t.Context(), r.store); !errors.Is(err, memory.ErrBehind) {
@@ -273,6 +273,12 @@ func (failingWitness) Acknowledge(context.Context, memory.EntryKind, []memory.Le
 	return errors.New("the disk is full")
 }
 
+func (failingWitness) Identity() memory.Token { return memory.Token{1} }
+
+func (failingWitness) Acknowledged(context.Context, func(memory.EntryKind, memory.Leaf) error) error {
+	return nil
+}
+
 func (failingWitness) Behind(context.Context, *memory.Store) ([]memory.Leaf, error) { return nil, nil }
 
 func TestADemotionThatTheWitnessDidNotConfirmIsNotAcknowledged(t *testing.T) {
@@ -286,4 +292,69 @@ func TestADemotionThatTheWitnessDidNotConfirmIsNotAcknowledged(t *testing.T) {
 	if f, err := r.store.Fitness(t.Context(), []memory.ID{id}); err != nil || f.Heads[0].Security != memory.SecurityQuarantined {
 		t.Fatal("it must hold all the same:", err)
 	}
+}
+
+// dumb is a witness that settles nothing.
+type dumb struct{ memory.Witness }
+
+func (dumb) Settle(context.Context, memory.EntryKind, memory.Leaf, memory.Leaf) error {
+	return errors.New("the disk is full")
+}
+
+func TestAProcessThatMetADemotionRecoversTheStoreThatLostIt(t *testing.T) {
+	b := newBench(t)
+	w, _ := newWitness(t)
+	open := func(w memory.Witness) {
+		t.Helper()
+		var err error
+		b.Store, err = memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Witness: w})
+		must(t, err)
+	}
+	ledger := w.Ledger("default", "")
+	open(dumb{ledger})
+	id := b.rows(2)[0]
+	b.verified(id)
+	key := memory.HeadKey(id)
+	before := []memory.Restored{b.stored(key), b.stored("e/" + key[2:]), b.stored("d/" + key[2:])}
+	log := b.log(key)
+	back := func() { // the server is the same to the driver
+		for _, l := range b.log(key)[len(log):] {
+			b.rewrite(key, memory.LogEntry{Revision: l.Revision})
+		}
+		b.restore(before...)
+	}
+	closed := func(when string) {
+		t.Helper()
+		if _, err := b.Fitness(t.Context(), []memory.ID{id}); !errors.Is(err, memory.ErrBehind) {
+			t.Fatalf("%s: %v", when, err)
+		}
+	}
+	b.demoted(id)
+	back()
+	closed("after it was put back")
+	if _, err := b.Recover(t.Context(), "operator"); err == nil || errors.Is(err, memory.ErrBehind) {
+		t.Fatal("the witness settled nothing:", err)
+	}
+	back()
+	closed("after a recovery that failed")
+	open(ledger)
+	closed("in another process")
+	must(t, b.BumpEpoch(t.Context(), "operator", "it writes all the same"))
+	if r, err := b.Recover(t.Context(), "operator"); err != nil || r.Demoted != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	f, err := b.Fitness(t.Context(), []memory.ID{id})
+	if err != nil || f.Heads[0].State() == memory.StateVerified {
+		t.Fatal("the demotion is not back:", err)
+	}
+	if _, err := b.Verify(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("and meets an older one once more", func(t *testing.T) {
+		back()
+		closed("after a recovery")
+		if r, err := b.Recover(t.Context(), "operator"); err != nil || r.Demoted != 1 {
+			t.Fatalf("%+v %v", r, err)
+		}
+	})
 }

@@ -34,11 +34,11 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 	}
 	b := newBench(t)
 	id := b.rows(1)[0]
-	var objects []memory.Object // the object after each entry
+	var objects []memory.Restored // the object after each entry
 	key := ""
 	for len(objects) < n {
 		key = b.echo(id, 1)
-		objects = append(objects, b.object(key))
+		objects = append(objects, b.stored(key))
 	}
 	entries := b.log(key)
 	b.pass(time.Hour)
@@ -46,13 +46,20 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 	o := b.options(nil)
 	b.holds(o)
 	names := func(what string, revision int) {
-		t.Helper()
+		b.Helper()
 		found := b.tampered(what, o)
 		if found.Key != key || found.Revision != uint64(revision) {
-			t.Fatalf("%s: names entry %d of %s, want entry %d", what, found.Revision, found.Key, revision)
+			b.Fatalf("%s: names entry %d of %s, want entry %d", what, found.Revision, found.Key, revision)
 		}
 	}
-	t.Run("a bit of any entry", func(t *testing.T) {
+	run := func(what string, test func(t *testing.T)) {
+		t.Run(what, func(t *testing.T) {
+			b.TB = t
+			test(t)
+		})
+		b.TB = t
+	}
+	run("a bit of any entry", func(t *testing.T) {
 		count := 0
 		for i, l := range entries {
 			places := []int{0, len(l.Data) / 2, len(l.Data) - 1}
@@ -73,7 +80,7 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 		}
 		t.Logf("%d bits flipped, each found", count)
 	})
-	t.Run("any two neighbours swapped", func(t *testing.T) {
+	run("any two neighbours swapped", func(t *testing.T) {
 		for i := range n - 1 {
 			x, y := entries[i], entries[i+1]
 			b.rewrite(key, memory.LogEntry{Revision: x.Revision, Data: y.Data}, memory.LogEntry{Revision: y.Revision, Data: x.Data})
@@ -84,20 +91,20 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 	})
 	b.holds(o)
 	now := objects[n-1]
-	t.Run("any entry missing", func(t *testing.T) {
+	run("any entry missing", func(t *testing.T) {
 		for i := range n - 1 {
 			b.rewrite(key, memory.LogEntry{Revision: entries[i].Revision})
 			names("a deletion", i+2)
 			b.append(key, entries[i])
-			b.restore(memory.Restored{Object: now})
+			b.restore(now)
 		}
 		t.Logf("%d deletions, each found", n-1)
 	})
 	b.holds(o)
-	t.Run("any tail cut, and the object with it", func(t *testing.T) {
+	run("any tail cut, and the object with it", func(t *testing.T) {
 		for i := n - 1; i >= 0; i-- { // i entries are left
 			b.rewrite(key, memory.LogEntry{Revision: entries[i].Revision})
-			b.restore(memory.Restored{Object: now})
+			b.restore(now)
 			if i == 0 {
 				names("all of it", 1) // nothing but the object is left
 				b.restore(memory.Restored{Object: memory.Object{Key: key}})
@@ -105,7 +112,7 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 				break
 			}
 			names("a cut", n)
-			b.restore(memory.Restored{Object: objects[i-1]})
+			b.restore(objects[i-1])
 			if _, err := b.Verify(t.Context(), nil, nil); err != nil {
 				t.Fatalf("the chains alone show a cut at %d: %v", i, err)
 			}
@@ -136,17 +143,19 @@ func must(t testing.TB, err error) {
 }
 
 func TestAHistoryThatWasWrittenAgainWithTheAuditKeyIsFound(t *testing.T) {
-	// Two stores of the same keys: what one wrote is put into the other.
+	// Whoever has the keys writes a row in the place of another one, all of it.
 	b := newBench(t)
-	ids := b.rows(3)
-	other := benchOn(t, storetest.NewMap(), b.keys)
+	b.rows(2)
+	before := b.everything()
+	key := memory.HeadKey(b.rows(1)[0])
 	b.make(b.maker(nil))
-	forged := other.rows(3)
-	key, source := memory.HeadKey(ids[1]), memory.HeadKey(forged[1])
-	b.rewrite(key, memory.LogEntry{Revision: 1})
-	b.restore(memory.Restored{Object: memory.Object{Key: key}})
-	b.append(source, other.log(source)[0])
-	b.restore(memory.Restored{Object: other.object(source)})
+	for k := range b.everything() {
+		if _, ok := before[k]; !ok && k[:2] != "p/" && k != "s/checkpoint" {
+			b.drop(k)
+		}
+	}
+	b.again()
+	b.rows(1)
 	if _, err := b.Verify(t.Context(), nil, nil); err != nil {
 		t.Fatal("the chains alone show it:", err)
 	}
@@ -157,13 +166,14 @@ func TestAHistoryThatWasWrittenAgainWithTheAuditKeyIsFound(t *testing.T) {
 		b := newBench(t)
 		id := b.rows(1)[0]
 		key := b.echo(id, 3)
-		before := b.object(key)
+		before := b.stored(key)
 		b.echo(id, 3)
 		b.make(b.maker(nil))
 		for revision := uint64(4); revision <= 6; revision++ {
 			b.rewrite(key, memory.LogEntry{Revision: revision})
 		}
-		b.restore(memory.Restored{Object: before})
+		b.restore(before)
+		b.again()
 		b.echo(id, 4)
 		if _, err := b.Verify(t.Context(), nil, nil); err != nil {
 			t.Fatal("the chains alone show it:", err)
@@ -176,18 +186,24 @@ func TestAHistoryThatWasWrittenAgainWithTheAuditKeyIsFound(t *testing.T) {
 
 func TestADroppedRowIsFound(t *testing.T) {
 	b := newBench(t)
-	ids := b.rows(20)
-	b.verified(ids[7])
+	b.rows(7)
+	before := b.everything()
+	id := b.rows(1)[0]
+	b.verified(id)
+	after := b.everything()
+	b.rows(12)
 	b.make(b.maker(nil))
-	head := memory.HeadKey(ids[7])
-	for _, kind := range []string{"h/", "b/", "e/", "n/", "d/", "t/"} {
-		key := kind + head[2:]
-		b.restore(memory.Restored{Object: memory.Object{Key: key}})
-		for _, l := range b.log(key) {
-			b.rewrite(key, memory.LogEntry{Revision: l.Revision})
+	head := memory.HeadKey(id)
+	for key := range after {
+		if _, ok := before[key]; !ok { // all that was written for it
+			b.drop(key)
 		}
 	}
-	if _, err := b.Get(t.Context(), ids[7]); !errors.Is(err, memory.ErrNotFound) {
+	if _, err := b.Get(t.Context(), id); !errors.Is(err, memory.ErrBehind) {
+		t.Fatal("to a process that met it, it was never there:", err)
+	}
+	b.again()
+	if _, err := b.Get(t.Context(), id); !errors.Is(err, memory.ErrNotFound) {
 		t.Fatal("it is still there", err)
 	}
 	if _, err := b.Verify(t.Context(), nil, nil); err != nil {
@@ -453,8 +469,15 @@ func TestKeysAreRotated(t *testing.T) {
 		}
 	})
 	t.Run("a wrong audit key is found", func(t *testing.T) {
-		s := b.open(b.driver, &wrongAudit{keys})
-		if _, err := audit.Verify(t.Context(), s, o); !errors.Is(err, memory.ErrTampered) || !strings.Contains(err.Error(), "MAC") {
+		s := b.open(b.driver, &wrongAudit{keys, 2})
+		if _, err := audit.Verify(t.Context(), s, o); !errors.Is(err, memory.ErrTampered) || !strings.Contains(err.Error(), "checkpoint/0000000000000002") {
+			t.Fatal(err)
+		}
+		if _, err := s.Verify(t.Context(), nil, nil); !errors.Is(err, memory.ErrTampered) || !strings.Contains(err.Error(), "MAC") {
+			t.Fatal(err)
+		}
+		s = b.open(b.driver, &wrongAudit{keys, 1}) // with which the store was made
+		if _, err := audit.Verify(t.Context(), s, o); !errors.Is(err, memory.ErrDamaged) {
 			t.Fatal(err)
 		}
 		s = b.open(b.driver, keyring.Ephemeral())
@@ -483,9 +506,18 @@ func TestKeysAreRotated(t *testing.T) {
 	})
 }
 
-type wrongAudit struct{ memory.Keys }
+// wrongAudit has another key in the place of one.
+type wrongAudit struct {
+	memory.Keys
+	wrong uint32
+}
 
-func (k *wrongAudit) AuditKey(id uint32) ([32]byte, bool) { return [32]byte{1}, true }
+func (k *wrongAudit) AuditKey(id uint32) ([32]byte, bool) {
+	if id == k.wrong {
+		return [32]byte{1}, true
+	}
+	return k.Keys.AuditKey(id)
+}
 
 func TestOfTwoMakersOneWins(t *testing.T) {
 	b := newBench(t)
@@ -507,7 +539,7 @@ func TestOfTwoMakersOneWins(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	if r := b.holds(b.options(w)); r.Checkpoints != rounds || r.Leaves != 3*rounds || r.Witnessed != rounds {
+	if r := b.holds(b.options(w)); r.Checkpoints != rounds || r.Leaves != 3*rounds+2 || r.Witnessed != rounds {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -603,9 +635,10 @@ func TestABitThatFlipsOnTheWayIsNotSigned(t *testing.T) {
 		name    string
 		corrupt func(d *flip)
 		signed  bool
+		want    error
 	}{
-		{"when the leaves are read first", func(d *flip) { d.get = heads(0) }, false},
-		{"when they are read again", func(d *flip) { d.get = heads(1) }, false},
+		{"when the leaves are read first", func(d *flip) { d.get = heads(0) }, false, memory.ErrDamaged},
+		{"when they are read again", func(d *flip) { d.get = heads(1) }, false, memory.ErrDamaged},
 		{"when the checkpoint is stored", func(d *flip) {
 			d.apply = func(p *memory.Put) {
 				if strings.HasPrefix(p.Key, "p/") {
@@ -613,17 +646,21 @@ func TestABitThatFlipsOnTheWayIsNotSigned(t *testing.T) {
 					p.Data[len(p.Data)-5] ^= 1
 				}
 			}
-		}, true},
+		}, true, audit.ErrUnsound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &flip{Driver: storetest.NewMap(), get: func(*memory.Object) {}, apply: func(*memory.Put) {}}
 			b := benchOn(t, d, keyring.Ephemeral())
 			b.rows(4)
 			c.corrupt(d)
-			if _, err := b.maker(nil).Make(t.Context()); !errors.Is(err, audit.ErrUnsound) {
+			_, err := b.maker(nil).Make(t.Context())
+			if !errors.Is(err, c.want) {
 				t.Fatal(err)
 			}
-			if last, err := b.LastCheckpoint(t.Context()); c.signed != (last.Index > 0) {
+			if head := b.object("s/checkpoint"); c.signed != (head.Revision > 0) {
+				t.Fatal(head.Revision)
+			}
+			if last, err := b.LastCheckpoint(t.Context()); last.Index > 0 || c.signed != errors.Is(err, memory.ErrTampered) {
 				t.Fatal(last.Index, err)
 			}
 		})

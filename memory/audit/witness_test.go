@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
+	"github.com/hearsay-go/hearsay/memory/audit/witnesstest"
 )
 
 // leafOf is where a log ends now.
@@ -59,7 +58,8 @@ func TestWhatWasAcknowledgedAndLostIsFound(t *testing.T) {
 	b.verified(ids[2])
 	b.make(b.maker(nil))
 	key := memory.HeadKey(ids[1])
-	before := b.object(key)
+	evidence := "e/" + key[2:]
+	before, list := b.stored(key), b.stored(evidence)
 	for _, id := range ids[:3] {
 		b.demoted(id)
 		must(t, l.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{b.leafOf(memory.HeadKey(id))}))
@@ -74,11 +74,7 @@ func TestWhatWasAcknowledgedAndLostIsFound(t *testing.T) {
 	// A replica that lagged takes over: the last demotion of a row is gone.
 	demotion := b.leafOf(key)
 	b.rewrite(key, memory.LogEntry{Revision: demotion.Revision})
-	b.restore(memory.Restored{Object: before, Terms: []memory.Term{{Name: "L", Sort: 1}}})
-	evidence := "e/" + key[2:]
-	list := b.object(evidence)
-	list.Revision = 1 // the list before the demotion voided its support
-	b.restore(memory.Restored{Object: list})
+	b.restore(before, list) // the list before the demotion voided its support
 	if _, err := b.Verify(t.Context(), nil, nil); err != nil {
 		t.Fatal("the chains alone show it:", err)
 	}
@@ -90,6 +86,7 @@ func TestWhatWasAcknowledgedAndLostIsFound(t *testing.T) {
 	if found := b.tampered("a lost demotion", b.options(w)); found.Key != key || found.Revision != demotion.Revision {
 		t.Fatal(found)
 	}
+	b.again()
 	t.Run("and is settled by another that makes good for it", func(t *testing.T) {
 		again := leaf(key, demotion.Revision, 9)
 		if err := l.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{again}); !errors.Is(err, audit.ErrSuperseded) {
@@ -126,29 +123,17 @@ func TestWhatWasAcknowledgedAndLostIsFound(t *testing.T) {
 	})
 }
 
-func TestAWitnessRemembersTheNewestEntryOfEachLog(t *testing.T) {
-	w, path := newWitness(t)
-	a, other := w.Ledger("acme", ""), w.Ledger("acme", "side")
-	must(t, a.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{leaf("h/\xff\x00", 3, 1), leaf("h/b", 1, 2)}))
-	must(t, a.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{leaf("h/\xff\x00", 2, 7)})) // came late
-	must(t, a.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{leaf("h/b", 5, 3)}))
-	must(t, a.Acknowledge(t.Context(), memory.EntryTransition, []memory.Leaf{leaf("h/b", 5, 3)}))
-	must(t, a.Acknowledge(t.Context(), memory.EntryTransition, nil))
-	must(t, other.Acknowledge(t.Context(), memory.EntryErase, []memory.Leaf{leaf("h/b", 9, 9)}))
-	want := []memory.Leaf{leaf("h/b", 5, 3), leaf("h/\xff\x00", 3, 1)}
-	for name, l := range map[string]*audit.Ledger{"in the same handle": a, "in another": openWitness(t, path).Ledger("acme", "")} {
-		if diff := cmp.Diff(want, acknowledged(t, l)); diff != "" {
-			t.Fatal(name, diff)
+func TestAFileIsAWitness(t *testing.T) {
+	witnesstest.Run(t, func(t *testing.T) func() *audit.Witness {
+		w, path := newWitness(t)
+		must(t, w.Close())
+		return func() *audit.Witness {
+			t.Helper()
+			w, err := audit.OpenWitness(path)
+			must(t, err)
+			return w
 		}
-	}
-	if err := a.Settle(t.Context(), memory.EntryErase, leaf("x", 1, 1), leaf("y", 1, 1)); !errors.Is(err, memory.ErrInvalid) {
-		t.Fatal(err)
-	}
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := a.Acknowledge(cancelled, memory.EntryTransition, want); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	})
 }
 
 func TestAWitnessOutlivesCrashesAndShowsDamage(t *testing.T) {
@@ -365,15 +350,19 @@ func TestACrashBetweenStoreAndWitness(t *testing.T) {
 		m := b.maker(&audit.MakerOptions{Witness: w})
 		b.rows(3)
 		b.make(m)
-		head := b.object("s/checkpoint")
+		head := b.stored("s/checkpoint")
 		b.rows(3)
 		b.make(m)
-		b.restore(memory.Restored{Object: head}, memory.Restored{Object: memory.Object{Key: "p/0000000000000002"}})
+		b.restore(head, memory.Restored{Object: memory.Object{Key: "p/0000000000000002"}})
+		if _, err := m.Make(t.Context()); !errors.Is(err, memory.ErrBehind) {
+			t.Fatal("a maker that met it newer:", err)
+		}
+		b.again()
 		b.holds(b.options(nil))
 		if _, err := audit.Verify(t.Context(), b.Store, b.options(w)); !errors.Is(err, audit.ErrRollback) {
 			t.Fatal(err)
 		}
-		if _, err := m.Make(t.Context()); !errors.Is(err, audit.ErrRollback) {
+		if _, err := b.maker(&audit.MakerOptions{Witness: w}).Make(t.Context()); !errors.Is(err, audit.ErrRollback) {
 			t.Fatal(err)
 		}
 	})

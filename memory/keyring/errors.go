@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of a ring's folder, matched with errors.Is; each comes in a [*FileError].
+// Errors of a ring, matched with errors.Is; each comes in a [*FileError].
 // A file of another program gives [memory.ErrForeign] and one of a later version
 // of this package [memory.ErrSchema]. Whatever is refused is left as it was.
 var (
@@ -18,6 +18,9 @@ var (
 	// ErrDamaged: a file is not what was written: cut short, altered, of another
 	// ring, or gone.
 	ErrDamaged = errors.New("damaged, or of another ring")
+	// ErrOldForm: an older version of this package wrote the ring, with a file for each
+	// key. This version does not read it.
+	ErrOldForm = errors.New("an older version wrote the key ring, and this one does not read it")
 	// ErrAuditKeys: there is no audit key, or those at hand contradict each other.
 	ErrAuditKeys = errors.New("keyring: audit keys")
 )

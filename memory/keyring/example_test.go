@@ -39,7 +39,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	if err := keys.Destroy(ctx, retired...); err != nil {
+	if _, err := keys.Destroy(ctx, retired...); err != nil {
 		panic(err)
 	}
 	_, err = keys.Open(ctx, ann, sealed, []byte("row 1"))

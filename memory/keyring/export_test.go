@@ -1,5 +1,11 @@
 package keyring
 
+import (
+	"context"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
 // Fault runs an operation on a file, or does not.
 type Fault = func(op, path string, act func() error) error
 
@@ -8,5 +14,51 @@ func CreateWith(dir string, fault Fault) (*Ring, error) {
 }
 
 func OpenWith(dir string, fault Fault) (*Ring, error) {
-	return open(&folder{dir: dir, fault: fault}, nil)
+	f := &folder{dir: dir, fault: fault}
+	f.tx = func(tx Tx) Tx { return &failing{tx, f} }
+	return open(f, nil)
+}
+
+// failing is a transaction each call of which is an operation.
+type failing struct {
+	Tx
+	f *folder
+}
+
+func (t *failing) do(op string, act func() error) error {
+	return t.f.do(op, t.f.path(fileRing), act)
+}
+
+func (t *failing) State() (s State, ok bool, err error) {
+	err = t.do("state", func() (err error) { s, ok, err = t.Tx.State(); return err })
+	return s, ok, err
+}
+
+func (t *failing) SetState(s State) error {
+	return t.do("set state", func() error { return t.Tx.SetState(s) })
+}
+
+func (t *failing) Insert(list ...Entry) error {
+	return t.do("insert", func() error { return t.Tx.Insert(list...) })
+}
+
+func (t *failing) Update(list ...Entry) error {
+	return t.do("update", func() error { return t.Tx.Update(list...) })
+}
+
+// KeyBytes are a data key as it is kept, and as it is used.
+func KeyBytes(ctx context.Context, k *Ring, id memory.KeyID) (sealed, plain []byte) {
+	err := k.s().read(ctx, func(v *view, tx Tx) error {
+		list, err := tx.Find(id)
+		if err != nil {
+			return err
+		}
+		sealed = list[0].Sealed
+		plain, err = v.inner.Decrypt(sealed, v.boundEntry(list[0]))
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return sealed, plain
 }

@@ -3,11 +3,9 @@ package keyring_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -53,7 +51,8 @@ type scene struct {
 	sealA, sealB  []byte
 	auditID       uint32
 	auditKey      [32]byte
-	dataKeyOfAnns []byte // as it is in the file
+	dataKeyOfAnns []byte // as it is in memory
+	sealedOfAnns  []byte // as it is in the file
 }
 
 func newScene(t *testing.T) scene {
@@ -63,15 +62,11 @@ func newScene(t *testing.T) scene {
 	s.a, s.b = key(t, k, "ann"), key(t, k, "bob")
 	s.sealA, s.sealB = seal(t, k, s.a, "about ann"), seal(t, k, s.b, "about bob")
 	s.auditID, s.auditKey = k.Audit()
-	s.dataKeyOfAnns = dataKey(t, s.dir, s.a)
+	s.sealedOfAnns, s.dataKeyOfAnns = keyring.KeyBytes(t.Context(), k, s.a)
+	if err := k.Close(); err != nil { // all of it is in the one file then
+		t.Fatal(err)
+	}
 	return s
-}
-
-// dataKey is what is in the file of a key: behind mark, version, kind and id.
-func dataKey(t *testing.T, dir string, c memory.KeyID) []byte {
-	t.Helper()
-	data := must(os.ReadFile(filepath.Join(dir, "classes", fmt.Sprintf("%016x", uint64(c)))))(t)
-	return data[18 : 18+32]
 }
 
 // unhurt asks for what must hold whatever happened to the folder.
@@ -119,9 +114,12 @@ var faultCases = []struct {
 		}},
 	{"destroying",
 		func(t *testing.T, s scene, k *keyring.Ring) error {
-			err := k.Destroy(t.Context(), s.a)
+			d, err := k.Destroy(t.Context(), s.a)
 			if err == nil {
 				s.noKey(t)
+				if d.Pending != "" {
+					t.Fatalf("pending: %s", d.Pending)
+				}
 			}
 			return err
 		},
@@ -147,7 +145,7 @@ var faultCases = []struct {
 func (s scene) noKey(t *testing.T) {
 	t.Helper()
 	for _, content := range contents(t, s.dir) {
-		if bytes.Contains(content, s.dataKeyOfAnns) {
+		if bytes.Contains(content, s.dataKeyOfAnns) || bytes.Contains(content, s.sealedOfAnns) {
 			t.Fatal("the key that was destroyed is in a file")
 		}
 	}
@@ -264,95 +262,4 @@ func TestWhereverMakingARingFailsItCanBeMade(t *testing.T) {
 		}
 	}
 	t.Logf("%d points", points)
-}
-
-func TestOpenFinishesWhatADeathInDestroyLeft(t *testing.T) {
-	t.Parallel()
-	points := 0
-	for _, m := range modes {
-		for at := 0; ; at++ {
-			s := newScene(t)
-			// It dies when the key is recorded as destroyed and still there.
-			dead := false
-			k := must(keyring.OpenWith(s.dir, func(op, path string, act func() error) error {
-				if dead = dead || op == "wipe"; dead {
-					return errFault
-				}
-				return act()
-			}))(t)
-			wrong(t, k.Destroy(t.Context(), s.a), errFault)
-			if !bytes.Equal(dataKey(t, s.dir, s.a), s.dataKeyOfAnns) {
-				t.Fatal("the key is gone already")
-			}
-			n, reached := 0, false
-			_, err := keyring.OpenWith(s.dir, func(op, path string, act func() error) error {
-				reached = reached || n == at
-				err := m.run(n, at, act)
-				n++
-				return err
-			})
-			if err == nil {
-				s.noKey(t)
-			} else {
-				wrong(t, err, errFault)
-			}
-			third := reopen(t, s.dir)
-			s.noKey(t)
-			s.unhurt(t, third)
-			if !reached {
-				break
-			}
-			points++
-		}
-	}
-	t.Logf("%d points", points)
-}
-
-// What survives a loss of power is what was synced before it: so the order of the
-// operations is the promise.
-func TestTheOrderOfOperationsSurvivesALossOfPower(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	var trace []string
-	k := must(keyring.OpenWith(s.dir, func(op, path string, act func() error) error {
-		switch op {
-		case "lock", "stat", "read", "list", "open", "close", "create":
-		default:
-			trace = append(trace, op+" "+strings.Replace(filepath.Base(path), fmt.Sprintf("%016x", uint64(s.a)), "KEY", 1))
-		}
-		return act()
-	}))(t)
-	expect := func(what string, want ...string) {
-		t.Helper()
-		if !slices.Equal(trace, want) {
-			t.Errorf("%s: %q, want %q", what, trace, want)
-		}
-		trace = nil
-	}
-	put := func(name, dir string) []string {
-		return []string{"write new", "sync new", "rename " + name, "sync " + dir}
-	}
-	expect("opening")
-	c := key(t, k, "cid")
-	expect("making a key", put(fmt.Sprintf("%016x", uint64(c)), "classes")...)
-	key(t, k, "ann")
-	expect("a key that another process made", "sync classes")
-	key(t, k, "ann")
-	seal(t, k, c, "text")
-	expect("a known key")
-	must(k.Retire(t.Context(), "ann"))(t)
-	expect("retiring", put("ended", "keys")...)
-	must(k.Retire(t.Context(), "ann"))(t)
-	expect("retiring again", "sync keys")
-	if err := k.Destroy(t.Context(), s.a); err != nil {
-		t.Fatal(err)
-	}
-	wiped := []string{"sync keys", "wipe KEY", "sync KEY", "remove KEY", "sync classes"}
-	expect("destroying", append(put("ended", "keys"), wiped...)...)
-	if err := k.Destroy(t.Context(), s.a); err != nil {
-		t.Fatal(err)
-	}
-	expect("destroying again", "sync keys", "sync classes")
-	must(k.Rotate(t.Context()))(t)
-	expect("rotating", put("ring", "keys")...)
 }

@@ -1,11 +1,8 @@
 package keyring
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -21,36 +18,17 @@ const auditKeyAge = 366 * 24 * time.Hour
 // finding that is not safe.
 func (k *Ring) Findings() []memory.Finding {
 	s := k.s()
-	if s.disk == nil {
-		return []memory.Finding{{
-			Name: "keys.folder", Found: "none",
-			Loss: "everything that was written, when the process ends", Fix: "keep the keys in a folder: keyring.OpenOrCreate",
-		}}
+	list := s.backend.Findings(background)
+	switch b := s.backend.(type) {
+	case *inMemory:
+		return list
+	case *inFile:
+		list = append(list, s.findStore(b.disk.dir))
 	}
-	return []memory.Finding{s.findFolder(), s.findStore(), s.findAudit(), s.findKeys()}
+	return append(list, s.findAudit(), s.findKeys())
 }
 
-func (s *state) findFolder() memory.Finding {
-	f := memory.Finding{Name: "keys.folder", Found: s.disk.dir + ", for its owner only", Safe: true}
-	err := s.disk.private(s.disk.dir, "700")
-	if err == nil {
-		err = s.disk.private(s.disk.path(fileRing), "600")
-	}
-	if err != nil {
-		f.Found, f.Safe = err.Error(), false
-		f.Loss = "whoever reads the keys reads the store, and writes audit entries that verify"
-		f.Fix = "put the folder right, and rotate the audit key"
-		var file *FileError
-		if errors.As(err, &file) && file.Fix != "" {
-			f.Fix = file.Fix + ", and rotate the audit key"
-		}
-	} else if runtime.GOOS == "windows" {
-		f.Found = s.disk.dir + ", access lists not looked at"
-	}
-	return f
-}
-
-func (s *state) findStore() memory.Finding {
+func (s *state) findStore(dir string) memory.Finding {
 	f := memory.Finding{Name: "keys.apart_from_store", Found: "the path of the store was not given", Safe: true}
 	if s.options.StorePath == "" {
 		return f
@@ -59,12 +37,12 @@ func (s *state) findStore() memory.Finding {
 	if err != nil {
 		store = s.options.StorePath
 	}
-	keys, folder := real(s.disk.dir), real(filepath.Dir(store))
+	keys, folder := real(dir), real(filepath.Dir(store))
 	f.Found = fmt.Sprintf("keys in %s, store in %s", keys, folder)
 	if within(keys, folder) || within(folder, keys) {
 		f.Safe = false
 		f.Loss = "a copy of the one folder takes the other along: whoever has it reads what was erased since"
-		f.Fix = "stop the programs, mv " + s.disk.dir + " to a folder that is backed up apart from the store, or not at all, and name that folder (--keyring or HEARSAY_KEYRING)"
+		f.Fix = "stop the programs, mv " + dir + " to a folder that is backed up apart from the store, or not at all, and name that folder (--keyring or HEARSAY_KEYRING)"
 	}
 	return f
 }
@@ -84,7 +62,7 @@ func within(path, folder string) bool {
 }
 
 func (s *state) findAudit() memory.Finding {
-	keys := s.auditNow(0)
+	keys := s.lately().audit
 	f := memory.Finding{Name: "keys.audit", Safe: true}
 	if keys.current.made.IsZero() {
 		f.Found = fmt.Sprintf("key %d of %d, given by the program", keys.current.id, len(keys.byID))
@@ -102,29 +80,40 @@ func (s *state) findAudit() memory.Finding {
 
 func (s *state) findKeys() memory.Finding {
 	f := memory.Finding{Name: "keys.classes", Safe: true}
-	err := s.refresh(context.Background(), 0)
-	var all []memory.KeyID
+	v, err := s.fresh(background, 0)
+	live, destroyed := 0, 0
+	var holders []string
 	if err == nil {
-		all, err = s.disk.keys()
+		err = s.backend.Do(background, Read, func(tx Tx) (err error) {
+			live, destroyed, err = tx.Count()
+			return err
+		})
 	}
-	v := s.view.Load()
-	live := 0
-	for _, c := range all {
-		if !v.isDestroyed(c) {
-			live++
-		}
+	if err == nil {
+		holders, err = s.behind(background, v.Dropped)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		f.Found, f.Safe = err.Error(), false
 		f.Loss = "rows whose keys cannot be read cannot be read either, and erasure is held up"
-		f.Fix = "bring the folder back as a whole from a copy, then destroy again what was destroyed since"
-	case live < len(all):
-		f.Found, f.Safe = fmt.Sprintf("%d, %d destroyed of which %d are not wiped", live, len(v.destroyed), len(all)-live), false
-		f.Loss = "nothing; but a process died while it destroyed keys, and they are still on the disk"
-		f.Fix = "open the ring again"
-	default:
-		f.Found = fmt.Sprintf("%d, %d destroyed", live, len(v.destroyed))
+		f.Fix = "bring the ring back as a whole from a copy, then erase again whoever was erased since"
+		return f
+	}
+	f.Found = fmt.Sprintf("%d, %d destroyed; wrapping key version %s", live, destroyed, v.Version)
+	left := ""
+	if l, ok := s.wrapping.(listed); ok && l.index(v.Version) != len(l)-1 {
+		left = "older versions of the wrapping key are still given"
+	}
+	switch {
+	case v.Dropped >= v.Epoch:
+		left = "the wrapping key has no newer version"
+	case len(holders) > 0:
+		left = "an older version of the wrapping key is still held by " + strings.Join(holders, ", ")
+	}
+	if left != "" && v.Dropped > 0 {
+		f.Safe = false
+		f.Found += "; " + left
+		f.Loss = "nothing here; but with a copy of the ring from before an erasure, what was erased can be read"
+		f.Fix = "do what hearsay erase said, and run it again"
 	}
 	return f
 }

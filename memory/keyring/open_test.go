@@ -25,14 +25,21 @@ import (
 // refused asks that Open gives an error that names a path and changes nothing.
 func refused(t *testing.T, dir string, want error, path string) {
 	t.Helper()
-	before := contents(t, dir)
+	files := func() map[string][]byte {
+		all := contents(t, dir)
+		maps.DeleteFunc(all, func(path string, _ []byte) bool { // of locks and of SQLite
+			return strings.HasSuffix(path, "lock") || strings.HasSuffix(path, "-wal") || strings.HasSuffix(path, "-shm")
+		})
+		return all
+	}
+	before := files()
 	_, err := keyring.Open(dir, nil)
 	wrong(t, err, want)
 	var file *keyring.FileError
 	if !errors.As(err, &file) || file.Path != path || !strings.Contains(err.Error(), path) {
 		t.Fatalf("error %q does not name %s", err, path)
 	}
-	if !maps.EqualFunc(before, contents(t, dir), bytes.Equal) {
+	if !maps.EqualFunc(before, files(), bytes.Equal) {
 		t.Fatal("files were changed")
 	}
 }
@@ -41,81 +48,116 @@ func TestAFileThatIsNotAsItWasWrittenIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		change func(data []byte) []byte
-		want   error
+		ring   error
+		wrap   error
 	}{
-		"cut short":            {func(d []byte) []byte { return d[:len(d)-1] }, keyring.ErrDamaged},
-		"empty":                {func(d []byte) []byte { return nil }, keyring.ErrDamaged},
-		"altered":              {func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, keyring.ErrDamaged},
-		"longer":               {func(d []byte) []byte { return append(d, 0) }, keyring.ErrDamaged},
-		"all zero":             {func(d []byte) []byte { clear(d); return d }, memory.ErrForeign},
-		"of another program":   {func(d []byte) []byte { return []byte("Dear diary, nothing today.") }, memory.ErrForeign},
-		"of a version to come": {func(d []byte) []byte { d[8] = 2; return d }, memory.ErrSchema},
+		"cut short":          {func(d []byte) []byte { return d[:len(d)/2] }, keyring.ErrDamaged, keyring.ErrDamaged},
+		"empty":              {func(d []byte) []byte { return nil }, keyring.ErrDamaged, keyring.ErrDamaged},
+		"all zero":           {func(d []byte) []byte { clear(d); return d }, memory.ErrForeign, memory.ErrForeign},
+		"of another program": {func(d []byte) []byte { return []byte("Dear diary, nothing today.") }, memory.ErrForeign, memory.ErrForeign},
+		"of a version to come": {func(d []byte) []byte {
+			if len(d) < 200 {
+				d[8] = 2
+			} else {
+				d[63] = 2 // user_version
+			}
+			return d
+		}, memory.ErrSchema, memory.ErrSchema},
 	} {
-		for _, name := range []string{"ring", "ended", "key"} {
-			t.Run("the "+name+" file is "+what, func(t *testing.T) {
+		for _, name := range []string{"ring.db", "wrap"} {
+			t.Run(name+" is "+what, func(t *testing.T) {
 				t.Parallel()
 				s := newScene(t)
 				path := filepath.Join(s.dir, name)
-				if name == "key" {
-					path = filepath.Join(s.dir, "classes", fmt.Sprintf("%016x", uint64(s.a)))
-				}
 				data := must(os.ReadFile(path))(t)
 				if err := os.WriteFile(path, c.change(data), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if name != "key" {
-					refused(t, s.dir, c.want, path)
-					return
+				want := c.ring
+				if name == "wrap" {
+					want = c.wrap
 				}
-				// A key is looked at when it is used. Others are not held up by it,
-				// but who asks for a subject is not told half of the truth.
-				k := reopen(t, s.dir)
-				before := contents(t, s.dir)
-				opens(t, k, s.b, s.sealB, "about bob")
-				_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
-				wrong(t, err, c.want)
-				_, err = k.Key(t.Context(), "ann")
-				wrong(t, err, c.want)
-				_, err = k.Retire(t.Context(), "bob")
-				wrong(t, err, c.want)
-				if !strings.Contains(err.Error(), path) {
-					t.Fatalf("error %q does not name %s", err, path)
-				}
-				if !maps.EqualFunc(before, contents(t, s.dir), bytes.Equal) {
-					t.Fatal("files were changed")
-				}
-				if err := k.Destroy(t.Context(), s.a); err != nil { // the way out
-					t.Fatal(err)
-				}
-				must(k.Retire(t.Context(), "bob"))(t)
+				refused(t, s.dir, want, path)
 			})
 		}
 	}
 }
 
-func TestAFileThatIsGoneOrForeignIsNamed(t *testing.T) {
+// flip changes a bit of the sealed record of a key, in the file.
+func flip(t *testing.T, dir string, sealed []byte) {
+	t.Helper()
+	path := filepath.Join(dir, "ring.db")
+	data := must(os.ReadFile(path))(t)
+	at := bytes.Index(data, sealed)
+	if at < 0 {
+		t.Fatal("the key is not in the file")
+	}
+	data[at+len(sealed)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedKeyHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	if err := os.Remove(filepath.Join(s.dir, "ended")); err != nil {
-		t.Fatal(err)
-	}
-	_, err := keyring.Open(s.dir, nil)
+	flip(t, s.dir, s.sealedOfAnns)
+	k := reopen(t, s.dir)
+	opens(t, k, s.b, s.sealB, "about bob")
+	_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
 	wrong(t, err, keyring.ErrDamaged)
+	wrong(t, err, memory.ErrKey) // so that the rows beside it are shown
+	if path := filepath.Join(s.dir, "ring.db"); !strings.Contains(err.Error(), path) {
+		t.Fatalf("error %q does not name %s", err, path)
+	}
+	must(k.Retire(t.Context(), "bob"))(t)
+	destroy(t, k, s.b) // all the others are wrapped anew
+	c := key(t, k, "cid")
+	opens(t, k, c, seal(t, k, c, "about cid"), "about cid")
+	destroy(t, k, s.a) // the way out
+	_, err = k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
+	wrong(t, err, memory.ErrErased)
+}
 
-	s = newScene(t)
-	path := filepath.Join(s.dir, "classes", "notes.txt")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+// Each record is bound to what it is of: one in the place of another opens nothing.
+func TestAKeyInThePlaceOfAnotherOpensNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	k := reopen(t, s.dir)
+	sealedB, _ := keyring.KeyBytes(t.Context(), k, s.b)
+	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, s.dir, memory.ErrForeign, path)
+	path := filepath.Join(s.dir, "ring.db")
+	data := must(os.ReadFile(path))(t)
+	at := bytes.Index(data, s.sealedOfAnns)
+	if at < 0 || len(sealedB) != len(s.sealedOfAnns) {
+		t.Fatal("the keys are not in the file")
+	}
+	copy(data[at:], sealedB)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := reopen(t, s.dir).Open(t.Context(), s.a, s.sealA, []byte("row 1"))
+	wrong(t, err, keyring.ErrDamaged)
+}
 
-	// A ring whose ring file went is not made anew over its keys.
+func TestAFileThatIsGoneIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	path := filepath.Join(s.dir, "wrap")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s.dir, keyring.ErrNotFound, path)
+
+	// A ring whose file went is not made anew beside its wrapping key.
 	s = newScene(t)
-	if err := os.Remove(filepath.Join(s.dir, "ring")); err != nil {
+	if err := os.Remove(filepath.Join(s.dir, "ring.db")); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, s.dir, keyring.ErrNotFound, s.dir)
-	_, err = keyring.OpenOrCreate(s.dir, nil)
+	_, err := keyring.OpenOrCreate(s.dir, nil)
 	wrong(t, err, keyring.ErrNotFound)
 	_, err = keyring.Create(s.dir, nil)
 	wrong(t, err, keyring.ErrExists)
@@ -124,28 +166,16 @@ func TestAFileThatIsGoneOrForeignIsNamed(t *testing.T) {
 func TestFilesOfTwoRingsAreNotMixed(t *testing.T) {
 	t.Parallel()
 	one, two := newScene(t), newScene(t)
-	for _, name := range []string{"ended", "ring"} {
+	for _, name := range []string{"wrap", "ring.db"} {
 		path := filepath.Join(one.dir, name)
 		mine := must(os.ReadFile(path))(t)
 		copyFile(t, filepath.Join(two.dir, name), path)
-		// Of two files that do not belong together, the one that is read last is named.
-		refused(t, one.dir, keyring.ErrDamaged, filepath.Join(one.dir, "ended"))
+		refused(t, one.dir, keyring.ErrWrapping, filepath.Join(one.dir, "wrap"))
 		if err := os.WriteFile(path, mine, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	name := func(c memory.KeyID) string { return filepath.Join("classes", fmt.Sprintf("%016x", uint64(c))) }
-	k := reopen(t, one.dir)
-	for what, from := range map[string]string{
-		"the file of another key":  filepath.Join(one.dir, name(one.b)),
-		"the file of another ring": filepath.Join(two.dir, name(two.a)),
-	} {
-		copyFile(t, from, filepath.Join(one.dir, name(one.a)))
-		_, err := k.Open(t.Context(), one.a, one.sealA, []byte("row 1"))
-		if !errors.Is(err, keyring.ErrDamaged) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
+	reopen(t, one.dir)
 }
 
 func copyFile(t *testing.T, from, to string) {
@@ -161,7 +191,7 @@ func TestWhatOthersMayReadIsRefused(t *testing.T) {
 		t.Skip("no modes")
 	}
 	s := newScene(t)
-	for path, mode := range map[string]os.FileMode{s.dir: 0o700, filepath.Join(s.dir, "ring"): 0o600} {
+	for path, mode := range map[string]os.FileMode{s.dir: 0o700, filepath.Join(s.dir, "ring.db"): 0o600, filepath.Join(s.dir, "wrap"): 0o600} {
 		for _, more := range []os.FileMode{0o040, 0o004, 0o020, 0o001} {
 			if err := os.Chmod(path, mode|more); err != nil {
 				t.Fatal(err)
@@ -191,10 +221,8 @@ func TestWhatOthersMayReadIsRefused(t *testing.T) {
 			t.Errorf("%s has mode %o", path, info.Mode().Perm())
 		}
 	}
-	for _, path := range []string{s.dir, filepath.Join(s.dir, "classes")} {
-		if info := must(os.Stat(path))(t); info.Mode().Perm() != 0o700 {
-			t.Errorf("%s has mode %o", path, info.Mode().Perm())
-		}
+	if info := must(os.Stat(s.dir))(t); info.Mode().Perm() != 0o700 {
+		t.Errorf("%s has mode %o", s.dir, info.Mode().Perm())
 	}
 }
 
@@ -354,7 +382,7 @@ func TestSecretsAreInNothingThatIsPrinted(t *testing.T) {
 		func() error { _, err := k.Open(t.Context(), s.a, []byte("x"), nil); return err }(),
 		func() error { _, err := k.Key(t.Context(), ""); return err }(),
 		func() error { _, err := k.Rotate(t.Context()); return err }(),
-		k.Destroy(t.Context(), 1),
+		func() error { _, err := k.Destroy(t.Context(), 1); return err }(),
 	} {
 		fmt.Fprintf(&printed, "%v %+v %#v\n", err, err, err)
 	}
@@ -381,49 +409,54 @@ func TestNoFileHoldsASubjectOrADestroyedKey(t *testing.T) {
 	t.Parallel()
 	dir := fresh(t)
 	k := create(t, dir)
+	other := reopen(t, dir) // has the file open too
 	var all []memory.KeyID
-	var keys [][]byte
-	scan := func(gone [][]byte) {
+	var plain, sealed [][]byte
+	scan := func(gone ...[]byte) {
 		t.Helper()
 		for path, content := range contents(t, dir) {
 			if bytes.Contains(content, []byte("canary")) || strings.Contains(path, "canary") || bytes.Contains(content, []byte(hex.EncodeToString([]byte("canary")))) {
 				t.Fatalf("a subject is in %s", path)
 			}
-			for _, key := range gone {
+			for _, key := range slices.Concat(plain, gone) {
 				if bytes.Contains(content, key) {
-					t.Fatalf("a destroyed key is in %s", path)
+					t.Fatalf("a key that is not wrapped, or a destroyed one, is in %s", path)
 				}
 			}
 		}
 	}
-	for n := range 20 {
-		c := key(t, k, fmt.Sprintf("canary-%d@example.org", n))
-		all, keys = append(all, c), append(keys, dataKey(t, dir, c))
-		seal(t, k, c, "canary in the text")
+	there := func(key []byte) bool {
+		for _, content := range contents(t, dir) {
+			if bytes.Contains(content, key) {
+				return true
+			}
+		}
+		return false
 	}
-	scan(nil)
+	for n := range 150 {
+		c := key(t, k, fmt.Sprintf("canary-%d@example.org", n))
+		seal(t, other, c, "canary in the text")
+		s, p := keyring.KeyBytes(t.Context(), k, c)
+		all, sealed, plain = append(all, c), append(sealed, s), append(plain, p)
+		if !there(s) {
+			t.Fatal("the sealed key is in no file: what follows would show nothing")
+		}
+	}
+	scan()
+	wrap := must(os.ReadFile(filepath.Join(dir, "wrap")))(t)
 	linked := filepath.Join(t.TempDir(), "copy") // a name that Destroy does not know
-	if err := os.Link(filepath.Join(dir, "classes", fmt.Sprintf("%016x", uint64(all[5]))), linked); err == nil {
+	if err := os.Link(filepath.Join(dir, "wrap"), linked); err == nil {
 		defer func() {
-			if bytes.Contains(must(os.ReadFile(linked))(t), keys[5]) {
-				t.Error("the key was unlinked and not overwritten")
+			if bytes.Contains(must(os.ReadFile(linked))(t), wrap[18:18+32]) {
+				t.Error("the wrapping key was unlinked and not overwritten")
 			}
 		}()
 	}
 	retired := must(k.Retire(t.Context(), "canary-0@example.org"))(t)
-	if err := k.Destroy(t.Context(), retired...); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Destroy(t.Context(), all[5]); err != nil {
-		t.Fatal(err)
-	}
-	gone := [][]byte{keys[5]}
-	for i, c := range all {
-		if slices.Contains(retired, c) {
-			gone = append(gone, keys[i])
-		}
-	}
-	scan(gone)
+	destroy(t, k, retired...)
+	destroy(t, k, all[5])
+	// Those that stay are sealed anew: what is in an old copy is under a key that is gone.
+	scan(append(sealed, wrap[18:18+32])...)
 }
 
 func TestFindingsTellWhatIsNotSafe(t *testing.T) {
@@ -448,7 +481,7 @@ func TestFindingsTellWhatIsNotSafe(t *testing.T) {
 	expect(keyring.Ephemeral(), "keys.folder")
 	s := newScene(t)
 	k := reopen(t, s.dir)
-	if list := k.Findings(); len(list) != 4 || list[3].Found != "2, 0 destroyed" {
+	if list := k.Findings(); len(list) != 4 || list[3].Found != "2, 0 destroyed; wrapping key version 1" {
 		t.Errorf("%+v", list)
 	}
 	expect(k)
@@ -456,15 +489,19 @@ func TestFindingsTellWhatIsNotSafe(t *testing.T) {
 	expect(must(keyring.Open(s.dir, &keyring.Options{StorePath: store}))(t), "keys.apart_from_store")
 	expect(must(keyring.Open(s.dir, &keyring.Options{StorePath: filepath.Join(s.dir, "db", "agent.db")}))(t), "keys.apart_from_store")
 	expect(must(keyring.Open(s.dir, &keyring.Options{StorePath: filepath.Join(t.TempDir(), "agent.db")}))(t))
-	if err := os.WriteFile(filepath.Join(s.dir, "classes", "notes.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	if runtime.GOOS != "windows" {
 		if err := os.Chmod(s.dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		expect(k, "keys.folder", "keys.classes")
+		expect(k, "keys.folder")
+		if err := os.Chmod(s.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
+	if err := os.Remove(filepath.Join(s.dir, "ring.db")); err != nil {
+		t.Fatal(err)
+	}
+	expect(k, "keys.folder", "keys.classes")
 }
 
 func TestFilesThatVanishUnderARingCloseIt(t *testing.T) {
@@ -483,21 +520,34 @@ func TestFilesThatVanishUnderARingCloseIt(t *testing.T) {
 
 func TestACopyThatIsBroughtBackUnderARingRevivesNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	k := reopen(t, s.dir)
-	before := contents(t, s.dir)
-	if err := k.Destroy(t.Context(), s.a); err != nil {
-		t.Fatal(err)
-	}
-	for path, content := range before {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
+	for _, whole := range []bool{true, false} {
+		s := newScene(t)
+		k := reopen(t, s.dir)
+		before := contents(t, s.dir)
+		destroy(t, k, s.a)
+		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	time.Sleep(keyring.Staleness)
-	for range 2 {
-		_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
-		wrong(t, err, keyring.ErrDamaged)
+		for path, content := range before {
+			if !whole && filepath.Base(path) == "wrap" {
+				continue // it is kept apart, and was not copied
+			}
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(keyring.Staleness)
+		for range 2 {
+			_, err := k.Open(t.Context(), s.a, s.sealA, []byte("row 1"))
+			wrong(t, err, keyring.ErrDamaged)
+		}
+		if !whole { // nor does a process that knows nothing of before
+			_, err := keyring.Open(s.dir, nil)
+			wrong(t, err, keyring.ErrWrapping)
+			if !strings.Contains(err.Error(), "older copy") {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -506,7 +556,12 @@ func TestARingFileOfAnotherRingIsNotRotated(t *testing.T) {
 	s, other := newScene(t), newScene(t)
 	k := reopen(t, s.dir)
 	must(reopen(t, other.dir).Rotate(t.Context()))(t)
-	copyFile(t, filepath.Join(other.dir, "ring"), filepath.Join(s.dir, "ring"))
+	for _, name := range []string{"ring.db", "wrap"} {
+		copyFile(t, filepath.Join(other.dir, name), filepath.Join(s.dir, name+".copy"))
+		if err := os.Rename(filepath.Join(s.dir, name+".copy"), filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, err := k.Rotate(t.Context())
 	wrong(t, err, keyring.ErrDamaged)
 	time.Sleep(keyring.Staleness)

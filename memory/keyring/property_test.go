@@ -102,7 +102,7 @@ func TestARingDoesAsAModelDoes(t *testing.T) {
 					list = slices.DeleteFunc(list, func(c memory.KeyID) bool { return !retired(known[c]) })
 				}
 				k := ring()
-				if err := k.Destroy(ctx, list...); err != nil {
+				if _, err := k.Destroy(ctx, list...); err != nil {
 					t.Fatal(err)
 				}
 				for _, c := range list {

@@ -18,6 +18,7 @@ import (
 type statements struct {
 	tenant, apply, get, query, queryLong, history string
 	tenants, logs, logsLong, restore, rewrite     string
+	objects, carriers                             string
 	forget, registered, vacuum                    string
 }
 
@@ -28,7 +29,9 @@ type statements struct {
 // yet to be made is applied to each row that the rest of the condition gives.
 func newStatements(schema string) statements {
 	number, next := numbers(schema)
+	objects, carriers := listTexts(schema)
 	return statements{
+		objects: objects, carriers: carriers,
 		tenant: `SELECT set_config('hearsay.tenant', t.id::text, true) FROM ` + schema + `.tenant t WHERE t.name = $1`,
 		apply:  `SELECT ` + schema + `.apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)`,
 		get: `SELECT o.key, o.revision, o.data FROM ` + schema + `.object o

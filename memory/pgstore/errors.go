@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/reach"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -14,8 +18,6 @@ import (
 var faults = map[string]string{
 	"08":    "the connection failed",
 	"25006": "the server takes no writes",
-	"28":    "the server refused the login",
-	"3D000": "there is no database of that name",
 	"3F000": "the schema is not there",
 	"42501": "the role lacks a right that migrating with the role in Options grants",
 	"42P01": "a table is not there",
@@ -69,7 +71,11 @@ func edge(op string, err error) error {
 			return fmt.Errorf("pgstore: %s: %w", op, sentinel)
 		}
 	}
-	return fmt.Errorf("pgstore: %s: %w: %s", op, memory.ErrStore, words(err))
+	kind := memory.ErrStore
+	if c := code(err); c == "53100" || c == "53200" {
+		kind = memory.ErrFull
+	}
+	return fmt.Errorf("pgstore: %s: %w: %s", op, kind, words(err))
 }
 
 func words(err error) string {
@@ -81,12 +87,54 @@ func words(err error) string {
 	}
 	var connect *pgconn.ConnectError
 	switch {
+	case errors.As(err, &connect):
+		return unreached(connect, c)
 	case c != "":
 		return "the server refused the statement"
-	case errors.As(err, &connect):
-		return "the server cannot be reached"
 	}
 	return "the connection was lost"
+}
+
+// unreached says why no connection was made. c is the code that the server gave, if it
+// was heard of at all.
+func unreached(err *pgconn.ConnectError, c string) string {
+	server := serverOf(err.Config)
+	why := ""
+	switch {
+	case c == "28P01":
+		why = server + " does not know the user or the password"
+	case c == "3D000":
+		why = server + " has no database " + strconv.Quote(err.Config.Database)
+	case strings.HasPrefix(c, "28"):
+		why = server + " does not let this user in from here, into this database, or without TLS (its pg_hba.conf)"
+	case c != "":
+		why = server + " refused the connection with the code " + c
+	case strings.Contains(err.Error(), "server refused TLS connection"): // the library has no other sign of it
+		why = server + " does not speak TLS; sslmode=disable does without"
+	default:
+		why = reach.Why(err, server)
+	}
+	if why == "" {
+		why = server
+	}
+	return "the server cannot be reached: " + why
+}
+
+// serverOf names the hosts and ports of a URL.
+func serverOf(c *pgconn.Config) string {
+	name := func(host string, port uint16) string {
+		if strings.HasPrefix(host, "/") {
+			return host + "/.s.PGSQL." + strconv.Itoa(int(port))
+		}
+		return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	list := []string{name(c.Host, c.Port)}
+	for _, f := range c.Fallbacks {
+		if at := name(f.Host, f.Port); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // RightError says that a role lacks a right. errors.Is(err, [memory.ErrStore]) holds.

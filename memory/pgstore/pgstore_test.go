@@ -133,6 +133,12 @@ func TestAStoreOutlivesItsHandles(t *testing.T) {
 	})
 }
 
+func TestAStoreThatHadAWitnessDoesNotGoOnWithoutIt(t *testing.T) {
+	o := fresh(t)
+	migrate(t, shared, o)
+	fault.Unwitnessed(t, open(t, shared, o))
+}
+
 func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
 	t.Parallel()
 	s := own(t, "fsync=off") // clients die here, the server does not
@@ -150,6 +156,21 @@ func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing
 		migrate(t, shared, o)
 		return open(t, shared, o)
 	})
+}
+
+func TestNoObjectCanBeForged(t *testing.T) {
+	t.Parallel()
+	storetest.RunForgery(t, func(t *testing.T) memory.Driver { return made(t) })
+}
+
+func TestNobodyHidesARowFromItsRivals(t *testing.T) {
+	t.Parallel()
+	storetest.RunRivals(t, func(t *testing.T) memory.Driver { return made(t) })
+}
+
+func TestWhatMayBeReliedOnIsFoundAmongManyOthers(t *testing.T) {
+	t.Parallel()
+	storetest.RunFlood(t, func(t *testing.T) memory.Driver { return made(t) })
 }
 
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
@@ -196,4 +217,14 @@ func BenchmarkBare(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestWhoeverEditsTheServersDataIsFound(t *testing.T) {
+	t.Parallel()
+	storetest.RunEdits(t, func(t *testing.T) memory.Driver { return made(t) })
+}
+
+func TestTheWordsOfAClaimAreKeptBesideItAndVerifiedWithNothing(t *testing.T) {
+	t.Parallel()
+	storetest.RunQuotations(t, func(t *testing.T) memory.Driver { return made(t) })
 }

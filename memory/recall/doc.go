@@ -7,8 +7,8 @@
 //	uncertain       rows nobody has checked, or not lately; tagged, and no more than that
 //	contradictions  contradicted rows, and open rivals of what is in the result
 //
-// Rows that are hidden, blocked, suspicious, quarantined or malicious are in no
-// channel, whatever their confidence (LS-23, LS-25); rows above the ceiling are
+// Rows that are hidden, blocked, suspicious, quarantined or malicious, or made from
+// what is or was quarantined ([Judge]), are in no channel, whatever their confidence (LS-23, LS-25); rows above the ceiling are
 // in none either (LS-26).
 //
 // [Prompt] renders a result, one tagged line for each row. The content of a row

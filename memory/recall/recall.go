@@ -3,6 +3,7 @@ package recall
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -13,12 +14,14 @@ import (
 
 // Store is what recall reads from; a [*memory.Store] is one.
 type Store interface {
-	// Search returns the rows whose words match the text best, best first.
-	Search(ctx context.Context, text string, limit int) ([]memory.Row, error)
+	// Find returns the rows that match; more reports that others do.
+	Find(ctx context.Context, l memory.Lookup) (rows []memory.Row, more bool, err error)
 	// Rows lists the rows a filter selects, newest first.
 	Rows(ctx context.Context, f memory.Filter) iter.Seq2[memory.Row, error]
 	// Now is the clock that ages are judged by.
 	Now() time.Time
+	// Lineage is what the rows were made from.
+	Lineage
 }
 
 // Channel is a set of the three channels of X-18. Join them with |.
@@ -29,7 +32,8 @@ const (
 	// Context has the rows that are fit to rely on.
 	Context Channel = 1 << iota
 	// Uncertain has the rows that are readable and not fit: unverified,
-	// unavailable at write time, stale, restricted.
+	// unavailable at write time, stale, restricted. After them come the quotations of
+	// the rows in all channels, the words that those were taken from.
 	Uncertain
 	// Contradictions has contradicted rows, and the open rivals of the rows in
 	// the other channels.
@@ -69,12 +73,12 @@ const (
 )
 
 // Policy says which rows may be shown. The zero Policy is usable and the
-// strictest: the context channel only, no older than 30 days, internal at most,
+// strictest: the context channel only, looked at within 30 days, internal at most,
 // no privileged rows, 20 rows (LS-16..LS-20).
 type Policy struct {
 	Purpose  Purpose
 	Channels Channel       // 0 = Context
-	MaxAge   time.Duration // oldest verification in the context channel, inclusive; 0 = 30 days
+	MaxAge   time.Duration // longest that a row of the context channel was not looked at, inclusive; 0 = 30 days
 	// Ceiling is the highest sensitivity shown, in any channel; unset = internal.
 	Ceiling memory.Sensitivity
 	// Clearance shows privileged_only rows. The ceiling holds for them too.
@@ -89,18 +93,68 @@ type Query struct {
 	Subject   string // with Predicate, instead of Text
 	Predicate string
 	Limit     int // may only lower the policy's; 0 = the policy's
+	// Principal is whom the context is for: the word that somebody gave about itself
+	// counts as verified for that principal, and for nobody else (I-13).
+	Principal string
 }
 
-// Result has each row in one channel at most.
+// Result has each row in one channel at most. What nobody verified and a fit row says
+// exactly is in none: the fit row speaks for it.
 type Result struct {
 	Context        []memory.Row
 	Uncertain      []memory.Row
 	Contradictions []memory.Row
+	// Outranked are rows that [Result.Settled] took out of the channels.
+	Outranked []memory.Row
 
 	Policy Policy    // the policy applied, defaults filled in
 	At     time.Time // the clock that freshness was judged by
-	// Truncated is set if more rows matched than were looked at or returned.
+	// Truncated is set if a row that matches was not looked at, or is readable and beyond
+	// the limit of its channel.
 	Truncated bool
+	// Unshown is how many rows match and are readable, and are in no channel that the
+	// policy shows, or were outranked.
+	Unshown int
+}
+
+// Settled is the result as a model is to see it before it acts: without the rows that
+// speak against a fit row and stand lower, which are in Outranked. So nobody who writes
+// a rival takes from what a better source verified. A rival that stands as high stays.
+func (r Result) Settled() Result {
+	best := map[lineName]memory.Rank{}
+	for i := range r.Context {
+		if row := &r.Context[i]; opposable(row) {
+			best[nameOf(row)] = max(best[nameOf(row)], row.Rank)
+		}
+	}
+	lost := map[memory.ID]bool{}
+	settle := func(rows []memory.Row) (kept []memory.Row) {
+		for i := range rows {
+			row := &rows[i]
+			rank, contested := best[nameOf(row)]
+			lower := row.Truth != memory.TruthSupported || row.Rank < rank
+			if contested && lower && opposable(row) || row.Quotes != "" && lost[row.Quotes] {
+				lost[row.ID] = true
+				r.Outranked = append(r.Outranked, *row)
+				continue
+			}
+			kept = append(kept, *row)
+		}
+		return kept
+	}
+	r.Outranked = slices.Clip(r.Outranked)
+	before := len(r.Outranked)
+	r.Contradictions = settle(r.Contradictions) // before the quotations of its rows
+	r.Uncertain = settle(r.Uncertain)
+	r.Unshown += len(r.Outranked) - before
+	return r
+}
+
+// lineName names a line by its exact subject and predicate.
+type lineName struct{ subject, predicate string }
+
+func nameOf(r *memory.Row) lineName {
+	return lineName{memory.ExactName(r.Content.Subject), memory.ExactName(r.Content.Predicate)}
 }
 
 // Rows returns all rows of the result: context, uncertain, contradictions.
@@ -119,11 +173,6 @@ func (r Result) IDs() []memory.ID {
 	return ids
 }
 
-// scanLimit is how many candidates are looked at before the policy sorts them.
-// It is far above any limit, so that rows the policy drops do not crowd out
-// rows that it lets through.
-const scanLimit = 1000
-
 // Recall asks the store and sorts the answer by the policy. A bad policy or
 // query gives a [*memory.FieldError]; an error of the store is returned as it
 // is. On error the result is empty: no part of an answer is shown.
@@ -137,12 +186,13 @@ func Recall(ctx context.Context, store Store, q Query, p Policy) (Result, error)
 		return Result{}, err
 	}
 	at := store.Now()
-	candidates, truncated, err := find(ctx, store, q)
+	candidates, more, err := find(ctx, store, q)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Policy: p, At: at, Truncated: truncated}
+	r := Result{Policy: p, At: at, Truncated: more}
 	for _, row := range candidates {
+		row = row.For(q.Principal)
 		switch p.channel(&row, at) {
 		case Context:
 			r.Context = append(r.Context, row)
@@ -152,7 +202,8 @@ func Recall(ctx context.Context, store Store, q Query, p Policy) (Result, error)
 			r.Contradictions = append(r.Contradictions, row)
 		}
 	}
-	if err := r.oppose(ctx, store); err != nil {
+	r.once()
+	if err := r.oppose(ctx, store, q.Principal); err != nil {
 		return Result{}, err
 	}
 	for _, c := range [...]struct {
@@ -160,12 +211,63 @@ func Recall(ctx context.Context, store Store, q Query, p Policy) (Result, error)
 		rows    *[]memory.Row
 	}{{Context, &r.Context}, {Uncertain, &r.Uncertain}, {Contradictions, &r.Contradictions}} {
 		if p.Channels&c.channel == 0 {
+			r.Unshown += len(*c.rows)
 			*c.rows = nil
 		} else if len(*c.rows) > p.Limit {
 			*c.rows, r.Truncated = (*c.rows)[:p.Limit:p.Limit], true
 		}
 	}
+	if err := r.quote(ctx, store); err != nil {
+		return Result{}, err
+	}
 	return r, nil
+}
+
+// once leaves out what nobody verified where a fit row that is shown says exactly that.
+// Such a row is reached by its id.
+func (r *Result) once() {
+	if r.Policy.Channels&Context == 0 {
+		return
+	}
+	said := map[memory.Token]bool{}
+	for _, row := range r.Context[:min(len(r.Context), r.Policy.Limit)] {
+		said[row.Commitment] = true
+	}
+	delete(said, memory.Token{}) // of such content nothing is known
+	same := func(row memory.Row) bool {
+		return said[row.Commitment] && row.Truth == memory.TruthUnverified && row.Rejection == nil
+	}
+	r.Uncertain = slices.DeleteFunc(r.Uncertain, same)
+}
+
+// quote appends the quotations of the rows to the uncertain channel, as many as it has
+// room for. They come last, and are looked up by the claim: no word of theirs ranks it.
+// Beside a fit row a person's own span is left out: it would say the same, unverified.
+func (r *Result) quote(ctx context.Context, store Store) error {
+	if r.Policy.Channels&Uncertain == 0 {
+		return nil
+	}
+	for i, claim := range r.Rows() {
+		fit := i < len(r.Context)
+		for q, err := range store.Rows(ctx, memory.Filter{Quotes: claim.ID}) {
+			if unreadable(err) {
+				r.Truncated = true
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !r.Policy.readable(&q) || fit && q.Origin == memory.OriginUserAsserted {
+				continue
+			}
+			if len(r.Uncertain) >= r.Policy.Limit {
+				r.Truncated = true
+				return nil
+			}
+			r.Uncertain = append(r.Uncertain, q)
+		}
+	}
+	return nil
 }
 
 func (p Policy) fill(q Query) (Policy, error) {
@@ -203,34 +305,45 @@ func field(name, rule, text string) error {
 	return &memory.FieldError{Field: name, Rule: rule, Text: text}
 }
 
-func find(ctx context.Context, store Store, q Query) (rows []memory.Row, truncated bool, err error) {
-	if q.Text != "" {
-		rows, err = store.Search(ctx, q.Text, scanLimit)
-		return rows, len(rows) >= scanLimit, err
+// find lists the rows that a query selects: what nobody verified hides nothing that
+// somebody did.
+func find(ctx context.Context, store Store, q Query) (rows []memory.Row, more bool, err error) {
+	if q.Text == "" {
+		rows, more, err = line(ctx, store, q.Subject, q.Predicate, q.Principal)
+		slices.SortStableFunc(rows, func(a, b memory.Row) int { return cmp.Compare(b.Rank, a.Rank) })
+		return rows, more, err
 	}
-	rows, truncated, err = line(ctx, store, q.Subject, q.Predicate)
-	slices.SortStableFunc(rows, func(a, b memory.Row) int { return cmp.Compare(b.Rank, a.Rank) })
-	return rows, truncated, err
+	rows, more, err = store.Find(ctx, memory.Lookup{Text: q.Text, Principal: q.Principal})
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err = Judge(ctx, store, rows)
+	return rows, more, err
 }
 
-// line lists the rows of one subject and predicate.
-func line(ctx context.Context, store Store, subject, predicate string) (rows []memory.Row, truncated bool, err error) {
-	for row, err := range store.Rows(ctx, memory.Filter{Subject: subject, Predicate: predicate}) {
-		if err != nil {
-			return nil, false, err
-		}
-		if len(rows) == scanLimit {
-			return rows, true, nil
-		}
-		rows = append(rows, row)
+// line lists the rows of one subject and predicate, by exact name, newest first.
+func line(ctx context.Context, store Store, subject, predicate, principal string) (rows []memory.Row, more bool, err error) {
+	rows, more, err = store.Find(ctx, memory.Lookup{Subject: subject, Predicate: predicate, Principal: principal})
+	if err != nil {
+		return nil, false, err
 	}
-	return rows, false, nil
+	rows, err = Judge(ctx, store, rows)
+	return rows, more, err
+}
+
+// unreadable reports whether an error is of one row: it hides no other.
+func unreadable(err error) bool {
+	var one *memory.UnreadableError
+	return errors.As(err, &one)
 }
 
 // channel sorts one row: 0 is "in none". It is pure, and confidence is no input.
 func (p Policy) channel(r *memory.Row, at time.Time) Channel {
 	if !p.readable(r) {
 		return 0
+	}
+	if r.Quotes != "" { // whatever its state
+		return Uncertain
 	}
 	switch r.Truth {
 	case memory.TruthSupported:
@@ -245,8 +358,18 @@ func (p Policy) channel(r *memory.Row, at time.Time) Channel {
 		return Uncertain
 	case memory.TruthContradicted:
 		return Contradictions
+	case memory.TruthSuperseded:
+		if r.Has(memory.FlagOutdated) && contradicted(r) {
+			return Contradictions
+		}
 	}
 	return 0 // superseded: its successor speaks for it
+}
+
+// contradicted reports whether evidence speaks against a row: its source took it back, and
+// nothing may be known in its place.
+func contradicted(r *memory.Row) bool {
+	return slices.ContainsFunc(r.Evidence, func(e memory.Evidence) bool { return e.Relation == memory.RelationContradicts && !e.Void })
 }
 
 // readable says whether a row may be in any channel at all.
@@ -269,15 +392,18 @@ func readable(r *memory.Row) bool {
 
 // fit says whether a verified, readable row belongs in the main context.
 func (p Policy) fit(r *memory.Row, at time.Time) bool {
-	return r.Retrieval != memory.RetrievalRestricted &&
-		r.FreshnessAt(at) == memory.FreshnessFresh && at.Sub(r.VerifiedAt) <= p.MaxAge
+	looked := r.VerifiedAt
+	if again := r.LookedAt(); again.After(looked) { // somebody agreed since
+		looked = again
+	}
+	return r.Retrieval != memory.RetrievalRestricted && r.FreshnessAt(at) == memory.FreshnessFresh && at.Sub(looked) <= p.MaxAge
 }
 
 // oppose fills the contradictions: the open rivals of the rows in the other two
 // channels, which are other objects of the same subject and predicate (LS-27). An
 // uncertain row that is the rival of a row listed before it moves there; a fit
 // row stays where it is, and its tag says that it is contested.
-func (r *Result) oppose(ctx context.Context, store Store) error {
+func (r *Result) oppose(ctx context.Context, store Store, principal string) error {
 	if r.Policy.Channels&Contradictions == 0 {
 		return nil
 	}
@@ -285,25 +411,25 @@ func (r *Result) oppose(ctx context.Context, store Store) error {
 	for _, row := range r.Rows() {
 		listed[row.ID] = true
 	}
-	type key struct{ subject, predicate string }
-	lines := map[key][]memory.Row{}
+	lines := map[lineName][]memory.Row{}
 	against := func(row *memory.Row) error {
 		if !opposable(row) {
 			return nil
 		}
-		k := key{memory.Canonical(row.Content.Subject), memory.Canonical(row.Content.Predicate)}
+		k := nameOf(row)
 		rows, seen := lines[k]
 		if !seen {
 			var (
 				cut bool
 				err error
 			)
-			if rows, cut, err = line(ctx, store, row.Content.Subject, row.Content.Predicate); err != nil {
+			if rows, cut, err = line(ctx, store, row.Content.Subject, row.Content.Predicate, principal); err != nil {
 				return err
 			}
 			lines[k], r.Truncated = rows, r.Truncated || cut
 		}
 		for _, other := range rows {
+			other = other.For(principal)
 			open := other.Truth == memory.TruthUnverified || other.Truth == memory.TruthSupported || other.Truth == memory.TruthContradicted
 			if other.Claim != row.Claim && open && opposable(&other) && !listed[other.ID] && r.Policy.readable(&other) {
 				listed[other.ID] = true
@@ -318,10 +444,10 @@ func (r *Result) oppose(ctx context.Context, store Store) error {
 		}
 	}
 	uncertain := r.Uncertain
-	first := map[key]memory.Token{} // the claim that a line's channel rows make
+	first := map[lineName]memory.Token{} // the claim that a line's channel rows make
 	for _, row := range slices.Backward(r.Context) {
 		if opposable(&row) {
-			first[key{memory.Canonical(row.Content.Subject), memory.Canonical(row.Content.Predicate)}] = row.Claim
+			first[nameOf(&row)] = row.Claim
 		}
 	}
 	r.Uncertain = nil
@@ -331,7 +457,7 @@ func (r *Result) oppose(ctx context.Context, store Store) error {
 			r.Uncertain = append(r.Uncertain, *row)
 			continue
 		}
-		k := key{memory.Canonical(row.Content.Subject), memory.Canonical(row.Content.Predicate)}
+		k := nameOf(row)
 		if claim, taken := first[k]; taken && claim != row.Claim {
 			r.Contradictions = append(r.Contradictions, *row)
 			continue

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a store of given rows: Search finds them all, in their order.
+// shelf is a store of given rows: every text finds them all, in their order.
 type shelf struct {
 	rows []memory.Row
 	now  time.Time
@@ -29,8 +29,20 @@ var _ recall.Store = (*memory.Store)(nil)
 
 func (s shelf) Now() time.Time { return s.now }
 
-func (s shelf) Search(_ context.Context, _ string, limit int) ([]memory.Row, error) {
-	return slices.Clone(s.rows[:min(limit, len(s.rows))]), s.err
+func (s shelf) Closure(context.Context, ...memory.ID) ([]memory.ID, error) { return nil, s.err }
+
+func (s shelf) Fitness(context.Context, []memory.ID) (memory.Fitness, error) {
+	return memory.Fitness{}, s.err
+}
+
+func (s shelf) Find(_ context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
+	rows := slices.Clone(s.rows)
+	if l.Text == "" {
+		rows = slices.DeleteFunc(rows, func(r memory.Row) bool {
+			return r.Content.Subject != l.Subject || r.Content.Predicate != l.Predicate || !r.Content.Typed()
+		})
+	}
+	return rows, false, s.err
 }
 
 func (s shelf) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, error] {
@@ -114,6 +126,14 @@ func TestX18EachRowIsInItsChannel(t *testing.T) {
 		{"a higher ceiling", context, func(r *memory.Row) { fit(r); r.Sensitivity = memory.SensitivityConfidential }, recall.Policy{Ceiling: memory.SensitivityConfidential}},
 		{"30 days old (LS-19)", context, func(r *memory.Row) { fit(r); r.VerifiedAt = day0.Add(-30 * 24 * time.Hour) }, recall.Policy{}},
 		{"30 days and a second", uncertain, func(r *memory.Row) { fit(r); r.VerifiedAt = day0.Add(-30*24*time.Hour - time.Second) }, recall.Policy{}},
+		{"verified 60 days ago, and renewed since", context, func(r *memory.Row) {
+			fit(r)
+			r.VerifiedAt, r.StaleAt, r.ExpiresAt = day0.Add(-60*24*time.Hour), day0.Add(20*24*time.Hour), day0.Add(80*24*time.Hour)
+		}, recall.Policy{}},
+		{"renewed longer ago than the policy wants", uncertain, func(r *memory.Row) {
+			fit(r)
+			r.VerifiedAt, r.StaleAt, r.ExpiresAt = day0.Add(-60*24*time.Hour), day0.Add(20*24*time.Hour), day0.Add(80*24*time.Hour)
+		}, recall.Policy{MaxAge: 9 * 24 * time.Hour}},
 		{"older than the policy wants", uncertain, func(r *memory.Row) { fit(r); r.VerifiedAt = day0.Add(-2 * time.Hour) }, recall.Policy{MaxAge: time.Hour}},
 		{"stale by the clock (LS-24)", uncertain, func(r *memory.Row) { fit(r); r.StaleAt = day0.Add(-time.Second) }, recall.Policy{}},
 		{"expired today (UD-15)", uncertain, func(r *memory.Row) { fit(r); r.Freshness = memory.FreshnessExpired }, recall.Policy{}},
@@ -180,14 +200,18 @@ func TestLS27RivalsAreSurfaced(t *testing.T) {
 	})
 }
 
-// only searches the first n rows of a shelf.
+// only finds the first n rows of a shelf by their words.
 type only struct {
 	shelf
 	n int
 }
 
-func (o only) Search(ctx context.Context, text string, _ int) ([]memory.Row, error) {
-	return o.shelf.Search(ctx, text, o.n)
+func (o only) Find(ctx context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
+	rows, _, err := o.shelf.Find(ctx, l)
+	if l.Text != "" {
+		rows = rows[:o.n]
+	}
+	return rows, false, err
 }
 
 func TestQueryByLineIsOrderedByRank(t *testing.T) {

@@ -77,6 +77,7 @@ type Driver struct {
 	client redis.UniversalClient
 	prefix string
 	mode   mode
+	at     string // the host and port, as its user named it
 
 	incarnation atomic.Uint64
 	vain        atomic.Int32 // large reads to come that are sent in a transaction
@@ -113,12 +114,12 @@ func (d *Driver) enter(ctx context.Context) error {
 // what the caller gave, and nobody reads what it still writes.
 func (d *Driver) call(ctx context.Context, op string, work func() error) error {
 	if err := d.enter(ctx); err != nil {
-		return edge(ctx, op, err)
+		return edge(ctx, op, d.at, err)
 	}
 	defer d.calls.Done()
 	if ctx.Done() == nil {
 		defer d.running.Done()
-		return edge(ctx, op, work())
+		return edge(ctx, op, d.at, work())
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -127,9 +128,9 @@ func (d *Driver) call(ctx context.Context, op string, work func() error) error {
 	}()
 	select {
 	case err := <-done:
-		return edge(ctx, op, err)
+		return edge(ctx, op, d.at, err)
 	case <-ctx.Done():
-		return edge(ctx, op, ctx.Err())
+		return edge(ctx, op, d.at, ctx.Err())
 	}
 }
 
@@ -270,6 +271,9 @@ func (d *Driver) fields(ctx context.Context, base string, keys []string) (found 
 	case len(keys) >= many && d.untouched(ctx, cmds):
 	default:
 		_, err = d.client.TxPipelined(ctx, func(p redis.Pipeliner) error { return queue(ctx, p, cmds) })
+		if code(err) == "EXECABORT" {
+			err = d.withoutRoom(ctx, cmds)
+		}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -308,6 +312,19 @@ func (d *Driver) untouched(ctx context.Context, cmds []*redis.SliceCmd) bool {
 		return false
 	}
 	return true
+}
+
+// withoutRoom reads where a transaction was refused: a server that is out of memory
+// queues nothing for one, not even reads. It is watched as long as that was in vain, which
+// where nobody can write it hardly is.
+func (d *Driver) withoutRoom(ctx context.Context, cmds []*redis.SliceCmd) (err error) {
+	const attempts = 32
+	for range attempts {
+		if err = d.watched(ctx, cmds); err == nil || !errors.Is(err, redis.Nil) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the server is out of memory, and what is read is written all the time", memory.ErrFull)
 }
 
 // watched sends reads of hashes one after the other, and asks behind them, in the same
@@ -455,10 +472,10 @@ func (d *Driver) Close() error {
 	d.closed = true
 	d.closing.Unlock()
 	if again {
-		return edge(ctx, "close", memory.ErrClosed)
+		return edge(ctx, "close", d.at, memory.ErrClosed)
 	}
 	d.calls.Wait()
 	err := d.client.Close()
 	d.running.Wait()
-	return edge(ctx, "close", err)
+	return edge(ctx, "close", d.at, err)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -49,9 +47,12 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
+// oom is the code of a server that has no memory left for what it was asked.
+const oom = "OOM"
+
 // faults are the codes that replies of Redis begin with, and what they mean.
 var faults = []struct{ code, words string }{
-	{"OOM", "the server is out of memory, and nothing was written"},
+	{oom, "the server is out of memory, and nothing was written"},
 	{"READONLY", "the server is a replica, and nothing was written"},
 	{"MISCONF", "the server cannot write to its disk, and nothing was written"},
 	{"NOREPLICAS", "the server has too few replicas, and nothing was written"},
@@ -62,8 +63,6 @@ var faults = []struct{ code, words string }{
 	{"MOVED", "the keys of the tenant have moved to another server"},
 	{"CROSSSLOT", "the server does not keep the keys of a tenant together"},
 	{"BUSY", "the server is busy with a script"},
-	{"NOAUTH", "the server wants a user and a password"},
-	{"WRONGPASS", "the server does not know the user or the password"},
 	{"NOPERM", "the user may not do this"},
 	{"WRONGTYPE", "a key of the store holds what is not of the store"},
 }
@@ -86,8 +85,8 @@ func code(err error) string {
 }
 
 // edge translates an error on its way out. What is a sentinel or a context error
-// stays what it is; the text of the server or the client ends here.
-func edge(ctx context.Context, op string, err error) error {
+// stays what it is; the text of the server or the client ends here. at names the server.
+func edge(ctx context.Context, op, at string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -109,7 +108,10 @@ func edge(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("redisstore: %s: %w", op, ctx.Err())
 	}
-	return fmt.Errorf("redisstore: %s: %w: %s", op, memory.ErrStore, words(err))
+	if code(err) == oom {
+		return fmt.Errorf("redisstore: %s: %w: %s", op, memory.ErrFull, words(err, at))
+	}
+	return fmt.Errorf("redisstore: %s: %w: %s", op, memory.ErrStore, words(err, at))
 }
 
 // bare is an error of ours without what the client put around it.
@@ -125,21 +127,22 @@ func bare(err error) error {
 	return err
 }
 
-func words(err error) string {
+// words says what happened. server is where the client was sent to.
+func words(err error, server string) string {
+	if why := redisurl.Why(err, server); why != "" {
+		return why
+	}
 	at := code(err)
 	for _, f := range faults {
 		if f.code == at {
 			return f.words
 		}
 	}
-	var network net.Error
 	switch {
 	case at != "":
 		return "the server reported a fault"
 	case errors.Is(err, redis.ErrPoolTimeout):
 		return "all connections are in use"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.DeadlineExceeded):
-		return "the server does not answer"
 	}
-	return "the server cannot be reached or does not answer as Redis does"
+	return "what answers at " + server + " does not speak as Redis does; if it wants TLS, say rediss://"
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -71,7 +74,7 @@ const (
 func Open(ctx context.Context, url string, o *Options) (*Driver, error) {
 	client, err := redisurl.Parse(url)
 	if err != nil {
-		return nil, edge(ctx, "open", err)
+		return nil, edge(ctx, "open", "", err)
 	}
 	return New(ctx, client, o)
 }
@@ -99,22 +102,36 @@ func New(ctx context.Context, client *redis.UniversalOptions, o *Options) (*Driv
 	}()
 	select {
 	case r := <-opened:
-		return r.d, edge(ctx, "open", r.err)
+		return r.d, hinted(edge(ctx, "open", redisurl.Server(client), r.err), r.err, client.TLSConfig != nil)
 	case <-ctx.Done(): // see call
 		go func() {
 			if r := <-opened; r.d != nil {
 				_ = r.d.Close() // nobody waits for it
 			}
 		}()
-		return nil, edge(ctx, "open", ctx.Err())
+		return nil, edge(ctx, "open", "", ctx.Err())
 	}
+}
+
+// hinted adds to the error of an open what a server that hangs up or is silent at once
+// may mean by it.
+func hinted(edged, err error, withTLS bool) error {
+	var network net.Error
+	switch {
+	case edged == nil || !errors.Is(edged, memory.ErrStore):
+	case withTLS && errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("%w; if it speaks no TLS, say redis://", edged)
+	case !withTLS && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("%w; if it wants TLS, say rediss://", edged)
+	}
+	return edged
 }
 
 func open(ctx context.Context, client redis.UniversalOptions, o *Options) (*Driver, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	d := &Driver{prefix: o.Prefix, seen: map[string]string{}}
+	d := &Driver{prefix: o.Prefix, at: redisurl.Server(&client), seen: map[string]string{}}
 	if d.prefix == "" {
 		d.prefix = defaultPrefix
 	}
@@ -204,6 +221,9 @@ func (d *Driver) start(ctx context.Context) error {
 	err := d.masters(ctx, func(ctx context.Context, c *redis.Client) error {
 		for _, s := range scripts {
 			if err := c.ScriptLoad(ctx, s.text).Err(); err != nil {
+				if redisurl.Why(err, "") != "" { // it was not let in, or not reached
+					return err
+				}
 				switch code(err) {
 				case "ERR", "NOPERM":
 					return fmt.Errorf("%w: it does not let this user run scripts", ErrServer)

@@ -206,6 +206,24 @@ func TestALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused(t *testing
 	storetest.RunLineage(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
 }
 
+func TestNoObjectCanBeForged(t *testing.T) {
+	t.Parallel()
+	url := shared(t).URL()
+	storetest.RunForgery(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
+func TestNobodyHidesARowFromItsRivals(t *testing.T) {
+	t.Parallel()
+	url := shared(t).URL()
+	storetest.RunRivals(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
+func TestWhatMayBeReliedOnIsFoundAmongManyOthers(t *testing.T) {
+	t.Parallel()
+	url := shared(t).URL()
+	storetest.RunFlood(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
 func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	t.Parallel()
 	s := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}})
@@ -217,6 +235,10 @@ func TestRandomOperationsOnAClusterGiveWhatTheReferenceGives(t *testing.T) {
 	g, err := quietCluster()
 	url := have(t, g, err).URL()
 	storetest.Compare(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
+}
+
+func TestAStoreThatHadAWitnessDoesNotGoOnWithoutIt(t *testing.T) {
+	fault.Unwitnessed(t, open(t, shared(t).URL(), fresh()))
 }
 
 func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
@@ -234,4 +256,16 @@ func BenchmarkAlways(b *testing.B) {
 func BenchmarkEverySecond(b *testing.B) {
 	url := own(b, server.RedisOptions{Settings: []string{"appendfsync everysec"}}).URL()
 	storetest.Benchmark(b, func(b *testing.B) memory.Driver { return open(b, url, fresh()) })
+}
+
+func TestWhoeverEditsTheServersDataIsFound(t *testing.T) {
+	t.Parallel()
+	s := own(t, server.RedisOptions{Settings: []string{"appendfsync no"}})
+	storetest.RunEdits(t, func(t *testing.T) memory.Driver { return open(t, s.URL(), fresh()) })
+}
+
+func TestTheWordsOfAClaimAreKeptBesideItAndVerifiedWithNothing(t *testing.T) {
+	t.Parallel()
+	url := shared(t).URL()
+	storetest.RunQuotations(t, func(t *testing.T) memory.Driver { return open(t, url, fresh()) })
 }

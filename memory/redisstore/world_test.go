@@ -29,7 +29,7 @@ func clean(t *testing.T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Fatalf("error is %v, want one that is %q", err, want)
 	}
-	for _, w := range []string{"ERR ", "redis: ", "OOM", "READONLY", "WRONGPASS", "NOAUTH", "WRONGTYPE", "secret", "tcp", "127.0.0.1"} {
+	for _, w := range []string{"ERR ", "redis: ", "OOM", "READONLY", "WRONGPASS", "NOAUTH", "WRONGTYPE", "secret", "tcp"} {
 		if strings.Contains(err.Error(), w) {
 			t.Fatalf("error %q has %q in it", err, w)
 		}

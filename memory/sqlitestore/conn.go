@@ -21,6 +21,7 @@ import (
 const (
 	stBeginRead = iota
 	stBeginWrite
+	stSchema
 	stCommit
 	stRollback
 	stCreate
@@ -40,12 +41,15 @@ const (
 	stReplace
 	stStrike
 	stScan
+	stObjects
+	stCarriers
 	statements
 )
 
 var texts = [statements]string{
 	stBeginRead:  `BEGIN`,
 	stBeginWrite: `BEGIN IMMEDIATE`,
+	stSchema:     `PRAGMA schema_version`,
 	stCommit:     `COMMIT`,
 	stRollback:   `ROLLBACK`,
 	stCreate:     `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`,
@@ -74,6 +78,9 @@ var texts = [statements]string{
 	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
 	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
 	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
+	stObjects: `SELECT key, revision, data, terms FROM object WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?`,
+	stCarriers: `SELECT name, sort, key FROM term WHERE tenant = ? AND (name, sort, key) > (?, ?, ?)
+		ORDER BY name, sort, key LIMIT ?`,
 }
 
 // The statement that looks up many keys takes them as rows of VALUES with their
@@ -141,8 +148,9 @@ type conn struct {
 	arena   []byte
 	// What the transaction will take out of the index of terms, and add to it.
 	dropped, carriers []carrier
-	row               [3]driver.Value
-	order             []int // of a lookup
+	row               [4]driver.Value
+	order             []int  // of a lookup
+	schema            *int64 // the version of the schema that was verified; nil = none
 }
 
 func connect(ctx context.Context, done <-chan struct{}, dsn string) (*conn, error) {

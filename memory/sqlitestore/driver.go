@@ -20,7 +20,17 @@ func (d *Driver) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// write runs work in a transaction, on a file whose schema is what this program made.
 func (d *Driver) write(ctx context.Context, work func(c *conn) error) error {
+	return d.change(ctx, func(c *conn) error {
+		if err := c.sameSchema(ctx); err != nil {
+			return err
+		}
+		return work(c)
+	})
+}
+
+func (d *Driver) change(ctx context.Context, work func(c *conn) error) error {
 	c, err := d.writer.take(ctx)
 	if err != nil {
 		return err

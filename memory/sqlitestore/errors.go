@@ -65,6 +65,9 @@ func edge(op string, err error) error {
 		return fmt.Errorf("sqlitestore: %s: %w", op, err)
 	}
 	code := primary(err)
+	if code == codeFull {
+		return fmt.Errorf("sqlitestore: %s: %w: %s", op, memory.ErrFull, faults[code])
+	}
 	if words, ok := faults[code]; ok {
 		return fmt.Errorf("sqlitestore: %s: %w: %s", op, memory.ErrStore, words)
 	}

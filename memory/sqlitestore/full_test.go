@@ -98,7 +98,7 @@ func fillUp(t *testing.T, d *sqlitestore.Driver, limit, makeRoom func() error) {
 		case err == nil:
 			t.Fatalf("the disk is not full after %d batches", written)
 		default:
-			clean(t, err, memory.ErrStore)
+			clean(t, err, memory.ErrFull)
 			refused++
 		}
 	}

@@ -147,13 +147,13 @@ func open(ctx context.Context, path string, o *Options) (*Driver, error) {
 	d := &Driver{path: path, done: done, writer: newPool(dsn(path, write...), 1, done), readers: newPool(dsn(path, read...), options.ReadConns, done)}
 	// Now with locks, and through the log of the file: what was seen above may
 	// have been old. A transaction that may write shows that the file can be.
-	err = d.write(ctx, func(c *conn) error {
+	err = d.change(ctx, func(c *conn) error {
 		if empty, err := c.identity(ctx, objectCount); err != nil {
 			return err
 		} else if empty {
 			return memory.ErrForeign
 		}
-		return c.verifySchema(ctx)
+		return c.sameSchema(ctx)
 	})
 	if err == nil && options.Strict {
 		err = d.strict(ctx)
@@ -340,11 +340,42 @@ func (c *conn) identity(ctx context.Context, counting string) (empty bool, err e
 	return true, nil
 }
 
+// sameSchema verifies the schema unless it is as it was when that was done last: a
+// trigger that somebody adds to the file would take back what is written.
+func (c *conn) sameSchema(ctx context.Context) error {
+	s, err := c.statement(stSchema)
+	if err != nil {
+		return err
+	}
+	var version int64
+	c.bind()
+	if err := c.rows(ctx, s, 1, func(row []driver.Value) error {
+		version, _ = row[0].(int64)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if c.schema != nil && *c.schema == version {
+		return nil
+	}
+	if err := c.verifySchema(ctx); err != nil {
+		return err
+	}
+	c.schema = &version
+	return nil
+}
+
 func (c *conn) verifySchema(ctx context.Context) error {
 	seen := 0
-	err := c.once(ctx, `SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`, 2, func(row []driver.Value) error {
+	err := c.once(ctx, `SELECT name, sql, type FROM sqlite_schema`, 3, func(row []driver.Value) error {
 		name, _ := row[0].(string)
 		text, _ := row[1].(string)
+		switch kind, _ := row[2].(string); {
+		case kind == "index" && row[1] == nil: // SQLite's own, of a key
+			return nil
+		case kind == "table" && (name == "sqlite_sequence" || strings.HasPrefix(name, "sqlite_stat")): // and of itself
+			return nil
+		}
 		if want, ok := schema[name]; !ok || text != want {
 			return fmt.Errorf("%w: %q is not as it was made", memory.ErrSchema, name)
 		}

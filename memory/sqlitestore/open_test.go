@@ -178,6 +178,49 @@ func TestAStoreOfAnotherSchemaIsRefusedUntouched(t *testing.T) {
 			refused(t, path, memory.ErrSchema)
 		})
 	}
+	hidden := func(db *sql.DB) {
+		const sly = "CREATE TRIGGER sqlite_sly AFTER INSERT ON log BEGIN DELETE FROM log; END"
+		c, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, change := range []string{"PRAGMA writable_schema = ON", "INSERT INTO sqlite_schema VALUES ('trigger', 'sqlite_sly', 'log', 0, '" + sly + "')", "PRAGMA schema_version = 99"} {
+			if _, err := c.ExecContext(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Run("a trigger of a reserved name", func(t *testing.T) {
+		t.Parallel()
+		path := fresh(t)
+		open(t, path, nil).Close()
+		db := other(t, path)
+		hidden(db)
+		db.Close()
+		refused(t, path, memory.ErrSchema)
+	})
+	for name, change := range map[string]func(db *sql.DB){
+		"a trigger of a reserved name": hidden,
+		"a trigger": func(db *sql.DB) {
+			run(t, db, "CREATE TRIGGER sly AFTER INSERT ON log BEGIN DELETE FROM log; END")
+		},
+	} {
+		t.Run(name+" that is added while the store is open", func(t *testing.T) {
+			t.Parallel()
+			path := fresh(t)
+			d := open(t, path, nil)
+			apply(t, d, put("k", 0, "x"))
+			db := other(t, path)
+			change(db)
+			db.Close()
+			for range 2 {
+				if err := d.Apply(t.Context(), "tenant", put("k", 1, "y")); !errors.Is(err, memory.ErrSchema) {
+					t.Fatalf("it was written to: %v", err)
+				}
+			}
+		})
+	}
 	t.Run("a later version that is still in the log of the file", func(t *testing.T) {
 		t.Parallel()
 		path := fresh(t)

@@ -76,6 +76,10 @@ func TestRandomOperationsGiveWhatTheReferenceGives(t *testing.T) {
 	})
 }
 
+func TestAStoreThatHadAWitnessDoesNotGoOnWithoutIt(t *testing.T) {
+	fault.Unwitnessed(t, open(t, fresh(t), nil))
+}
+
 func TestEveryCrashPointLeavesAWholeStore(t *testing.T) {
 	t.Parallel()
 	fault.Points(t, fault.Store{Fresh: func(t *testing.T) string { return fresh(t) }, Open: openNamed})
@@ -88,5 +92,30 @@ func BenchmarkFull(b *testing.B) {
 func BenchmarkNormal(b *testing.B) {
 	storetest.Benchmark(b, func(b *testing.B) memory.Driver {
 		return open(b, fresh(b), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
+	})
+}
+
+func TestWhoeverEditsTheFileIsFound(t *testing.T) {
+	t.Parallel()
+	storetest.RunEdits(t, func(t *testing.T) memory.Driver {
+		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
+	})
+}
+
+func TestTheWordsOfAClaimAreKeptBesideItAndVerifiedWithNothing(t *testing.T) {
+	storetest.RunQuotations(t, func(t *testing.T) memory.Driver { return open(t, fresh(t), nil) })
+}
+
+func TestNoObjectCanBeForged(t *testing.T) {
+	storetest.RunForgery(t, func(t *testing.T) memory.Driver { return open(t, fresh(t), nil) })
+}
+
+func TestNobodyHidesARowFromItsRivals(t *testing.T) {
+	storetest.RunRivals(t, func(t *testing.T) memory.Driver { return open(t, fresh(t), nil) })
+}
+
+func TestWhatMayBeReliedOnIsFoundAmongManyOthers(t *testing.T) {
+	storetest.RunFlood(t, func(t *testing.T) memory.Driver {
+		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
 	})
 }

@@ -28,15 +28,19 @@ func encodeTerms(terms []memory.Term) []byte {
 }
 
 func decodeTerms(b []byte) ([]memory.Term, error) {
-	var terms []memory.Term
-	for len(b) > 0 {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	const usual = 1 + 9 + 8 // bytes of a term
+	terms := make([]memory.Term, 0, len(b)/usual+1)
+	for all := string(b); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)) || len(b) < size+int(n)+8 {
 			return nil, fmt.Errorf("%w: the file is damaged: terms of an object", memory.ErrStore)
 		}
-		name, rest := b[size:size+int(n)], b[size+int(n):]
-		terms = append(terms, memory.Term{Name: string(name), Sort: binary.BigEndian.Uint64(rest)})
-		b = rest[8:]
+		end := size + int(n)
+		terms = append(terms, memory.Term{Name: all[size:end], Sort: binary.BigEndian.Uint64(b[end:])})
+		b, all = b[end+8:], all[end+8:]
 	}
 	return terms, nil
 }

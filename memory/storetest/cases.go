@@ -64,7 +64,7 @@ func cases() []testCase {
 		{"a batch of thousands cancelled at any point is whole or nothing", askLargeCancelledDuring},
 		{"after close every call says so", askClosed},
 		{"close under load gives whole answers or says so", askCloseUnderLoad},
-	}, append(maintenanceCases(), scanCases()...)...)
+	}, slices.Concat(maintenanceCases(), scanCases(), listCases())...)
 }
 
 func data(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }

@@ -331,6 +331,20 @@ func (p *pair) sameScan(prefix string, after memory.LogPlace, limit int) (next m
 	return after, moreX
 }
 
+// sameLists asks both drivers for all objects and the index of terms.
+func (p *pair) sameLists(prefix string) {
+	x, err1 := objectsOf(p.ctx, p.drivers[0], p.tenant, prefix)
+	y, err2 := objectsOf(p.ctx, p.drivers[1], p.tenant, prefix)
+	if p.errs("objects", err1, err2) {
+		p.agree("objects", slices.EqualFunc(x, y, sameRestored), x, y)
+	}
+	cx, err1 := carriersOf(p.ctx, p.drivers[0], p.tenant, prefix)
+	cy, err2 := carriersOf(p.ctx, p.drivers[1], p.tenant, prefix)
+	if p.errs("carriers", err1, err2) {
+		p.agree("carriers", slices.Equal(cx, cy), cx, cy)
+	}
+}
+
 // everything compares all that is in the tenant.
 func (p *pair) everything() {
 	clear(p.cursors)
@@ -347,6 +361,9 @@ func (p *pair) everything() {
 	for _, prefix := range []string{"", "a"} {
 		for p.sameLogs(prefix, "", 3) {
 		}
+	}
+	for _, prefix := range []string{"", "a"} {
+		p.sameLists(prefix)
 	}
 	for after, more := (memory.LogPlace{}), true; more; {
 		after, more = p.sameScan("", after, 4)

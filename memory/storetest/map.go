@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -253,6 +254,79 @@ func (d *mapDriver) Scan(ctx context.Context, tenant, prefix string, after memor
 		}
 	}
 	return entries, false, nil
+}
+
+func (d *mapDriver) Objects(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Restored, error] {
+	return func(yield func(memory.Restored, error) bool) {
+		keys, err := d.sorted(ctx, tenant, prefix, func(t *mapTenant) iter.Seq[string] { return maps.Keys(t.objects) })
+		for _, key := range keys {
+			var o memory.Restored
+			if o, err = d.object(ctx, tenant, key); err != nil {
+				break
+			}
+			if o.Revision > 0 && !yield(o, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(memory.Restored{}, err)
+		}
+	}
+}
+
+// sorted are those names of a tenant that begin with prefix.
+func (d *mapDriver) sorted(ctx context.Context, tenant, prefix string, names func(*mapTenant) iter.Seq[string]) ([]string, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	list := slices.Sorted(names(d.tenant(tenant)))
+	return slices.DeleteFunc(list, func(n string) bool { return !strings.HasPrefix(n, prefix) }), nil
+}
+
+// object is the whole state of an object.
+func (d *mapDriver) object(ctx context.Context, tenant, key string) (memory.Restored, error) {
+	if err := d.enter(ctx); err != nil {
+		return memory.Restored{}, err
+	}
+	defer d.mu.Unlock()
+	t := d.tenant(tenant)
+	o := t.objects[key]
+	found := memory.Restored{Object: memory.Object{Key: key, Revision: o.Revision, Data: bytes.Clone(o.Data)}}
+	for name, carriers := range t.terms {
+		if sort, carried := carriers[key]; carried {
+			found.Terms = append(found.Terms, memory.Term{Name: name, Sort: sort})
+		}
+	}
+	return found, nil
+}
+
+func (d *mapDriver) Carriers(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Carrier, error] {
+	return func(yield func(memory.Carrier, error) bool) {
+		names, err := d.sorted(ctx, tenant, prefix, func(t *mapTenant) iter.Seq[string] { return maps.Keys(t.terms) })
+		for _, name := range names {
+			var hits map[string]uint64
+			if hits, err = d.carriers(ctx, tenant, name); err != nil {
+				break
+			}
+			for key, sort := range hits {
+				if !yield(memory.Carrier{Term: memory.Term{Name: name, Sort: sort}, Key: key}, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(memory.Carrier{}, err)
+		}
+	}
+}
+
+func (d *mapDriver) carriers(ctx context.Context, tenant, name string) (map[string]uint64, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return maps.Clone(d.tenant(tenant).terms[name]), nil
 }
 
 // page is one page of the names that begin with prefix. The cursor is the last name.

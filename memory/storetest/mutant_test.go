@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -36,6 +37,8 @@ type mutant struct {
 	tenants     func(ctx context.Context, after string, limit int) ([]string, string, error)
 	logs        func(ctx context.Context, tenant, prefix, after string, limit int) ([]string, string, error)
 	scan        func(ctx context.Context, tenant, prefix string, after memory.LogPlace, limit int) ([]memory.Logged, bool, error)
+	objects     func(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Restored, error]
+	carriers    func(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Carrier, error]
 	restore     func(ctx context.Context, tenant string, objects []memory.Restored) error
 	rewrite     func(ctx context.Context, tenant, key string, entries []memory.Rewritten) error
 	compact     func(ctx context.Context) error
@@ -68,6 +71,20 @@ func (m *mutant) Scan(ctx context.Context, tenant, prefix string, after memory.L
 		return m.Driver.Scan(ctx, tenant, prefix, after, limit)
 	}
 	return m.scan(ctx, tenant, prefix, after, limit)
+}
+
+func (m *mutant) Objects(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Restored, error] {
+	if m.objects == nil {
+		return m.Driver.Objects(ctx, tenant, prefix)
+	}
+	return m.objects(ctx, tenant, prefix)
+}
+
+func (m *mutant) Carriers(ctx context.Context, tenant, prefix string) iter.Seq2[memory.Carrier, error] {
+	if m.carriers == nil {
+		return m.Driver.Carriers(ctx, tenant, prefix)
+	}
+	return m.carriers(ctx, tenant, prefix)
 }
 
 func (m *mutant) Restore(ctx context.Context, tenant string, objects []memory.Restored) error {
@@ -480,6 +497,7 @@ func resort(m *mutant, d memory.Driver, f func(uint64) uint64) {
 func TestChildRunsAMutant(t *testing.T) {
 	maps.Copy(mutants, maintenanceMutants)
 	maps.Copy(mutants, scanMutants)
+	maps.Copy(mutants, listMutants)
 	change := mutants[os.Getenv(mutantVariable)]
 	open := func(t *testing.T) memory.Driver {
 		t.Cleanup(func() {
@@ -505,6 +523,7 @@ func TestTheSuiteFindsEveryFaultyDriver(t *testing.T) {
 	found := 0
 	maps.Copy(mutants, maintenanceMutants)
 	maps.Copy(mutants, scanMutants)
+	maps.Copy(mutants, listMutants)
 	run := func(name string, flags ...string) ([]byte, error) {
 		cmd := exec.Command(os.Args[0], append(flags, "-test.run=^TestChildRunsAMutant$", "-test.timeout=1m", "-test.parallel=100")...)
 		cmd.Env = append(os.Environ(), mutantVariable+"="+name)

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/keyring/pgring"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
@@ -35,17 +37,24 @@ import (
 type Options struct {
 	memory.Options
 
-	// Keys are the store's keys. nil opens the keyring in the folder Keyring.
+	// Keys are the store's keys. nil opens the keyring that Keyring names.
 	Keys memory.Keys
-	// Keyring is a folder; "" = PATH.keys for sqlite:PATH. A server has no default:
-	// its keys belong to no machine.
+	// Keyring is a folder, or postgres://… for a keyring that several machines share;
+	// "" = the folder PATH.keys for sqlite:PATH. A server has no default: its keys belong
+	// to no machine.
 	Keyring string
+	// Wrapping is the key that the keyring is wrapped under; nil = the file in its folder.
+	// A keyring in PostgreSQL needs one.
+	Wrapping keyring.Wrapping
 	// AuditKeys are the audit keys if they are not in the keyring's folder; see
 	// [keyring.ParseAuditKeys]. Keys wins over them.
 	AuditKeys []keyring.AuditKey
 	// Existing asks that the store and its keyring are there already. Without it a
 	// SQLite file and the keyring are made if they are missing.
 	Existing bool
+	// Unwitnessed opens a store whose witness is not at hand, to read it and to take
+	// trust away: its gate stays closed. Without it that is [memory.ErrWitnessMissing].
+	Unwitnessed bool
 	// Strict refuses a store whose settings would lose what was acknowledged.
 	Strict bool
 	// MaintenanceURL is where the owner of a PostgreSQL store's tables connects to,
@@ -68,51 +77,79 @@ var (
 
 // Open opens the store of a URL with its keys. The caller closes it. An error
 // never holds the URL, which may hold a password. Of a store that was written with a
-// keyring, none is made in the place of one that is not there: [memory.ErrKey].
+// keyring, none is made in the place of one that is not there: [memory.ErrKey]. A store
+// that has a witness is opened with that one in the options, or not at all unless
+// Unwitnessed says so: [memory.ErrWitnessMissing].
 func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	d, keys, err := Parts(ctx, url, o, o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	s, err := memory.New(d, keys, &o.Options)
+	if err == nil && !o.Unwitnessed {
+		if err = s.Attend(ctx); errors.Is(err, memory.ErrKey) { // each call says so
+			err = nil
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, d.Close())
+		if ring, ok := keys.(io.Closer); ok && o.Keys == nil {
+			err = errors.Join(err, ring.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// Parts opens the driver and the keys that [Open] makes a store of, for a program that
+// opens several namespaces of a tenant over one driver. No keyring is made if one of
+// those namespaces was written with another. The caller closes both: keys that are an
+// [io.Closer] may hold connections.
+func Parts(ctx context.Context, url string, o *Options, namespaces ...string) (memory.Driver, memory.Keys, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	d, err := Driver(ctx, url, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	keys, err := keysOf(ctx, d, url, o)
+	keys, err := keysOf(ctx, d, url, o, namespaces)
 	if err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, nil, errors.Join(err, d.Close())
 	}
-	s, err := memory.New(d, keys, &o.Options)
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return s, nil
+	return d, keys, nil
 }
 
 // keysOf opens the keyring of a store, and makes it if the store has none yet: new keys
 // for one that was written with others read nothing, and stand in the way of those.
-func keysOf(ctx context.Context, d memory.Driver, url string, o *Options) (memory.Keys, error) {
+func keysOf(ctx context.Context, d memory.Driver, url string, o *Options, namespaces []string) (memory.Keys, error) {
 	there := *o
 	there.Existing = true
-	keys, err := Keys(url, &there)
+	keys, err := Keys(ctx, url, &there)
 	if o.Existing || !errors.Is(err, keyring.ErrNotFound) {
 		return keys, err
 	}
-	scope := memory.Options{Tenant: o.Tenant, Namespace: o.Namespace}
-	s, unfit := memory.New(d, keyring.Ephemeral(), &scope)
-	if unfit == nil {
-		_, unfit = s.LastCheckpoint(ctx)
+	for _, namespace := range namespaces {
+		s, unfit := memory.New(d, keyring.Ephemeral(), &memory.Options{Tenant: o.Tenant, Namespace: namespace})
+		if unfit == nil {
+			_, unfit = s.LastCheckpoint(ctx)
+		}
+		if errors.Is(unfit, memory.ErrKey) {
+			return nil, fmt.Errorf("%w; %w", unfit, err)
+		}
+		if unfit != nil {
+			return nil, unfit
+		}
 	}
-	if errors.Is(unfit, memory.ErrKey) {
-		return nil, fmt.Errorf("%w; %w", unfit, err)
-	}
-	if unfit != nil {
-		return nil, unfit
-	}
-	return Keys(url, o)
+	return Keys(ctx, url, o)
 }
 
-// Keys opens the keyring that belongs to a URL.
-func Keys(url string, o *Options) (memory.Keys, error) {
+// Keys opens the keyring that belongs to a URL. One in PostgreSQL is made by hearsay
+// keyring create alone: [keyring.ErrNotFound] if there is none.
+func Keys(ctx context.Context, url string, o *Options) (memory.Keys, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -126,7 +163,14 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: name the folder of the store's keys", ErrNoKeyring)
 	}
-	options := &keyring.Options{AuditKeys: o.AuditKeys}
+	options := &keyring.Options{AuditKeys: o.AuditKeys, Wrapping: o.Wrapping}
+	if IsServer(dir) {
+		ring, err := OpenKeyring(ctx, dir, options)
+		if err != nil {
+			return nil, err
+		}
+		return ring, nil
+	}
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		options.StorePath = path
 	}
@@ -134,6 +178,34 @@ func Keys(url string, o *Options) (memory.Keys, error) {
 		return keyring.Open(dir, options)
 	}
 	return keyring.OpenOrCreate(dir, options)
+}
+
+// IsServer reports whether what names a keyring names one in PostgreSQL.
+func IsServer(place string) bool {
+	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")
+}
+
+// OpenKeyring opens the keyring in a folder, or at a postgres:// URL.
+func OpenKeyring(ctx context.Context, place string, o *keyring.Options) (*keyring.Ring, error) {
+	if !IsServer(place) {
+		return keyring.Open(place, o)
+	}
+	if o == nil || o.Wrapping == nil {
+		return nil, fmt.Errorf("%w: one in PostgreSQL needs its wrapping key (HEARSAY_WRAPPING_KEY)", ErrNoKeyring)
+	}
+	return pgring.Open(ctx, place, &pgring.Options{Options: *o})
+}
+
+// CreateKeyring makes a keyring of new keys in a folder, or at a postgres:// URL whose
+// role may make tables; there the role that programs connect as is given what it needs.
+func CreateKeyring(ctx context.Context, place string, o *keyring.Options, role string) (*keyring.Ring, error) {
+	if !IsServer(place) {
+		return keyring.Create(place, o)
+	}
+	if o == nil || o.Wrapping == nil {
+		return nil, fmt.Errorf("%w: one in PostgreSQL needs its wrapping key (HEARSAY_WRAPPING_KEY)", ErrNoKeyring)
+	}
+	return pgring.Create(ctx, place, &pgring.Options{Options: *o, Role: role})
 }
 
 // Check asks whether a URL has the form of one that names a store, without opening

@@ -282,7 +282,7 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := storeurl.Keys(inside(t), &storeurl.Options{Keys: ring, Keyring: "/none"})
+		got, err := storeurl.Keys(t.Context(), inside(t), &storeurl.Options{Keys: ring, Keyring: "/none"})
 		if err != nil || got != memory.Keys(ring) {
 			t.Errorf("%v %v", got, err)
 		}

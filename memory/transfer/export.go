@@ -108,13 +108,13 @@ func (x *exporting) write(line []byte) error {
 
 // rows writes the rows of ids that are not erased and not written yet.
 func (x *exporting) rows(ids []memory.ID) error {
-	f, err := x.s.Fitness(x.ctx, ids)
+	heads, err := x.s.Heads(x.ctx, ids...)
 	if err != nil {
 		return err
 	}
 	want := make([]memory.ID, 0, len(ids))
-	for i := range f.Heads {
-		h := &f.Heads[i]
+	for i := range heads {
+		h := &heads[i]
 		switch {
 		case x.early[h.ID]:
 			delete(x.early, h.ID)

@@ -543,3 +543,21 @@ func TestADumpThatIsChangedAfterItsSignatureWasVerified(t *testing.T) {
 		t.Fatal("what was signed is not kept either")
 	}
 }
+
+// An unsigned line says nothing about its own bar: whose it is, how grave it would be if it
+// were wrong, and what it was made from are taken at their worst, of every origin.
+func TestAnUnsignedLineChoosesNothingAboutItsOwnBar(t *testing.T) {
+	for _, origin := range []string{"model_derived", "inferred", "user_asserted", "first_hand"} {
+		w := newWorld(t)
+		r := w.load(transfer.Dump(header, object(1, set{"origin": origin, "criticality": "low",
+			"asserter": set{"principal": "eve", "model": "sonnet", "family": "nobody"}})), transfer.Options{})
+		if r.Rows+r.Rejected != 1 {
+			t.Fatalf("%s: %+v", origin, r)
+		}
+		for _, row := range w.rows() {
+			if row.Criticality != memory.CriticalityCritical || !row.Has(memory.FlagLineageUnknown) || row.Asserter.Family == "nobody" || row.State() == memory.StateVerified {
+				t.Errorf("%s: %s, %v, family %q, %s", origin, row.Criticality, row.Flags.Names(), row.Asserter.Family, row.State())
+			}
+		}
+	}
+}

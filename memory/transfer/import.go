@@ -60,8 +60,8 @@ type Report struct {
 }
 
 // Import writes the rows of a dump into a store. A line that cannot be taken is
-// rejected alone. An error ends it: what was acknowledged stays, and the same call
-// goes on from there. It takes the memory of one batch, and of a signed dump that of a
+// rejected alone. An error ends it: what was acknowledged stays, the report says how far
+// that is, and the same call goes on from there. It takes the memory of one batch, and of a signed dump that of a
 // hash for each hundred lines.
 func Import(ctx context.Context, s *memory.Store, r io.Reader, o Options) (Report, error) {
 	i := &importing{ctx: ctx, s: s, o: o, lost: map[string]bool{}}
@@ -80,13 +80,17 @@ func Import(ctx context.Context, s *memory.Store, r io.Reader, o Options) (Repor
 		}
 	}
 	i.r = r
-	err := i.run()
-	return i.Report, err
+	if err := i.run(); err != nil {
+		i.kept.Source, i.kept.Signer = i.Source, i.Signer
+		return i.kept, err
+	}
+	return i.Report, nil
 }
 
 // importing is one import.
 type importing struct {
 	Report
+	kept  Report // as of the last batch that was acknowledged
 	ctx   context.Context
 	s     *memory.Store
 	o     Options
@@ -374,6 +378,7 @@ func (i *importing) resume() error {
 	signer, source := i.Signer, i.Source
 	i.Report = c.Report
 	i.Signer, i.Source, i.Resumed = signer, source, c.Lines
+	i.kept = i.Report
 	i.last = sum(last)
 	i.count, i.ended, i.unsure = c.Count, c.Ended, c.Unsure
 	for _, id := range c.Lost {
@@ -458,8 +463,11 @@ func peek(line []byte) string {
 }
 
 func (i *importing) add(m memory.Imported, size int) {
-	m.Lacking = i.unsure || slices.ContainsFunc(m.DerivedFrom, func(p string) bool { return i.lost[p] })
-	i.batch, i.numbers, i.size = append(i.batch, m), append(i.numbers, i.Lines), i.size+size
+	m.Lacking = i.unsure || i.lost[m.Quotes] || slices.ContainsFunc(m.DerivedFrom, func(p string) bool { return i.lost[p] })
+	for _, one := range split(m) {
+		i.batch, i.numbers = append(i.batch, one), append(i.numbers, i.Lines)
+	}
+	i.size += size
 }
 
 // end takes the trailer.
@@ -492,6 +500,7 @@ func (i *importing) flush() error {
 		return err
 	}
 	i.tally(receipts)
+	i.kept = i.Report
 	i.batch, i.numbers, i.size, i.since = i.batch[:0], i.numbers[:0], 0, 0
 	if i.o.Progress != nil {
 		i.o.Progress(i.Report)

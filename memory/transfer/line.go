@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // Schema names the form of a dump.
@@ -43,12 +44,13 @@ type row struct {
 	Subjects            []string           `json:"subjects,omitempty"`
 	DerivedFrom         []memory.ID        `json:"derived_from,omitempty"`
 	SelectedBy          []memory.ID        `json:"selected_by,omitempty"`
+	Quotes              memory.ID          `json:"quotes,omitempty"`
 	LineageUnknown      bool               `json:"lineage_unknown,omitempty"`
 	Anchor              string             `json:"anchor,omitempty"`
 	Sensitivity         memory.Sensitivity `json:"sensitivity"`
 	Criticality         memory.Criticality `json:"criticality"`
 	Kind                memory.Kind        `json:"kind"`
-	Layer               memory.Layer       `json:"layer"`
+	Layer               memory.Layer       `json:"layer,omitzero"`
 	Security            memory.Security    `json:"security"`
 	Retrieval           memory.Retrieval   `json:"retrieval"`
 	Contested           bool               `json:"contested,omitempty"`
@@ -164,14 +166,14 @@ func encode(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return visible.JSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
 func newDump() string { return rand.Text() }
 
 // wire is the line of a row of a store.
 func wire(r *memory.Row) row {
-	w := row{ID: r.ID, Content: r.Content, Origin: r.Origin, Asserter: r.Asserter, Subjects: r.Subjects, DerivedFrom: r.DerivedFrom, SelectedBy: r.SelectedBy,
+	w := row{ID: r.ID, Content: r.Content, Origin: r.Origin, Asserter: r.Asserter, Subjects: r.Subjects, DerivedFrom: r.DerivedFrom, SelectedBy: r.SelectedBy, Quotes: r.Quotes,
 		LineageUnknown: r.Has(memory.FlagLineageUnknown), Anchor: r.Anchor, Sensitivity: r.Sensitivity, Criticality: r.Criticality, Kind: r.Kind, Layer: r.Layer,
 		Security: r.Security, Retrieval: r.Retrieval, Contested: r.Has(memory.FlagContested), Tainted: r.Has(memory.FlagTainted),
 		ValueConfidence: r.ValueConfidence, ValidTimeConfidence: r.ValidTimeConfidence, ValidFrom: r.ValidFrom, ValidUntil: r.ValidUntil,
@@ -212,6 +214,14 @@ func parse(line []byte) (memory.Imported, error) {
 			*ids.out = append(*ids.out, string(id))
 		}
 	}
+	switch {
+	case w.Quotes == "":
+	case !w.Quotes.Valid():
+		return memory.Imported{}, bad("quotes", "malformed")
+	case w.Quotes == w.ID:
+		return memory.Imported{}, bad("quotes", "cycle")
+	}
+	m.Quotes = string(w.Quotes)
 	if w.Contested {
 		m.Flags |= memory.FlagContested
 	}
@@ -236,6 +246,23 @@ func parse(line []byte) (memory.Imported, error) {
 		return memory.Imported{}, bad("created_at", "out_of_range")
 	}
 	return m, nil
+}
+
+// split takes apart what other programs write in one line: a triple,
+// and words beside it. The words become a row that quotes the triple.
+func split(m memory.Imported) []memory.Imported {
+	words := m.Draft.Content.Beside()
+	if words == "" {
+		return []memory.Imported{m}
+	}
+	q := m
+	q.Name, q.Quotes = m.Name+" quoted", m.Name
+	q.Draft = memory.Quotation("", m.Draft, words)
+	m.Draft.Content.Text = ""
+	if memory.Canonical(words) == "" {
+		return []memory.Imported{m}
+	}
+	return []memory.Imported{m, q}
 }
 
 func inRange(t time.Time) bool {

@@ -858,7 +858,7 @@ func beside(err error) bool {
 	switch {
 	case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
 		return false
-	case errors.Is(err, memory.ErrStore), errors.Is(err, memory.ErrBehind), errors.Is(err, memory.ErrUnwitnessed),
+	case errors.Is(err, memory.ErrStore), errors.Is(err, memory.ErrBehind), errors.Is(err, memory.ErrUnwitnessed), errors.Is(err, memory.ErrWitnessMissing),
 		errors.Is(err, context.DeadlineExceeded):
 		return true
 	}

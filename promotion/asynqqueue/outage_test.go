@@ -331,6 +331,7 @@ func TestWhatIsNoFaultOfARowCountsAgainstNone(t *testing.T) {
 	for name, err := range map[string]error{
 		"a folder of keys that cannot be read": fmt.Errorf("open body: the data key: %w", &fs.PathError{Op: "open", Path: "keys", Err: syscall.EIO}),
 		"a witness that does not confirm":      fmt.Errorf("%w: no space", memory.ErrUnwitnessed),
+		"a store whose witness is not at hand": fmt.Errorf("witness: %w", memory.ErrWitnessMissing),
 		"a store that is behind its witness":   fmt.Errorf("%w: 1 entry", memory.ErrBehind),
 		"a deadline":                           fmt.Errorf("read: %w", context.DeadlineExceeded),
 		"a store that fails":                   fmt.Errorf("%w: the wire broke", memory.ErrStore),

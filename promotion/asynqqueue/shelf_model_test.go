@@ -169,6 +169,7 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 						delete(m.avoids[worker], drawn)
 					case result.Status == promotion.Down: // for a pump, which is an hour here
 						workers[worker].avoids[c.drawn] = time.Now().Add(time.Hour)
+						m.avoids[worker][drawn] = true
 					default:
 						m.avoids[worker][drawn] = false
 					}

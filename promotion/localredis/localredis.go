@@ -42,7 +42,8 @@ type Options struct {
 	Kind Kind
 	// Dir holds the child's socket (r.sock) and data. It is made if it is not there;
 	// one that others may enter, or that another child uses, is refused. "" = a
-	// temporary directory that goes with Close.
+	// temporary directory that goes with Close, or, on Linux, when the next child is
+	// started after this process was killed.
 	Dir    string
 	Logger *slog.Logger // nil = none
 }
@@ -127,13 +128,25 @@ func named(ctx context.Context, url string) (*Redis, error) {
 	}
 	r := &Redis{Client: redis.NewUniversalClient(parsed), Kind: URL}
 	if err := checkVersion(ctx, r.Client); err != nil {
-		if parsed.Password != "" && strings.Contains(err.Error(), parsed.Password) { // what answers may repeat it
-			err = errors.New("localredis: what answers is no redis")
+		server := redisurl.Server(parsed)
+		if why := redisurl.Why(err, server); why != "" {
+			err = &unreached{why, err}
+		} else if parsed.Password != "" && strings.Contains(err.Error(), parsed.Password) { // what answers may repeat it
+			err = errors.New("localredis: what answers at " + server + " is no redis")
 		}
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
+
+// unreached is a fault of the way to a server, in words of our own.
+type unreached struct {
+	why string
+	err error
+}
+
+func (u *unreached) Error() string { return "localredis: " + u.why }
+func (u *unreached) Unwrap() error { return u.err }
 
 // checkVersion refuses a server that the queue's scripts do not run on.
 func checkVersion(ctx context.Context, c redis.UniversalClient) error {
@@ -210,11 +223,16 @@ const maxSocketPath = 103
 // free undoes it.
 func prepare(dir string) (at string, free func() error, err error) {
 	if dir == "" {
-		at, err = os.MkdirTemp("", "hearsay-redis-") // of mode 0700
+		sweep(os.TempDir())
+		at, err = os.MkdirTemp("", temporary) // of mode 0700
 		if err != nil {
 			return "", nil, fmt.Errorf("localredis: %w", err)
 		}
-		free = func() error { return os.RemoveAll(at) }
+		unlock, err := lock(filepath.Join(at, lockName))
+		if err != nil {
+			return "", nil, errors.Join(fmt.Errorf("localredis: %w", err), os.RemoveAll(at))
+		}
+		free = func() error { return errors.Join(os.RemoveAll(at), unlock()) }
 	} else {
 		at = dir
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -227,7 +245,7 @@ func prepare(dir string) (at string, free func() error, err error) {
 		if mode := info.Mode().Perm(); mode&0o077 != 0 {
 			return "", nil, fmt.Errorf("%w: %s is open to others (mode %#o): chmod 700", ErrDir, dir, mode)
 		}
-		if free, err = lock(filepath.Join(dir, "lock")); err != nil {
+		if free, err = lock(filepath.Join(dir, lockName)); err != nil {
 			return "", nil, fmt.Errorf("%w: %s: %w", ErrDir, dir, err)
 		}
 	}
@@ -237,7 +255,11 @@ func prepare(dir string) (at string, free func() error, err error) {
 	return at, free, nil
 }
 
-const socketName = "r.sock"
+const (
+	socketName = "r.sock"
+	lockName   = "lock"
+	temporary  = "hearsay-redis-" // begins the names of temporary directories
+)
 
 // child starts a redis-server that nobody else can reach: no port, a unix socket
 // in a directory of mode 0700.

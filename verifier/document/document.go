@@ -96,7 +96,6 @@ func (t *Table) look(page Page, q verifier.Question, column string) (verifier.An
 		return verifier.Answer{}, fmt.Errorf("%w: the table has no such column, or has it twice", verifier.ErrAnswer)
 	}
 	a := verifier.Answer{URI: page.URI, Version: page.Version}
-	want := memory.Canonical(q.Subject)
 	var lines []string
 	for {
 		line, err := r.Read()
@@ -106,12 +105,12 @@ func (t *Table) look(page Page, q verifier.Question, column string) (verifier.An
 		if err != nil {
 			return verifier.Answer{}, unreadable("the document is no CSV")
 		}
-		if memory.Canonical(line[subject]) != want {
+		if !memory.SameName(strings.TrimSpace(line[subject]), q.Subject) { // one spelled alike is another
 			continue
 		}
 		a.Found = true
 		if memory.Canonical(line[value]) != "" {
-			a.Values = append(a.Values, line[value])
+			a.Values = append(a.Values, strings.TrimSpace(line[value])) // the blanks are of the table
 			lines = append(lines, line[subject]+"\x1f"+line[value])
 		}
 	}
@@ -154,7 +153,7 @@ func (d Text) Ask(f *Fetcher) (verifier.Ask, error) {
 	}
 	return func(ctx context.Context, q verifier.Question) (verifier.Answer, error) {
 		p := patterns[memory.Canonical(q.Predicate)]
-		if p == nil || memory.Canonical(q.Subject) != memory.Canonical(d.Subject) {
+		if p == nil || !memory.SameName(q.Subject, d.Subject) {
 			return verifier.Answer{}, nil
 		}
 		page, err := d.get(ctx, f)

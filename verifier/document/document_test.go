@@ -47,7 +47,7 @@ func fetcher(t *testing.T, o document.FetcherOptions) *document.Fetcher {
 	return f
 }
 
-const prices = "sku,price,colour\nA-1,10 EUR,red\nA-2,12 EUR,\nA-1,10 EUR,blue\n"
+const prices = "sku,price,colour\nA-1,10 EUR,red\nA-2,12 EUR,\nA-1,10 EUR, blue \n"
 
 func claim(subject, predicate, object string) memory.Row {
 	return memory.Row{Content: memory.Content{Subject: subject, Predicate: predicate, Object: object, Cardinality: memory.CardinalityUnknown}}
@@ -83,6 +83,8 @@ func TestATableAnswersByTypeAndSaysWhereItIsWritten(t *testing.T) {
 		{claim("A-1", "colour", "green"), verifier.Refuted}, // the table lists all there is
 		{claim("A-2", "colour", "green"), verifier.Refuted},
 		{claim("A-3", "price", "10 EUR"), verifier.Unclear},
+		{claim("A-1\u200d", "price", "10 EUR"), verifier.Unclear}, // the table has no line of that name
+		{claim("A-1", "colour", "blue\U000e0062"), verifier.Unclear},
 		{claim("A-1", "weight", "10 kg"), verifier.Unclear},
 	} {
 		got, err := v.Verify(t.Context(), c.row)

@@ -18,6 +18,13 @@ type Entry struct {
 	Rank     memory.Rank
 	Verifier verifier.Verifier
 	Covers   func(memory.Content) bool
+	// Predicates are what it covers, where that can be told by the predicate: canonical,
+	// none = all triples. Asks are the guarded verifiers behind it, of which Need have to
+	// be up for it to answer. Need 0 = a claim does not wait for this verifier: a second
+	// model verifies nothing alone, and a text covers single subjects.
+	Predicates []string
+	Asks       []string
+	Need       int
 }
 
 // Guard puts a breaker around a verifier that answers within timeout or not at all.
@@ -36,21 +43,21 @@ func (r *Roster) Make(guard Guard) (entries []Entry, err error) {
 	for _, h := range r.HTTP {
 		web := &httpSource{name: h.Name, url: h.URL, token: h.Token, client: sourceClient(), now: time.Now}
 		tool := verifier.NewTool(h.Name, web.ask, &verifier.ToolOptions{Rank: h.Rank, Group: h.Group, Timeout: h.Timeout, Cardinality: h.Cardinality, Compare: h.Compare})
-		entries = append(entries, Entry{h.Name, "http", h.Rank, guard(h.Name, tool, guardTimeout(h.Timeout, 5*time.Second)), h.covers})
+		entries = append(entries, Entry{h.Name, "http", h.Rank, guard(h.Name, tool, guardTimeout(h.Timeout, 5*time.Second)), h.covers, h.names(), []string{h.Name}, 1})
 	}
 	for _, d := range r.Documents {
 		v, err := d.verifier(fetch)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, Entry{d.Name, "document", memory.RankPrimarySource, guard(d.Name, v, guardTimeout(r.Fetch.Timeout, document.DefaultTimeout)), d.covers})
+		entries = append(entries, Entry{d.Name, "document", memory.RankPrimarySource, guard(d.Name, v, guardTimeout(r.Fetch.Timeout, document.DefaultTimeout)), d.covers, d.names(), []string{d.Name}, d.need()})
 	}
 	for _, m := range r.Models {
 		v, err := secondmodel.New(secondmodel.Config{Name: m.Name, BaseURL: m.BaseURL, APIKey: m.Key, Model: m.Model, Family: m.Family, Timeout: m.Timeout})
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, Entry{m.Name, "model", memory.RankSecondModel, guard(m.Name, v, guardTimeout(m.Timeout, 30*time.Second)), func(memory.Content) bool { return true }})
+		entries = append(entries, Entry{m.Name, "model", memory.RankSecondModel, guard(m.Name, v, guardTimeout(m.Timeout, 30*time.Second)), func(memory.Content) bool { return true }, nil, []string{m.Name}, 0})
 	}
 	for _, q := range r.Quorums {
 		entries = q.gather(entries)
@@ -62,6 +69,8 @@ func (r *Roster) Make(guard Guard) (entries []Entry, err error) {
 func (q *Quorum) gather(entries []Entry) []Entry {
 	var members []verifier.Member
 	var covers []func(memory.Content) bool
+	var asks, predicates []string
+	all, need := true, q.K
 	rank := memory.Rank(0)
 	rest := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
 		if !slices.Contains(q.Of, e.Name) {
@@ -69,6 +78,14 @@ func (q *Quorum) gather(entries []Entry) []Entry {
 		}
 		members = append(members, verifier.Member{Name: e.Name, Rank: e.Rank, Verifier: e.Verifier})
 		covers, rank = append(covers, e.Covers), max(rank, e.Rank)
+		asks, need = append(asks, e.Asks...), min(need, q.K*e.Need) // 0 if what one covers cannot be told
+		switch {
+		case len(e.Predicates) == 0:
+		case all:
+			all, predicates = false, slices.Clone(e.Predicates)
+		default:
+			predicates = slices.DeleteFunc(predicates, func(p string) bool { return !slices.Contains(e.Predicates, p) })
+		}
 		return true
 	})
 	return append(rest, Entry{q.Name, "quorum", rank, verifier.NewQuorum(q.Name, q.K, members...), func(c memory.Content) bool {
@@ -78,7 +95,15 @@ func (q *Quorum) gather(entries []Entry) []Entry {
 			}
 		}
 		return true
-	}})
+	}, predicates, asks, q.waited(need, all, predicates)})
+}
+
+// waited is how many members have to be up, or 0 if the quorum covers nothing.
+func (q *Quorum) waited(need int, all bool, predicates []string) int {
+	if !all && len(predicates) == 0 {
+		return 0
+	}
+	return need
 }
 
 func (d *Document) verifier(f *document.Fetcher) (verifier.Verifier, error) {
@@ -108,6 +133,31 @@ func (h *HTTP) covers(c memory.Content) bool {
 	return c.Typed() && (slices.Contains(h.Predicates, "*") || slices.Contains(h.Predicates, memory.Canonical(c.Predicate)))
 }
 
+func (h *HTTP) names() []string {
+	if slices.Contains(h.Predicates, "*") {
+		return nil
+	}
+	return h.Predicates
+}
+
+func (d *Document) names() (out []string) {
+	if d.Table == nil {
+		return nil
+	}
+	for p := range d.Table.Columns {
+		out = append(out, memory.Canonical(p))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (d *Document) need() int {
+	if d.Table == nil || len(d.Table.Columns) == 0 {
+		return 0
+	}
+	return 1
+}
+
 func (d *Document) covers(c memory.Content) bool {
 	if !c.Typed() {
 		return false
@@ -123,7 +173,7 @@ func (d *Document) covers(c memory.Content) bool {
 	if d.Table != nil {
 		return of(d.Table.Columns)
 	}
-	return memory.Canonical(c.Subject) == memory.Canonical(d.Text.Subject) && of(d.Text.Patterns)
+	return memory.SameName(c.Subject, d.Text.Subject) && of(d.Text.Patterns)
 }
 
 // guardTimeout lets a verifier report its own timeout before the guard does.

@@ -89,7 +89,8 @@ func (v *Verifier) Name() string { return v.c.Name }
 
 // Verify asks the model about the triple of the row, or about its text if it has
 // no triple; the free text beside a triple is not sent. A row that a model of the
-// same family wrote is unclear without a request: it could not be evidence.
+// same family wrote is unclear without a request: it could not be evidence. One that
+// hides characters is never supported: the answer would not say of which spelling.
 func (v *Verifier) Verify(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return verifier.Verdict{}, v.fail(ctx, err, nil)
@@ -112,6 +113,14 @@ func (v *Verifier) Verify(ctx context.Context, row memory.Row) (verifier.Verdict
 		return verifier.Verdict{}, v.fail(ctx, errors.New("the answer has no choices"), response.Header())
 	}
 	return v.judge(row.Content, response, nonce), nil
+}
+
+// hides reports whether what is asked about has characters that nobody sees.
+func hides(c memory.Content) bool {
+	if !c.Typed() {
+		return memory.Hides(c.Text)
+	}
+	return memory.Hides(c.Subject) || memory.Hides(c.Predicate) || memory.Hides(c.Object)
 }
 
 // request is the same for every claim but for the claim and the nonce.
@@ -166,9 +175,10 @@ func (v *Verifier) judge(c memory.Content, response openai.ChatCompletionRespons
 	if a.nonce != nonce {
 		return unclear("the answer belongs to another request")
 	}
-	match := verifier.MatchUnknown
+	match, respelled := verifier.MatchUnknown, false
 	if c.Typed() && a.value != "" {
 		match = verifier.CompareByType(c.Object, a.value)
+		respelled = verifier.CompareExact(c.Object, a.value) == verifier.MatchUnknown
 	}
 	verdict := verifier.Verdict{Observed: a.value, Detail: a.reason}
 	rests := a.value // what the evidence rests on
@@ -176,6 +186,10 @@ func (v *Verifier) judge(c memory.Content, response openai.ChatCompletionRespons
 	switch {
 	case a.verdict == "supported" && match == verifier.MatchDifferent, a.verdict == "refuted" && match == verifier.MatchSame:
 		return unclear("the answer contradicts itself")
+	case a.verdict != "unclear" && respelled:
+		return unclear("the answer spells the value otherwise")
+	case a.verdict == "supported" && hides(c):
+		return unclear("the claim has characters that nobody sees")
 	case a.verdict == "supported":
 		verdict.Outcome, relation = verifier.Supported, memory.RelationSupports
 		verdict.Observed, rests = c.Object, c.Object

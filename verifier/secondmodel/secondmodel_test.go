@@ -213,6 +213,7 @@ func TestEveryAnswerHasItsClass(t *testing.T) {
 		{"two choices", body(200, nil, envelope(`{"finish_reason":"stop","message":{"content":"a"}},{"finish_reason":"stop","message":{"content":"b"}}`)), okOnly, verifier.Unclear, 0},
 		{"content in parts", body(200, nil, envelope(`{"finish_reason":"stop","message":{"content":[{"type":"text","text":"x"}]}}`)), okOnly, verifier.Unclear, 0},
 		{"a refutation that names the claimed value", saying("refuted", "lyon"), okOnly, verifier.Unclear, 0},
+		{"a support that spells the value otherwise", saying("supported", "lyon"), okOnly, verifier.Unclear, 0},
 		{"a support that names another value", saying("supported", "Paris"), okOnly, verifier.Unclear, 0},
 
 		{"unclear", saying("unclear", ""), okOnly, verifier.Unclear, 0},
@@ -345,7 +346,7 @@ func TestTheEvidenceOfAModelIsComplete(t *testing.T) {
 	}{
 		{"a refutation", "refuted", "Paris", capital("Lyon"), memory.RelationContradicts, "Paris", "Paris"},
 		{"a support", "supported", "", capital("Paris"), memory.RelationSupports, "Paris", "Paris"},
-		{"a support that repeats the value", "supported", "paris", capital("Paris"), memory.RelationSupports, "Paris", "Paris"},
+		{"a support that repeats the value", "supported", "Paris", capital("Paris"), memory.RelationSupports, "Paris", "Paris"},
 		{"a support of free text", "supported", "", memory.Row{Content: memory.Content{Text: "Paris is in France"}}, memory.RelationSupports, "", "Paris is in France"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -361,6 +362,23 @@ func TestTheEvidenceOfAModelIsComplete(t *testing.T) {
 				t.Fatalf("%q, %q", got.Observed, got.Detail)
 			}
 		})
+	}
+}
+
+// A model that knows "Paris" does not say of which spelling it knows it.
+func TestAClaimThatHidesCharactersIsNeverSupported(t *testing.T) {
+	said := func(c memory.Content) memory.Row {
+		return memory.Row{Content: c, Asserter: memory.Asserter{Principal: "ana", Model: "gpt-x", Family: "gpt"}}
+	}
+	for name, c := range map[string]memory.Content{
+		"in the object":    {Subject: "France", Predicate: "capital", Object: "Paris\U000e0062"},
+		"in the subject":   {Subject: "Fra\u200bnce", Predicate: "capital", Object: "Paris"},
+		"in the predicate": {Subject: "France", Predicate: "\u202ecapital", Object: "Paris"},
+		"in free text":     {Text: "Paris is in France\ufe0f"},
+	} {
+		if got, err := serve(t, saying("supported", ""), nil).Verify(t.Context(), said(c)); err != nil || got.Outcome != verifier.Unclear || got.Check() != nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
 

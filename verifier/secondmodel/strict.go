@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -68,7 +66,7 @@ func checkValue(d *json.Decoder, depth int) error {
 			if !ok {
 				return fmt.Errorf("%w: a key that is no string", errJSON)
 			}
-			if key = foldKey(key); keys[key] {
+			if key = memory.FoldMember(key); keys[key] {
 				return fmt.Errorf("%w: a key twice", errJSON)
 			}
 			keys[key] = true
@@ -81,18 +79,6 @@ func checkValue(d *json.Decoder, depth int) error {
 		return fmt.Errorf("%w: %w", errJSON, err)
 	}
 	return nil
-}
-
-// foldKey folds letter case as encoding/json does when it matches keys: "ſ" is
-// "s" and the Kelvin sign "k".
-func foldKey(s string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			least = min(least, f)
-		}
-		return least
-	}, s)
 }
 
 // answer is what the model says.

@@ -76,8 +76,9 @@ const (
 
 // Compare says whether restated, a text about to be stored, says what incumbent,
 // a row that was read, says, and nothing more. The answer is the same with the
-// arguments exchanged, save for two things a restatement may not do:
-// claim that something was confirmed, and drop "the user said that".
+// arguments exchanged, save for three things a restatement may not do: claim that
+// something was confirmed, drop "the user said that", and drop the quotation marks
+// around all of it.
 func Compare(incumbent, restated Statement) Verdict {
 	a, b := &incumbent, &restated
 	switch {
@@ -117,7 +118,7 @@ func differ(a, b *Statement) string {
 		return reasonNumbers
 	case a.negations != b.negations:
 		return reasonNegation
-	case a.attributed && !b.attributed:
+	case a.attributed && !b.attributed, a.quoted && !b.quoted:
 		return reasonSource
 	}
 	for i := range a.items {

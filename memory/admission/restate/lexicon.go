@@ -18,12 +18,12 @@ as previously|already noted|mentioned|stated|discussed|recorded|recalled|stored 
 as i|we recall|remember ,?
 i|we also? recall|remember|know that?
 according to my|our|the|stored? memory|memories|notes|records ,?
-according to our|my|the? earlier|previous|past|prior conversation|conversations|session|sessions|chats|notes ,?
+according to our|my|the|an|a? earlier|previous|past|prior conversation|conversations|session|sessions|chat|chats|notes ,?
 based on my|our|the? memory|memories|notes ,?
-based on my|our|the? earlier|previous|past|prior conversation|conversations|session|sessions|chats ,?
+based on my|our|the|an|a? earlier|previous|past|prior conversation|conversations|session|sessions|chat|chats ,?
 from my? memory ,|:
-from our|the? earlier|previous|past|prior conversation|conversations|session|sessions|chats ,|:
-in our|an|the earlier|previous|past conversation|session ,
+from my|our|the|an|a? earlier|previous|past|prior conversation|conversations|session|sessions|chat|chats ,|:
+in my|our|the|an|a earlier|previous|past|prior conversation|session|chat ,|:
 in earlier|previous|past conversations|sessions ,
 per my|our? memory|notes ,|:?
 memory|note|remember|reminder|recall|recalled|memo|fyi|memory-note :
@@ -41,7 +41,7 @@ to recap|reiterate|repeat|summarize|restate ,|:
 in summary|short|brief ,
 once? again ,
 also|additionally|furthermore|moreover|indeed|basically|so|ok|okay|well|and ,
-( recalled|memory|remembered|stored|from memory? )
+( noted|recorded|saved|mentioned|recalled|memory|remembered|stored|from memory? )
 ( as noted|mentioned earlier|before )
 `
 
@@ -60,7 +60,7 @@ const trailers = `
 ,? as previously|already noted|mentioned|stated|discussed|recorded
 ,? according to my|our? memory|notes
 ,? per my|our? memory|notes
-( recalled|remembered|stored|from memory? )
+( noted|recorded|saved|mentioned|recalled|remembered|stored|from memory? )
 ( as noted|mentioned earlier|before )
 `
 

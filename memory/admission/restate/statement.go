@@ -21,6 +21,7 @@ type Statement struct {
 	opaque     bool // must match itself only
 	long       bool
 	attributed bool // "the user said that"
+	quoted     bool // all of it stood in quotation marks: they are somebody's words
 	confirms   int  // words that claim somebody checked
 	items      []token
 	category   string // category noun of a preference statement
@@ -42,8 +43,12 @@ func Of(text string) Statement {
 		s.long = true
 		return s
 	}
-	toks := scan(s.text)
-	toks, s.attributed = unframe(toks)
+	text, quoted := unquoted(s.text)
+	if s.quoted = quoted; !quoted {
+		text = s.text
+	}
+	toks, attributed := unframe(spelled(scan(text)))
+	s.attributed = attributed
 	for i := range toks {
 		t := &toks[i]
 		switch t.key {

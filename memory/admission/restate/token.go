@@ -93,7 +93,45 @@ var contractions = map[string][]string{
 	"can't": {"can", "not"}, "cannot": {"can", "not"}, "won't": {"will", "not"}, "shan't": {"shall", "not"}, "ain't": {"is", "not"},
 	"it's": {"it", "is"}, "that's": {"that", "is"}, "there's": {"there", "is"}, "what's": {"what", "is"}, "who's": {"who", "is"},
 	"he's": {"he", "is"}, "she's": {"she", "is"}, "here's": {"here", "is"}, "where's": {"where", "is"}, "let's": {"let", "us"},
-	"i'm": {"i", "is"},
+	"i'm":  {"i", "is"},
+	"isnt": {"is", "not"}, "arent": {"is", "not"}, "wasnt": {"was", "not"}, "werent": {"was", "not"}, "dont": {"do", "not"}, "doesnt": {"does", "not"},
+	"didnt": {"did", "not"}, "hasnt": {"has", "not"}, "havent": {"have", "not"}, "couldnt": {"could", "not"}, "shouldnt": {"should", "not"}, "wouldnt": {"would", "not"},
+}
+
+// spelled writes out the contractions that only what follows tells from others: "'s"
+// before an article is no possessive, and "'d rather" is no "had".
+func spelled(toks []token) []token {
+	follows := func(i int, words ...string) bool {
+		return i < len(toks) && !toks[i].quoted && toks[i].kind == word && slices.Contains(words, toks[i].key)
+	}
+	for i := 1; i < len(toks); i++ {
+		switch t := &toks[i]; {
+		case t.quoted || t.kind != word:
+		case t.key == "'s" && (follows(i+1, "a", "an", "the") || follows(i+1, "not") && follows(i+2, "a", "an", "the")):
+			t.key, t.orig = "is", "is"
+		case t.key == "'d" && follows(i+1, "rather", "like", "prefer", "love"):
+			t.key, t.orig = "would", "would"
+		}
+	}
+	return toks
+}
+
+// unquoted takes the quotation marks from a text that is in them as a whole, but for
+// frames. ok is false if it is not.
+func unquoted(text string) (inner string, ok bool) {
+	text = plain.Replace(text)
+	from, to := strings.IndexByte(text, '"'), strings.LastIndexByte(text, '"')
+	if from < 0 || to <= from+1 || strings.IndexByte(text[from+1:to], '"') >= 0 || strings.Trim(text[to+1:], ". ") != "" {
+		return "", false
+	}
+	for before := scan(text[:from]); len(before) > 0; {
+		n, _ := frameTrie.longest(before)
+		if n == 0 {
+			return "", false
+		}
+		before = before[n:]
+	}
+	return text[:from] + text[from+1:to], true
 }
 
 // suffixes of contractions in general.
@@ -242,13 +280,13 @@ func appendWord(out []token, w string, initial, quoted, isURL bool) []token {
 		add(token{key: "times", orig: "times"})
 		return out
 	}
-	if strings.IndexByte(low, '\'') >= 0 || low == "cannot" {
-		if c, ok := contractions[low]; ok {
-			for _, p := range c {
-				add(token{key: p, orig: p})
-			}
-			return out
+	if c, ok := contractions[low]; ok {
+		for _, p := range c {
+			add(token{key: p, orig: p})
 		}
+		return out
+	}
+	if strings.IndexByte(low, '\'') >= 0 {
 		for _, s := range suffixes {
 			if b, ok := strings.CutSuffix(low, s.end); ok && b != "" {
 				add(token{key: b, orig: w[:len(b)]})

@@ -3,15 +3,62 @@
 package redisurl
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	neturl "net/url"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory/reach"
 )
+
+// The Redis client has one logger for the whole process, which writes to stderr. What it
+// says there is in the errors that its callers get. So its lines go to [slog.Default], at
+// debug, from the moment that this package is initialised. A program that sets a logger
+// of its own with [redis.SetLogger] does so later, and keeps it: nothing sets one again.
+func init() { redis.SetLogger(lines{}) }
+
+type lines struct{}
+
+// Printf implements the logger of go-redis.
+func (lines) Printf(ctx context.Context, format string, args ...any) {
+	if slog.Default().Enabled(ctx, slog.LevelDebug) {
+		slog.DebugContext(ctx, "redis", "line", fmt.Sprintf(format, args...))
+	}
+}
+
+// Server names what options lead to, for people: a host and its port, several of them,
+// or the path of a socket.
+func Server(o *redis.UniversalOptions) string {
+	if len(o.Addrs) == 0 {
+		return "localhost:6379" // which the client takes then
+	}
+	return strings.Join(o.Addrs, ", ")
+}
+
+// Why says why a server was not reached, or did not let a user in: with its name, as
+// that of [Server]. It is "" if err is of another kind. The text holds nothing that the
+// server sent.
+func Why(err error, server string) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return reach.Why(err, server)
+	}
+	switch text := reply.Error(); {
+	case strings.HasPrefix(text, "WRONGPASS "), strings.Contains(text, "invalid password"), strings.Contains(text, "without any password configured"):
+		return server + " does not know the user or the password"
+	case strings.HasPrefix(text, "NOAUTH "):
+		return server + " wants a user and a password"
+	case strings.Contains(text, "DB index is out of range"):
+		return server + " has no database of that number"
+	}
+	return ""
+}
 
 // ErrURL: the URL names no server. The URL is never in the text, since it may hold a
 // password.

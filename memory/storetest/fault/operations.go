@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -289,6 +288,24 @@ func operations() []operation {
 			done: decisions(true, 1),
 		},
 		{
+			name:  "a call that fires on what is not fit",
+			setup: puts(byModel(acme)),
+			act:   recordOf(true, memory.OwnWrite{Subject: "order 7", Value: "Oslo"}),
+			done:  all(decisions(true, 1), noted("order 7")),
+		},
+		{
+			name:  "what such a call made",
+			setup: all(puts(byModel(acme)), recordOf(true, memory.OwnWrite{Subject: "order 7", Value: "Oslo"})),
+			act: func(x *scene) error {
+				list, err := x.plain.Decisions(x.ctx)
+				if err != nil || len(list) != 1 {
+					return fmt.Errorf("%d decisions (%w)", len(list), err)
+				}
+				return x.s.RecordWrites(x.ctx, list[0].ID, []memory.OwnWrite{{Subject: "order 8", Value: "Oslo"}})
+			},
+			done: all(decisions(true, 1), noted("order 7"), noted("order 8")),
+		},
+		{
 			name:  "a rollback that brings a row back",
 			setup: puts(byTool(acme), byUser(rival)),
 			act:   rollback(rival),
@@ -364,7 +381,7 @@ func operations() []operation {
 					if err != nil {
 						return err
 					}
-					return x.s.Record(x.ctx, memory.DecisionRecord{ID: x.s.NewDecisionID(), Tool: "mail", Run: "run 1", Rows: []memory.Cited{{Row: r.ID, Revision: 1}}, Data: []byte(`{"to":"Oslo"}`)})
+					return x.s.Record(x.ctx, memory.DecisionRecord{Epoch: 1, ID: x.s.NewDecisionID(), Tool: "mail", Run: "run 1", Rows: []memory.Cited{{Row: r.ID, Revision: 1}}, Data: []byte(`{"to":"Oslo"}`)})
 				}), puts(byTool(acme))),
 			act: func(x *scene) error {
 				_, err := x.s.Erase(x.ctx, memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"})
@@ -481,7 +498,10 @@ func many(x *scene, r *memory.Row) error {
 	return nil
 }
 
-func record(fired bool) func(x *scene) error {
+func record(fired bool) func(x *scene) error { return recordOf(fired) }
+
+// recordOf records a decision of a call that sets what is given.
+func recordOf(fired bool, writes ...memory.OwnWrite) func(x *scene) error {
 	return of(acme, func(x *scene, r *memory.Row) error {
 		if list, err := x.plain.Decisions(x.ctx); err != nil || len(list) > 0 {
 			return err // it was recorded
@@ -491,8 +511,22 @@ func record(fired bool) func(x *scene) error {
 			return err
 		}
 		return x.s.Record(x.ctx, memory.DecisionRecord{ID: x.s.NewDecisionID(), Tool: "mail", Run: "run 1", Fired: fired, Epoch: f.Epoch,
-			Rows: []memory.Cited{{Row: r.ID, Revision: f.Heads[0].Revision, Class: f.Heads[0].Class}}, Data: []byte(`{"to":"acme"}`)})
+			Rows: []memory.Cited{{Row: r.ID, Revision: f.Heads[0].Revision, Class: f.Heads[0].Class}}, Data: []byte(`{"to":"acme"}`), Writes: writes})
 	})
+}
+
+// noted asks that a call set the city of a subject to Oslo.
+func noted(subject string) func(x *scene) error {
+	return func(x *scene) error {
+		marks, err := x.plain.MarkLines(x.ctx, memory.Content{Subject: subject, Predicate: "city"})
+		if err != nil {
+			return err
+		}
+		if _, _, ours := marks[0].OwnWrite("city", "Oslo"); !ours {
+			return fmt.Errorf("what was set of %s is not noted", subject)
+		}
+		return nil
+	}
 }
 
 func decisions(fired bool, want int) func(x *scene) error {
@@ -556,20 +590,22 @@ func (d *remembering) Apply(ctx context.Context, tenant string, b memory.Batch) 
 	if err != nil {
 		return err
 	}
+	terms := map[string][]memory.Term{}
+	for o, err := range d.Objects(ctx, tenant, "") {
+		if err != nil {
+			return err
+		}
+		terms[o.Key] = o.Terms
+	}
 	if err := d.Driver.Apply(ctx, tenant, b); err != nil {
 		return err
 	}
 	d.undo = append(d.undo, func(ctx context.Context) error {
 		var back []memory.Restored
 		for i, p := range b.Puts {
-			o := memory.Restored{Object: was[i]}
+			back = append(back, memory.Restored{Object: was[i], Terms: terms[p.Key]})
 			if p.Entry == nil {
-				o.Terms = p.Add // a due mark is due
-				back = append(back, o)
 				continue
-			}
-			for _, name := range p.Remove { // the state that a head was in
-				o.Terms = append(o.Terms, memory.Term{Name: name, Sort: p.Add[0].Sort})
 			}
 			log, err := d.History(ctx, tenant, p.Key, p.From, 1)
 			if err != nil {
@@ -582,10 +618,6 @@ func (d *remembering) Apply(ctx context.Context, tenant string, b memory.Batch) 
 			if err := d.Rewrite(ctx, tenant, p.Key, []memory.Rewritten{gone}); err != nil {
 				return err
 			}
-			if len(o.Data) >= 8 { // an object with a log begins with the place of its last entry
-				o.Terms = append(o.Terms, memory.Term{Name: "L", Sort: binary.BigEndian.Uint64(o.Data)})
-			}
-			back = append(back, o)
 		}
 		return d.Restore(ctx, tenant, back)
 	})

@@ -174,8 +174,20 @@ func (k keys) Subject(ctx context.Context, subject string) (list []memory.KeyID,
 	return list, err
 }
 
-func (k keys) Destroy(ctx context.Context, list ...memory.KeyID) error {
-	return k.p.do(ctx, "destroy", true, func() error { return k.Keys.Destroy(ctx, list...) })
+func (k keys) Prepare(ctx context.Context, subjects ...string) (ids []memory.KeyID, err error) {
+	err = k.p.do(ctx, "prepare", true, func() error {
+		ids, err = k.Keys.Prepare(ctx, subjects...)
+		return err
+	})
+	return ids, err
+}
+
+func (k keys) Destroy(ctx context.Context, list ...memory.KeyID) (d memory.Destruction, err error) {
+	err = k.p.do(ctx, "destroy", true, func() error {
+		d, err = k.Keys.Destroy(ctx, list...)
+		return err
+	})
+	return d, err
 }
 
 // witness is a witness whose calls a plan counts.

@@ -84,8 +84,10 @@ func newScene(ctx context.Context, d memory.Driver, folder, tenant string, ring 
 	}
 	quiet := &plan{at: -1} // never armed
 	o.Witness = x.ledger
-	x.plain, err = memory.New(driver{d, quiet}, ring, &o)
-	return x, err
+	if x.plain, err = memory.New(driver{d, quiet}, ring, &o); err != nil {
+		return nil, err
+	}
+	return x, x.plain.Attend(ctx) // so that no operation is the one that makes the witness known
 }
 
 // anybody may speak for any subject.
@@ -201,7 +203,7 @@ func perform(t *testing.T, s Store, faults ...string) (performance, error) {
 	// Each stage has a store of its own. Where a process is killed nobody has a handle
 	// open meanwhile, so that who looks afterwards has to recover.
 	var stages []*stage
-	for range 2 * runtime.GOMAXPROCS(0) {
+	for range 4 * runtime.GOMAXPROCS(0) {
 		st := &stage{theatre: th, name: s.Fresh(t), folder: t.TempDir(), memory: keyring.Ephemeral()}
 		stages = append(stages, st)
 		if st.ring, err = keyring.Create(filepath.Join(st.folder, "keys"), nil); err != nil {
@@ -539,8 +541,8 @@ func (s *stage) missing(ctx context.Context, d memory.Driver, ring *keyring.Ring
 	return len(lost), err
 }
 
-// rebuilt asks that a rebuild changes nothing: not a byte of what has a log, and no
-// word of the rest.
+// rebuilt asks that a rebuild changes nothing: not a byte of what has a log but its
+// MAC, and no word of the rest.
 func rebuilt(x *scene, d memory.Driver, tenant string, keys []string) error {
 	keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(memory.KeyText(k), "system/") })
 	before, _, err := look(x.ctx, d, x.ring, tenant, true)
@@ -558,8 +560,10 @@ func rebuilt(x *scene, d memory.Driver, tenant string, keys []string) error {
 	if err != nil {
 		return err
 	}
+	const seals = 21 // bytes of form, key id and MAC at the end: a rebuild signs under the present key
+	bare := func(o memory.Object) string { return string(o.Data[:max(len(o.Data)-seals, 0)]) }
 	for i := range was {
-		if was[i].Revision != is[i].Revision || string(was[i].Data) != string(is[i].Data) {
+		if was[i].Revision != is[i].Revision || bare(was[i]) != bare(is[i]) {
 			return fmt.Errorf("a rebuild changes %s", memory.KeyText(keys[i]))
 		}
 	}

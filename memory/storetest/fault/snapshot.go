@@ -46,6 +46,7 @@ func whole(ctx context.Context, s *memory.Store, rebuilt bool) (text string, key
 		kind, rest, _ := strings.Cut(memory.KeyText(l.key), "/")
 		switch {
 		case kind == "system" && rebuilt: // the epoch goes on
+		case strings.HasPrefix(rest, "untold_"): // that the witness was told late
 		case kind == "head" || kind == "note":
 			line("%s of %s: %d entries", kind, rest, l.revision)
 		default:
@@ -96,11 +97,11 @@ func cited(rows []memory.Cited) (out []string) {
 }
 
 func wholeRow(ctx context.Context, s *memory.Store, id memory.ID, line func(string, ...any), rebuilt bool) error {
-	f, err := s.Fitness(ctx, []memory.ID{id})
+	heads, err := s.Heads(ctx, id) // it looks, and decides nothing
 	if err != nil {
 		return err
 	}
-	h := &f.Heads[0]
+	h := &heads[0]
 	line("%s at %d is %s, %s, %s, %s, %s, rank %d, flags %b, depth %d, %s", id, h.Revision, h.State(), h.Retrieval, h.Security, h.Freshness, h.Outage, h.Rank, h.Flags, h.Depth, h.Origin)
 	log, err := s.History(ctx, id, true)
 	if err != nil {

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// inDoubt is the decision that let a held call, or the same call before it, through and of
+// which nobody knows how that ended; "" if there is none.
+func inDoubt(h *memory.Hold) string {
+	if h.State == memory.HoldFired || h.State == memory.HoldUnknown {
+		return h.Fired
+	}
+	return h.Prior
+}
+
+func settleCommand(decision string) string {
+	return "hearsay call settle " + decision + " --done|--not-done --key FILE --as NAME --reason TEXT"
+}
+
+// askAnew is how the call of a run that has ended is found and approved when it is asked
+// for in another run.
+func askAnew(h *memory.Hold) string {
+	return "hearsay call list --tool " + oneLine(h.Tool, maxName) + ", then hearsay call approve ID --args-sha256 " + h.ArgsSHA256.String()[:minDigits] + " --key FILE --as NAME --reason TEXT"
+}
+
+// unsettledCall is a call that was let through without a hold, as a held one is shown. ok
+// is false if the record is not one of a gate, or is of a call that was held.
+func unsettledCall(d *memory.DecisionRecord, now time.Time) (h memory.Hold, ok bool) {
+	var said struct {
+		BlockID     string        `json:"block_id"`
+		Agent       string        `json:"agent"`
+		Principal   string        `json:"principal"`
+		Effect      string        `json:"effect"`
+		BlastRadius string        `json:"blast_radius"`
+		Policy      string        `json:"policy"`
+		ArgsSHA256  memory.Digest `json:"args_sha256"`
+		Schema      memory.Digest `json:"tool_schema"`
+		Binding     memory.Digest `json:"binding"`
+	}
+	if json.Unmarshal(d.Data, &said) != nil || said.BlockID != d.ID {
+		return h, false
+	}
+	return memory.Hold{ID: d.ID, Fired: d.ID, Slot: d.Slot, Binding: said.Binding, State: d.StateAt(now), Tool: d.Tool, Effect: said.Effect, BlastRadius: said.BlastRadius,
+		Agent: said.Agent, Run: d.Run, Principal: said.Principal, ArgsSHA256: said.ArgsSHA256, Schema: said.Schema, Policy: said.Policy, Epoch: d.Epoch, Rows: d.Rows,
+		AtFault: []memory.ID{}, Codes: []string{string(gate.OutcomeUnknown)}, OpenedAt: d.At, ExpiresAt: d.At, Tries: 1, By: "gate", Why: "let through", At: d.At}, true
+}
+
+// withUnsettled adds to the held calls those that were let through without a hold and of
+// which nobody knows how they ended, newest first.
+func withUnsettled(ctx context.Context, s *memory.Store, calls []callJSON, tool string, row memory.ID, now time.Time) ([]callJSON, error) {
+	for d, err := range s.UnsettledCalls(ctx) {
+		if errors.Is(err, memory.ErrDamaged) {
+			continue // audit verify names it
+		}
+		if err != nil {
+			return nil, err
+		}
+		h, ok := unsettledCall(&d, now)
+		if !ok || tool != "" && h.Tool != tool || row != "" && !slices.ContainsFunc(h.Rows, func(c memory.Cited) bool { return c.Row == row }) {
+			continue
+		}
+		calls = append(calls, callOf(&h, now))
+	}
+	slices.SortStableFunc(calls, func(a, b callJSON) int { return cmp.Compare(b.OpenedAt.UnixNano(), a.OpenedAt.UnixNano()) })
+	return calls, nil
+}
+
+// settledJSON is the output of call settle.
+type settledJSON struct {
+	Schema string           `json:"schema"` // hearsay.settled/1
+	Verb   string           `json:"verb"`   // done or not-done
+	ID     string           `json:"id"`     // of the decision that let the call through
+	Tool   string           `json:"tool"`
+	Run    string           `json:"run"`
+	State  memory.HoldState `json:"state"` // done or failed
+	By     string           `json:"by"`
+}
+
+func (a *app) callSettleCommand(store *storeFlags) *cobra.Command {
+	var (
+		f             callStatementFlags
+		done, notDone bool
+	)
+	cmd := &cobra.Command{
+		Use:   "settle ID --done|--not-done",
+		Short: "Say whether a call was done of which nobody knows, signed with your key",
+		Long: `A call that changes something and has no recorded outcome may have been done: its
+process died, its tool gave no answer, or the store was lost. Until it is known, the same
+call of its run is held. Look at the system that the tool changes, then settle it.
+
+  --done      it was done. A call that waits for this is refused in your words, so that
+              who asked again does not do it twice.
+  --not-done  it was not done. The same call is decided afresh, and may be made. Not within
+              five minutes of a call that may still be at work.
+
+ID is that of the call, or of one that is held for it. The statement is signed with your
+key, whose scope has to reach calls of the tool (call:TOOL). Exit code 4 if it is known
+how the call ended, or too early to say.
+
+With -o json: {"schema": "hearsay.settled/1", "verb", "id", "tool", "run", "state", "by"}.`,
+		Example: "  hearsay call settle -store sqlite:agent.db blk_… --not-done --key ana.key --as ana \\\n      -trusted-keys trusted-keys --reason \"no such booking in the hotel's list\"",
+		Args:    args("ID"),
+	}
+	o := outputFlag(cmd)
+	cmd.Flags().BoolVar(&done, "done", false, "the call was done")
+	cmd.Flags().BoolVar(&notDone, "not-done", false, "the call was not done")
+	cmd.Flags().StringVar(&f.key, "key", "", "your private key, as keygen wrote it")
+	cmd.Flags().StringVar(&f.as, "as", "", "the principal you speak as")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "how you know; of --done, what the model is told")
+	cmd.Flags().StringVar(&f.trusted, "trusted-keys", "", "file of trusted public keys (or HEARSAY_TRUSTED_KEYS)")
+	cmd.RunE = func(cmd *cobra.Command, got []string) error {
+		if done == notDone {
+			return usage("want one of --done and --not-done")
+		}
+		verb := confirm.NotDone
+		if done {
+			verb = confirm.Done
+		}
+		said, err := a.settleCall(cmd.Context(), store, verb, &f, got[0])
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
+			return a.emit(said)
+		}
+		c := card{}
+		fmt.Fprintf(&c, "%s  %s\n", oneLine(said.Tool, maxName), said.Verb)
+		c.line("id", "%s", said.ID)
+		c.line("settled", "by %s", oneLine(said.By, maxName))
+		if done {
+			c.line("the same call", "if one waits in run %s, it is refused in your words", oneLine(said.Run, maxName))
+		} else {
+			c.line("the same call", "is decided afresh when run %s asks again", oneLine(said.Run, maxName))
+		}
+		return a.write(c.String())
+	}
+	return cmd
+}
+
+// settleCall signs how a call ended, and applies it.
+func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.CallVerb, f *callStatementFlags, arg string) (settledJSON, error) {
+	keyring, key, err := a.speaker(f.key, f.as, f.trusted, f.reason, "settle a call")
+	if err != nil {
+		return settledJSON{}, err
+	}
+	s, err := a.open(ctx, store, &memory.Options{Authority: keyring.Authority})
+	if err != nil {
+		return settledJSON{}, err
+	}
+	defer s.Close()
+	h, d, ok, err := held(ctx, s, arg)
+	if err != nil {
+		return settledJSON{}, err
+	}
+	if ok {
+		made := inDoubt(&h)
+		if made == "" {
+			return settledJSON{}, fail(exitNo, "call %s: no call of it was made of which it is not known how it ended", h.ID)
+		}
+		if d, err = s.Decision(ctx, made); err != nil {
+			return settledJSON{}, err
+		}
+	}
+	if !d.Fired {
+		return settledJSON{}, fail(exitNo, "decision %s let no call through", d.ID)
+	}
+	statement, err := confirm.NewSettlement(verb, &d, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
+	if err != nil {
+		return settledJSON{}, err
+	}
+	signed, err := confirm.SignCall(key, statement)
+	if err != nil {
+		return settledJSON{}, err
+	}
+	res, err := confirm.ApplyCall(ctx, s, keyring, signed)
+	if err != nil {
+		return settledJSON{}, err
+	}
+	return settledJSON{Schema: "hearsay.settled/1", Verb: verb.String(), ID: d.ID, Tool: d.Tool, Run: d.Run, State: res.State, By: f.as}, nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// An agent in another process labels what it writes while the verifier is down, and no
+// more once it is up again, or the worker has gone (SR-2.2).
+func TestAnAgentLearnsFromTheStoreThatAVerifierIsDown(t *testing.T) {
+	env, _ := withRedis(t)
+	o := newOffice(t)
+	o.down.Store(true)
+	path := filepath.Join(t.TempDir(), "agent.db")
+	d := start(t, env, "-store", "sqlite:"+path, "-budget", "0", "-sweep-every", "200ms", "-leave-alone", "1s", "-publish-every", "200ms",
+		"-verifier-http", "crm="+o.URL+"/fact,predicate=billing.email")
+	s := openStore(t, path)
+	g, err := gate.New(s, gate.Policy{Name: "t", Version: "1", Declared: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New("billing", agent.Model{ID: "sonnet", Family: "claude"}, s, g, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	note := func(predicate string) memory.State {
+		t.Helper()
+		n++
+		r, err := a.Start("ana").Remember(t.Context(), agent.Note{Content: memory.Content{Subject: "acme", Predicate: predicate, Object: "v" + string(rune('a'+n%26)) + string(rune('a'+n/26%26))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.State
+	}
+	for _, object := range []string{"a", "b", "c", "d"} {
+		put(t, s, "acme", object)
+	}
+	down := func() bool {
+		is, err := s.VerifiersDown(t.Context(), memory.Content{Subject: "acme", Predicate: "billing.email", Object: "x", Cardinality: memory.CardinalityFunctional})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	eventually(t, "the store says that the verifier is down", down)
+	if is := note("billing.email"); is != memory.StateUnavailableAtWriteTime {
+		t.Error(is)
+	}
+	if is := note("phone"); is != memory.StateUnverified {
+		t.Errorf("nobody can be asked about it, and it is %s", is)
+	}
+	o.down.Store(false)
+	eventually(t, "the store says that it is up", func() bool { return !down() })
+	if is := note("billing.email"); is != memory.StateUnverified {
+		t.Error(is)
+	}
+	o.down.Store(true)
+	for _, object := range []string{"e", "f", "g", "h"} {
+		put(t, s, "acme", object)
+	}
+	eventually(t, "the store says that it is down again", down)
+	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil { // it takes nothing back
+		t.Fatal(err)
+	}
+	d.end()
+	eventually(t, "what a worker said that has died is not known", func() bool { return !down() })
+}

@@ -1,0 +1,157 @@
+package confirm_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+)
+
+// doubtful is a desk with a call of the tool book that was let through, and of which nobody
+// knows how it ended.
+func doubtful(t *testing.T) (*desk, gate.Request, *memory.DecisionRecord) {
+	t.Helper()
+	w := newDesk(t, storetest.NewMap(), "")
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	req := w.ask("book", "ses_91", "ops@acme.example")
+	fired := w.decide(req)
+	if fired.Blocked() {
+		t.Fatal(fired.Err())
+	}
+	w.pass(memory.UnknownAfter)
+	d, err := w.Decision(t.Context(), fired.ID)
+	must(t, err)
+	return w, req, &d
+}
+
+// settling is a signed statement of how a call ended.
+func (w *desk) settling(v confirm.CallVerb, d *memory.DecisionRecord, who string, change func(*confirm.CallStatement)) confirm.SignedCall {
+	w.t.Helper()
+	s, err := confirm.NewSettlement(v, d, w.Tenant(), who, "I looked", w.Now(), time.Hour)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if change != nil {
+		change(&s)
+	}
+	signed, err := confirm.SignCall(keyOf(who), s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+// TestOnlyASignedWordOfWhoMaySettlesACall, over HTTP too.
+func TestOnlyASignedWordOfWhoMaySettlesACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		who    string
+		verb   confirm.CallVerb
+		before func(*desk, *memory.DecisionRecord)
+		change func(*confirm.CallStatement)
+		after  func(*confirm.SignedCall)
+		want   error
+		status int
+	}{
+		"it was done, by a key of the tool":  {who: "tom", verb: confirm.Done, status: http.StatusOK},
+		"it was not done, by a key of all":   {who: "cleo", verb: confirm.NotDone, status: http.StatusOK},
+		"a key of no call":                   {who: "ana", verb: confirm.Done, want: confirm.ErrScope, status: http.StatusForbidden},
+		"no key that is known":               {who: "eve", verb: confirm.Done, want: confirm.ErrUnknownKey, status: http.StatusForbidden},
+		"another verb than was signed":       {who: "cleo", verb: confirm.Done, after: func(s *confirm.SignedCall) { s.Verb = confirm.NotDone }, want: confirm.ErrForged, status: http.StatusForbidden},
+		"other arguments":                    {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.ArgsSHA256[0] ^= 1 }, want: confirm.ErrContent, status: http.StatusConflict},
+		"another tool, of which the key may": {who: "tom", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Binding[0] ^= 1 }, want: confirm.ErrContent, status: http.StatusConflict},
+		"another tenant":                     {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Tenant = "other" }, want: confirm.ErrTenant, status: http.StatusForbidden},
+		"a statement that has ended":         {who: "cleo", verb: confirm.Done, before: func(w *desk, _ *memory.DecisionRecord) { w.pass(2 * time.Hour) }, change: func(s *confirm.CallStatement) { s.Expires = day0.Add(time.Hour) }, want: confirm.ErrExpired, status: http.StatusGone},
+		"a call of which it is known":        {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.RecordOutcome(w.t.Context(), d.ID, "fired")) }, want: confirm.ErrDecided, status: http.StatusConflict},
+		"a call that somebody has settled":   {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.NotDone, d, "tom", nil))) }, want: confirm.ErrDecided, status: http.StatusConflict},
+		"no call":                            {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Call = "blk_00000000000000000000000000" }, want: memory.ErrNotFound, status: http.StatusNotFound},
+	} {
+		for _, way := range []string{"directly", "over HTTP"} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				w, req, d := doubtful(t)
+				w.t = t
+				if c.before != nil {
+					c.before(w, d)
+				}
+				s := w.settling(c.verb, d, c.who, c.change)
+				if c.after != nil {
+					c.after(&s)
+				}
+				if way == "directly" {
+					if err := w.put(s); !errors.Is(err, c.want) {
+						t.Errorf("%v", err)
+					}
+				} else {
+					h, err := confirm.NewHandler(w.Store, w.keys, nil)
+					must(t, err)
+					b, err := json.Marshal(s)
+					must(t, err)
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
+					r.Header.Set("Content-Type", "application/json")
+					rec := httptest.NewRecorder()
+					if h.ServeHTTP(rec, r); rec.Code != c.status {
+						t.Errorf("%d: %s", rec.Code, rec.Body)
+					}
+				}
+				if c.want != nil {
+					return
+				}
+				after, err := w.Decision(t.Context(), d.ID)
+				must(t, err)
+				if after.Unsettled() || !strings.HasSuffix(after.Outcome, c.who) || strings.HasPrefix(after.Outcome, "done") != (c.verb == confirm.Done) {
+					t.Errorf("%q", after.Outcome)
+				}
+				if again := w.decide(req); again.Blocked() {
+					t.Errorf("nobody had asked for it meanwhile: %v", again.Err())
+				}
+				if err := w.put(s); !errors.Is(err, confirm.ErrDecided) {
+					t.Errorf("said again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestACallThatMayBeAtWorkIsNotSaidToBeUndone, and who asked for it settles nothing.
+func TestACallThatMayBeAtWorkIsNotSaidToBeUndone(t *testing.T) {
+	w, _, _ := doubtful(t)
+	fired := w.decide(w.ask("book", "ses_92", "ops@acme.example"))
+	d, err := w.Decision(t.Context(), fired.ID)
+	must(t, err)
+	if err := w.put(w.settling(confirm.NotDone, &d, "cleo", nil)); !errors.Is(err, confirm.ErrEarly) {
+		t.Errorf("%v", err)
+	}
+	w.keys = ring(t, line(t, "clerk", "*"))
+	if err := w.put(w.settling(confirm.Done, &d, "clerk", nil)); !errors.Is(err, confirm.ErrScope) {
+		t.Errorf("the agent settles its own call: %v", err)
+	}
+	if _, err := confirm.NewSettlement(confirm.Approve, &d, "", "cleo", "r", w.Now(), time.Hour); !errors.Is(err, confirm.ErrStatement) {
+		t.Errorf("an approval settles nothing: %v", err)
+	}
+	if _, err := confirm.NewSettlement(confirm.Done, &memory.DecisionRecord{Data: json.RawMessage(`{}`)}, "", "cleo", "r", w.Now(), time.Hour); !errors.Is(err, confirm.ErrContent) {
+		t.Errorf("a record of no gate: %v", err)
+	}
+}
+
+// TestNoApprovalIsTakenForARunThatHasEnded, with a kind of its own.
+func TestNoApprovalIsTakenForARunThatHasEnded(t *testing.T) {
+	w, _, d := held(t)
+	must(t, w.EndRun(t.Context(), "ses_91"))
+	if err := w.put(w.said(confirm.Approve, d.HoldID, "cleo", nil)); !errors.Is(err, confirm.ErrRunEnded) || errors.Is(err, confirm.ErrStale) {
+		t.Errorf("%v", err)
+	}
+	if err := w.put(w.said(confirm.Refuse, d.HoldID, "cleo", nil)); err != nil {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,496 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// OwnWrite is a value that a call sets in a system of record. Where the call rests on what
+// is not fit, what the system says afterwards of that value is no word of its own: it
+// repeats ours (I-4). [DecisionRecord.Writes] notes it.
+type OwnWrite struct {
+	Subject   string
+	Predicate string // or a place in a record, as "order/status"; "" = any
+	Value     string
+	Any       bool // it may be any value
+}
+
+// What is noted of own writes. Beyond it less is told apart, and more is taken for ours.
+const (
+	maxOwnWrites   = 64   // about one subject
+	maxOwnRows     = 16   // that one of them rested on
+	maxOwnSubjects = 1000 // of one call
+	maxOwnParts    = 16   // of a subject that is a list
+)
+
+// ErrOwnWrite: a source supports what a call set that rested on what was not fit. It
+// repeats it, and vouches for nothing (I-4). It wraps [ErrInsufficient].
+var ErrOwnWrite = fmt.Errorf("%w: %s", ErrInsufficient, ownWriteReason)
+
+const ownWriteReason = "the source repeats what a call set that rested on what nobody verified"
+
+// ownKeys are the keys of the objects that say what calls set about a subject. One that is
+// a list of names is about each of them too.
+func (s *scope) ownKeys(subject string) []string {
+	names := []string{subject}
+	var parts []string
+	if json.Unmarshal([]byte(subject), &parts) == nil {
+		names = append(names, parts[:min(len(parts), maxOwnParts)]...)
+	}
+	var keys []string
+	for _, name := range names {
+		if key := ownKey.at(s.blind("own write about", spelling(name))); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// spelling is what is compared of a name or a value that a system may have written in its
+// own way: letters and digits, and of a number what it is worth.
+func spelling(s string) string {
+	if len(s) <= maxNumeral && strings.Trim(s, "+-.0123456789") == "" {
+		if n, ok := new(big.Rat).SetString(s); ok {
+			return n.RatString()
+		}
+	}
+	plain := strings.Map(func(c rune) rune {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, norm.NFKC.String(s))
+	if plain == "" {
+		return s
+	}
+	return plain
+}
+
+// maxNumeral is the length, in bytes, up to which a text is compared as a number.
+const maxNumeral = 40
+
+// ownWrites are what calls set about one subject.
+type ownWrites []ownWrite
+
+type ownWrite struct {
+	anywhere  bool  // under whatever predicate
+	whatever  bool  // and whatever value
+	predicate Token // or place in a record
+	value     Token
+	at        time.Time
+	rows      []ID // that the call rested on, and that were not fit
+	more      bool // or something else that is not known
+}
+
+// The first byte of an own write.
+const (
+	ownAnywhere byte = 1 << iota
+	ownWhatever
+	ownMore
+	ownUnknown // and what is above it is in no object
+)
+
+func ownWritesOf(o Object) (list ownWrites, err error) {
+	if o.Data == nil {
+		return nil, nil
+	}
+	d := decoder{b: o.Data}
+	n := d.num()
+	for i := uint64(0); i < n && i < maxOwnWrites; i++ {
+		flags := d.byte()
+		w := ownWrite{anywhere: flags&ownAnywhere != 0, whatever: flags&ownWhatever != 0, more: flags&ownMore != 0}
+		copy(w.predicate[:], d.take(uint64(len(w.predicate))))
+		copy(w.value[:], d.take(uint64(len(w.value))))
+		w.at, w.rows = d.time(), d.ids()
+		if flags >= ownUnknown {
+			return nil, faulty(errWire, "own writes")
+		}
+		list = append(list, w)
+	}
+	if d.end() != nil || n > maxOwnWrites {
+		return nil, faulty(errWire, "own writes")
+	}
+	return list, nil
+}
+
+func (l ownWrites) encode() []byte {
+	e := encoder{}
+	e.num(uint64(len(l)))
+	for i := range l {
+		w := &l[i]
+		var flags byte
+		if w.anywhere {
+			flags |= ownAnywhere
+		}
+		if w.whatever {
+			flags |= ownWhatever
+		}
+		if w.more {
+			flags |= ownMore
+		}
+		e.byte(flags)
+		e.b = append(append(e.b, w.predicate[:]...), w.value[:]...)
+		e.time(w.at)
+		e.ids(w.rows)
+	}
+	return e.b
+}
+
+// add notes a write. Where there is no room, all of them become one that stands for any.
+func (l ownWrites) add(w ownWrite) ownWrites {
+	for i := range l {
+		if have := &l[i]; have.whatever && have.anywhere || have.anywhere == w.anywhere && have.whatever == w.whatever && have.predicate == w.predicate && have.value == w.value {
+			have.join(&w)
+			return l
+		}
+	}
+	if len(l) < maxOwnWrites {
+		return append(l, w)
+	}
+	all := ownWrite{anywhere: true, whatever: true}
+	for i := range l {
+		all.join(&l[i])
+	}
+	all.join(&w)
+	return ownWrites{all}
+}
+
+func (w *ownWrite) join(other *ownWrite) {
+	if other.at.After(w.at) {
+		w.at = other.at
+	}
+	w.more = w.more || other.more
+	for _, id := range other.rows {
+		switch {
+		case slices.Contains(w.rows, id):
+		case len(w.rows) < maxOwnRows:
+			w.rows = append(w.rows, id)
+		default:
+			w.more = true
+		}
+	}
+}
+
+func (s *scope) ownPredicate(p string) Token { return s.blind("own write under", ExactName(p)) }
+func (s *scope) ownValue(v string) Token     { return s.blind("own write", spelling(v)) }
+
+// noteOwnWrites notes in the atom what a call sets that rests on unfit rows, and in its
+// record which objects say so.
+func (t *atom) noteOwnWrites(r *DecisionRecord, at time.Time) error {
+	s, keys := t.store, []string{}
+	about := map[string][]ownWrite{}
+	for i := range r.Writes {
+		w := &r.Writes[i]
+		note := ownWrite{anywhere: w.Predicate == "", whatever: w.Any, at: at, more: r.UnvouchedMore}
+		if !w.Any {
+			note.value = s.ownValue(w.Value)
+		}
+		if w.Predicate != "" {
+			note.predicate = s.ownPredicate(w.Predicate)
+		}
+		note.join(&ownWrite{rows: r.Unvouched})
+		for _, key := range s.ownKeys(w.Subject) {
+			if about[key] == nil {
+				keys = append(keys, key)
+			}
+			about[key] = append(about[key], note)
+		}
+	}
+	if len(keys) > maxOwnSubjects {
+		return invalid("writes", "too_many", "about %d subjects, more than %d", len(keys), maxOwnSubjects)
+	}
+	objs, err := s.get(t.ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for i, key := range keys {
+		list, err := ownWritesOf(objs[i])
+		if err != nil {
+			return err
+		}
+		for _, w := range about[key] {
+			list = list.add(w)
+		}
+		t.put(Put{Key: key, From: objs[i].Revision, Data: list.encode()})
+		r.Marked = append(r.Marked, []byte(key[len(ownKey):]))
+	}
+	return nil
+}
+
+// RecordWrites notes what a call set about subjects that only its answer names, such as the
+// thing that it made. The call fired with [DecisionRecord.Writes], and what it rested on
+// then is what these rest on. Of any other call it is an error.
+func (s *Store) RecordWrites(ctx context.Context, decision string, writes []OwnWrite) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	_, err := retry(ctx, func() (struct{}, error) {
+		objs, err := s.get(ctx, decisionKey.named(decision))
+		if err != nil {
+			return struct{}{}, err
+		}
+		if objs[0].Data == nil {
+			return struct{}{}, fmt.Errorf("%w: decision %s", ErrNotFound, clip(decision, 40))
+		}
+		r, prev, class, ok, err := s.decisionOf(ctx, objs[0])
+		switch {
+		case err != nil:
+			return struct{}{}, err
+		case !ok:
+			return struct{}{}, fmt.Errorf("%w: decision %s", ErrErased, clip(decision, 40))
+		case !r.Fired || len(r.Marked) == 0:
+			return struct{}{}, invalid("decision", "conflict", "it let no call through that rests on what is not fit")
+		}
+		nonce, now := newNonce(), s.Now()
+		r.Writes = writes
+		tx := s.begin(ctx, now)
+		if err := tx.noteOwnWrites(&r.DecisionRecord, now); err != nil {
+			return struct{}{}, err
+		}
+		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool",
+			Reason: "what it set is noted", Nonce: nonce}
+		if err := tx.decision(&r, objs[0], prev, class, nil, entry); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
+	})
+	return err
+}
+
+// marked are the keys of the objects in which a call noted what it sets.
+func (r *DecisionRecord) marked() []string {
+	var keys []string
+	for _, m := range r.Marked {
+		if len(m) == len(Token{}) {
+			keys = append(keys, ownKey.at(Token(m)))
+		}
+	}
+	return keys
+}
+
+// ownNotes are what calls set about the subject of a content, out of objects.
+type ownNotes struct {
+	scope *scope
+	objs  []Object
+	lists []ownWrites // of objs
+}
+
+func (s *scope) ownNotes(objs []Object) (*ownNotes, error) {
+	n := &ownNotes{scope: s, objs: objs}
+	empty := true
+	for _, o := range objs {
+		list, err := ownWritesOf(o)
+		if err != nil {
+			return nil, err
+		}
+		n.lists, empty = append(n.lists, list), empty && len(list) == 0
+	}
+	if empty {
+		return nil, nil
+	}
+	return n, nil
+}
+
+// living leaves of the rows that writes rested on those that are there: of what was erased
+// nothing is made.
+func (s *Store) living(ctx context.Context, n *ownNotes) error {
+	if n == nil {
+		return nil
+	}
+	for _, list := range n.lists {
+		for i := range list {
+			w := &list[i]
+			heads, err := s.heads(ctx, w.rows)
+			if err != nil {
+				return err
+			}
+			all := len(w.rows)
+			w.rows = w.rows[:0]
+			for _, h := range heads {
+				if h.Revision > 0 && !h.Has(FlagErased) {
+					w.rows = append(w.rows, h.ID)
+				}
+			}
+			w.more = w.more || len(w.rows) < all
+		}
+	}
+	return nil
+}
+
+// says is the write that set a value under a predicate or at a place in a record, nil if
+// none did.
+func (n *ownNotes) says(place, value string) *ownWrite {
+	if n == nil {
+		return nil
+	}
+	record, _, _ := strings.Cut(place, "/")
+	predicates := []Token{n.scope.ownPredicate(place), n.scope.ownPredicate(record)}
+	v := n.scope.ownValue(value)
+	var all *ownWrite
+	for _, list := range n.lists {
+		for i := range list {
+			w := &list[i]
+			if !w.whatever && w.value != v || !w.anywhere && !slices.Contains(predicates, w.predicate) {
+				continue
+			}
+			if all == nil {
+				all = &ownWrite{}
+			}
+			all.join(w)
+		}
+	}
+	return all
+}
+
+// of is the write that set what a content says, or one value of it if it is a record.
+func (n *ownNotes) of(c *Content) (w *ownWrite) {
+	if n != nil {
+		visitPlaces(c, func(place, value string) bool {
+			w = n.says(place, value)
+			return w == nil
+		})
+	}
+	return w
+}
+
+// visitPlaces calls f with the object of a content and, if it is a record, with each value
+// in it and its place, until f says no. In a place * is any element of a list.
+func visitPlaces(c *Content, f func(place, value string) bool) {
+	if !f(c.Predicate, c.Object) || !strings.HasPrefix(c.Object, "{") && !strings.HasPrefix(c.Object, "[") {
+		return
+	}
+	dec := json.NewDecoder(strings.NewReader(c.Object))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) == nil {
+		visitValues(c.Predicate, v, f)
+	}
+}
+
+// stepOf writes the name of a member as a step of a place.
+var stepOf = strings.NewReplacer("~", "~0", "/", "~1")
+
+func visitValues(place string, v any, f func(place, value string) bool) bool {
+	switch node := v.(type) {
+	case map[string]any:
+		for name, child := range node {
+			if !visitValues(place+"/"+stepOf.Replace(name), child, f) {
+				return false
+			}
+		}
+	case []any:
+		for _, child := range node {
+			if !visitValues(place+"/*", child, f) {
+				return false
+			}
+		}
+	case nil:
+	default:
+		return f(place, fmt.Sprint(node))
+	}
+	return true
+}
+
+// spent are the puts that forget writes: their source, asked long enough after them, says
+// something else in their place. What may stand under any predicate is kept.
+func (n *ownNotes) spent(c *Content, asked LineMark) (puts []Put) {
+	if n == nil || asked.at.IsZero() {
+		return nil
+	}
+	var said []Token
+	visitPlaces(c, func(place, _ string) bool {
+		said = append(said, n.scope.ownPredicate(place))
+		return true
+	})
+	list := n.lists[0] // of the name itself: what is said of two says nothing of one of them
+	left := slices.DeleteFunc(slices.Clone(list), func(w ownWrite) bool {
+		return !w.anywhere && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
+	})
+	if len(left) < len(list) {
+		puts = append(puts, Put{Key: n.objs[0].Key, From: n.objs[0].Revision, Data: left.encode()})
+	}
+	return puts
+}
+
+// vouched reports whether a person verified one of the rows of a claim, for everybody. She
+// vouches for the value, whoever set it.
+func (s *Store) vouched(ctx context.Context, known *claimRecord) (bool, error) {
+	verified, err := s.listed(ctx, known.Rows, TruthSupported)
+	if err == nil {
+		verified, err = s.standing(ctx, verified)
+	}
+	return slices.ContainsFunc(verified, func(r bystander) bool {
+		return !r.unread && r.Rank >= RankUser && !r.Has(FlagOwnWord)
+	}), err
+}
+
+// repeated refuses evidence of what a source repeats after a call of ours, unless a person
+// vouches for it.
+func (s *Store) repeated(ctx context.Context, known *claimRecord, c *Content, objs []Object) error {
+	notes, err := s.scope.ownNotes(objs)
+	if err != nil || notes.of(c) == nil {
+		return err
+	}
+	if vouched, err := s.vouched(ctx, known); vouched || err != nil {
+		return err
+	}
+	return ErrOwnWrite
+}
+
+// disown is a draft of what a source repeats after a call of ours: unverified, and made of
+// what the call rested on. What the source said before, it says no more.
+func (s *Store) disown(ctx context.Context, d Draft, claim Token, line Object, w *ownWrite) (Draft, error) {
+	if err := s.outdate(ctx, &d, claim, line); err != nil {
+		return d, err
+	}
+	d.State, d.lowered = StateUnverified, ownWriteReason
+	d.LineageUnknown = d.LineageUnknown || w.more
+	d.DerivedFrom = dedupe(slices.Concat(d.DerivedFrom, w.rows))
+	return d, nil
+}
+
+// outdate makes history of what a source said before about the line of a draft, or contests
+// what others support as well. An answer that was overtaken takes nothing.
+func (s *Store) outdate(ctx context.Context, d *Draft, claim Token, line Object) error {
+	if d.Content.Cardinality != CardinalityFunctional {
+		return nil
+	}
+	l, err := lineOf(line)
+	if err != nil {
+		return err
+	}
+	ids, _ := l.rivals(true)
+	rivals, err := s.listed(ctx, ids, TruthSupported)
+	if err != nil {
+		return err
+	}
+	if d.Asked.overtaken(line, claim, rivals) != nil {
+		return nil
+	}
+	for i := range rivals {
+		r := &rivals[i]
+		if r.unread || r.Claim == claim || r.Has(FlagOwnWord) {
+			continue
+		}
+		says := Evidence{Relation: RelationContradicts, Rank: RankTool, Source: d.Asserter.Tool, Verifier: "call",
+			Group: d.Asserter.Group(), Anchor: Anchor{URI: firstNonEmpty(d.Anchor, d.Source)}, At: s.Now()}
+		_, err := s.Apply(ctx, Transition{Row: r.ID, Revision: r.Revision, To: TruthContradicted, Authority: AuthorityProbe,
+			Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "its source says something else now", Evidence: []Evidence{says}})
+		if errors.Is(err, ErrOutranked) || errors.Is(err, ErrIllegalMove) {
+			err = s.AddEvidence(ctx, r.ID, d.Asserter.Principal, "its source says something else now", says)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package recall
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Lineage is what [Judge] asks of a store; a [*memory.Store] is one.
+type Lineage interface {
+	// Closure returns the strict ancestors of rows, each once.
+	Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error)
+	// Fitness returns the current heads of rows, in their order.
+	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
+}
+
+// judged is how many ancestors are read in one trip.
+const judged = 5000
+
+// Judge holds rows that are about to be shown against their ancestors, as the gate
+// does: a row made from one that is held ([memory.Head.Held]) gets FlagTainted in the
+// copy it returns, so that it is in no channel and its words are withheld. What cannot
+// be traced is tainted too. On error nothing is returned.
+func Judge(ctx context.Context, store Lineage, rows []memory.Row) ([]memory.Row, error) {
+	above, lost := make([][]memory.ID, len(rows)), make([]bool, len(rows))
+	held := map[memory.ID]bool{} // of every ancestor, once it is known
+	var ask []memory.ID
+	for i := range rows {
+		ids, inline := rows[i].Ancestors()
+		if !inline {
+			var err error
+			ids, err = store.Closure(ctx, rows[i].ID)
+			switch {
+			case errors.Is(err, memory.ErrClosureTooLarge), errors.Is(err, memory.ErrDamaged): // nobody knows what is above it
+				lost[i] = true
+			case err != nil:
+				return nil, err
+			}
+		}
+		above[i] = ids
+		for _, id := range ids {
+			if _, have := held[id]; !have {
+				held[id] = true
+				ask = append(ask, id)
+			}
+		}
+	}
+	for part := range slices.Chunk(ask, judged) {
+		f, err := store.Fitness(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range part {
+			if i < len(f.Heads) && f.Heads[i].ID == id && f.Heads[i].Revision != 0 {
+				held[id] = f.Heads[i].Held()
+			}
+		}
+	}
+	out := slices.Clone(rows)
+	for i := range out {
+		if lost[i] || slices.ContainsFunc(above[i], func(id memory.ID) bool { return held[id] }) {
+			out[i].Flags |= memory.FlagTainted
+		}
+	}
+	return out, nil
+}

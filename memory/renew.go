@@ -1,0 +1,176 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// personLooks is for how many of its windows others may renew what a person confirmed, or
+// what a better source verified, before that one has to look again: a year, if the window
+// is 30 days.
+const personLooks = 12
+
+// renewed is the head after a source agreed at a moment. ok is false if that gives it no
+// more time: it never lasts longer than whoever verified it may go without a look.
+func (h *Head) renewed(now time.Time) (next Head, ok bool) {
+	next = *h
+	window := h.window()
+	next.ExpiresAt = now.Add(expiryFactor * window)
+	if last := h.VerifiedAt.Add(personLooks * window); next.ExpiresAt.After(last) {
+		next.ExpiresAt = last
+	}
+	next.StaleAt = next.ExpiresAt.Add(-(expiryFactor - 1) * window)
+	next.Freshness = FreshnessFresh
+	return next, next.StaleAt.After(now) && (next.StaleAt.After(h.StaleAt) || h.Freshness != FreshnessFresh)
+}
+
+// Renew notes that a source which did not verify a row, and is of rank tool or higher,
+// agrees with it still: the row is fresh again, and stays so for a window. t moves to
+// FreshnessFresh, with the evidence of the source, which must be independent (I-4).
+//
+// Truth, rank and [Head.VerifiedAt] are left alone: freshness is an axis of its own. Nor
+// is the row renewed past twelve of its windows from there: then whoever verified it
+// looks again. It refuses
+//
+//   - a row that is not verified: [*IllegalMoveError];
+//   - evidence that is not independent or of too low a rank, a row that somebody of rank
+//     tool or higher contradicts, and one whose last window it is: [ErrInsufficient];
+//   - the word of who was revoked: [ErrRevoked];
+//   - an answer that something else was verified since: [ErrOvertaken].
+func (s *Store) Renew(ctx context.Context, t Transition) (Head, error) {
+	if err := t.check(); err != nil {
+		return Head{}, err
+	}
+	switch {
+	case t.To != AxisValue(FreshnessFresh):
+		return Head{}, invalid("to", "conflict", "a row is renewed to fresh")
+	case len(t.Evidence) == 0:
+		return Head{}, invalid("evidence", "required", "who agrees")
+	case !Legal(FreshnessStale, FreshnessFresh, t.Authority) || t.Authority == AuthorityUser:
+		return Head{}, &IllegalMoveError{Axis: AxisFreshness, To: t.To.String(), Authority: t.Authority}
+	}
+	for range conflictRetries {
+		h, err := s.renew(ctx, t)
+		var conflict *ConflictError
+		if err == nil || !errors.As(err, &conflict) || conflict.Key == headKey.of(t.Row) {
+			return h, err
+		}
+		if ctx.Err() != nil {
+			return Head{}, ctx.Err()
+		}
+	}
+	return Head{}, &ConflictError{Key: headKey.of(t.Row)}
+}
+
+func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
+	id, now := t.Row, s.Now()
+	objs, err := s.get(ctx, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), revokedKey)
+	if err != nil {
+		return Head{}, err
+	}
+	heads, err := decodeHeads(objs[:1], []ID{id})
+	if err != nil {
+		return Head{}, err
+	}
+	old := heads[0]
+	switch {
+	case old.Revision == 0:
+		return Head{}, fmt.Errorf("%w: %s", ErrNotFound, id)
+	case old.Revision != t.Revision:
+		return Head{}, &ConflictError{Key: headKey.of(id)}
+	case old.Has(FlagErased):
+		return Head{}, fmt.Errorf("%w: %s", ErrErased, id)
+	case old.Truth != TruthSupported:
+		return Head{}, &IllegalMoveError{Axis: AxisFreshness, From: old.Freshness.String(), To: t.To.String(), Authority: t.Authority}
+	}
+	b, err := s.body(ctx, objs[1])
+	if err != nil {
+		return Head{}, err
+	}
+	evid, err := s.evidenceOf(ctx, &old, objs[2])
+	if err != nil {
+		return Head{}, err
+	}
+	revoked, err := s.current(ctx, id, objs[4], evid.list, t.Evidence)
+	if err != nil {
+		return Head{}, err
+	}
+	merged := mergeEvidence(evid.list, t.Evidence)
+	switch rank, err := s.sufficient(ctx, old, b.Content, t.Evidence, Transition{Authority: t.Authority}, false); {
+	case err != nil:
+		return Head{}, err
+	case rank < RankTool:
+		return Head{}, fmt.Errorf("%w: rank %s renews nothing", ErrInsufficient, rank)
+	case old.Has(FlagContested) || openContradiction(merged) >= RankTool:
+		return Head{}, fmt.Errorf("%w: somebody as good says otherwise", ErrInsufficient)
+	}
+	next, ok := old.renewed(now)
+	if !ok {
+		return Head{}, fmt.Errorf("%w: whoever verified it has to look again", ErrInsufficient)
+	}
+	tx := s.begin(ctx, now)
+	tx.check(revokedKey, revoked.Revision)
+	if b.Content.Typed() {
+		if err := tx.unmoved(ctx, &old, b.Content, t.Asked); err != nil {
+			return Head{}, err
+		}
+	}
+	nonce := newNonce()
+	was := old.FreshnessAt(now)
+	entry := AuditEntry{Kind: EntryTransition, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: t.Authority,
+		Source: t.Source, Reason: t.Reason, Axis: AxisFreshness, From: was.String(), To: FreshnessFresh.String(), Nonce: nonce}
+	if was == FreshnessFresh {
+		entry.Kind = EntryReaffirm
+	}
+	var c change
+	if len(merged) > len(evid.list) {
+		c = tx.evidence(&old, evid, voidsNothing, merged[len(evid.list):])
+	}
+	tx.head(old, next, &b.Content, entry, c)
+	tx.due(&old, objs[3], due{Reason: dueAgain}, next.StaleAt)
+	if err := tx.commit(headKey.of(id), old.Revision+1, nonce); err != nil {
+		return Head{}, err
+	}
+	next.Revision = old.Revision + 1
+	return next, nil
+}
+
+// unmoved asks that the line of a row is where it was when its source was asked, unless
+// nothing else was verified since.
+func (t *atom) unmoved(ctx context.Context, h *Head, c Content, asked LineMark) error {
+	objs, err := t.store.get(ctx, append([]string{t.store.line(c)}, t.store.ownKeys(c.Subject)...)...)
+	if err != nil {
+		return err
+	}
+	line, err := lineOf(objs[0])
+	if err != nil {
+		return err
+	}
+	notes, err := t.store.scope.ownNotes(objs[1:])
+	if err != nil {
+		return err
+	}
+	if notes.of(&c) != nil { // the source that agrees may say it because we did
+		return ErrOwnWrite
+	}
+	t.check(objs[0].Key, objs[0].Revision)
+	if asked.key != objs[0].Key || asked.revision == objs[0].Revision || c.Cardinality != CardinalityFunctional {
+		return nil
+	}
+	ids, whole := line.rivals(true)
+	rivals, err := t.store.listed(ctx, without(ids, h.ID), TruthSupported)
+	if err != nil {
+		return err
+	}
+	for i := range rivals {
+		if rivals[i].unread || rivals[i].Claim != h.Claim {
+			whole = false
+		}
+	}
+	if !whole {
+		return fmt.Errorf("%w: something else was verified since the source was asked", ErrOvertaken)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A call whose outcome nobody knows may have been done. Until it is known, the same call is
+// held: the run records it late, or a person who has looked settles it.
+
+// What a person says of a call. The words begin its outcome.
+const (
+	OutcomeSettledDone    = "done, settled by "
+	OutcomeSettledNotDone = "not done, settled by "
+)
+
+// doneAlready begins what the model is told that asked for a call again which a person
+// says was done.
+const doneAlready = "it was done already: "
+
+// stillUnknown reports whether an outcome says that nobody knows.
+func stillUnknown(outcome string) bool {
+	return outcome == "" || strings.HasPrefix(outcome, OutcomeUnknown)
+}
+
+// settled reports whether an outcome is a person's word.
+func settled(outcome string) bool {
+	return strings.HasPrefix(outcome, OutcomeSettledDone) || strings.HasPrefix(outcome, OutcomeSettledNotDone)
+}
+
+// Unsettled reports whether the decision let a call through of which nobody knows how it
+// ended, so that the same call is held.
+func (r *DecisionRecord) Unsettled() bool {
+	return r.Fired && !r.Slot.IsZero() && stillUnknown(r.Outcome)
+}
+
+// StateAt is the state of a call that was let through without a hold, at a moment:
+// HoldFired, HoldUnknown, HoldDone or HoldFailed. Of a decision that let nothing through it
+// is the zero state.
+func (r *DecisionRecord) StateAt(now time.Time) HoldState {
+	switch {
+	case !r.Fired:
+		return 0
+	case r.Outcome == "" && now.Sub(r.At) < UnknownAfter:
+		return HoldFired
+	case stillUnknown(r.Outcome):
+		return HoldUnknown
+	case strings.HasPrefix(r.Outcome, "failed"), r.Outcome == OutcomeNotFired, strings.HasPrefix(r.Outcome, OutcomeSettledNotDone):
+		return HoldFailed
+	}
+	return HoldDone
+}
+
+// Settlement is a person's word on how a call ended of which nobody knew.
+type Settlement struct {
+	Decision string // that let the call through
+	Done     bool   // it was done; else it was not
+	Actor    string
+	Reason   string // of one that was done: what the model is told that asked for it again
+}
+
+// Settle writes down a person's word on how a call ended. It is the caller who makes sure
+// that it was she; see package gate/confirm. Then the same call is decided afresh: if it was
+// not done, it may be made. If it was done, a hold that waits for the outcome is refused in
+// her words, so that who asked again does not do it twice.
+//
+// A call whose outcome is known gives a [*HoldError]. So does the word that it was not done
+// within [UnknownAfter] of a call that may still be at work.
+func (s *Store) Settle(ctx context.Context, m Settlement) error {
+	for _, f := range [...]struct{ name, value string }{{"decision", m.Decision}, {"actor", m.Actor}, {"reason", m.Reason}} {
+		if strings.TrimSpace(f.value) == "" {
+			return invalid(f.name, "required", "it is empty")
+		}
+		if err := checkText(f.name, f.value, MaxField); err != nil {
+			return err
+		}
+	}
+	outcome := OutcomeSettledNotDone
+	if m.Done {
+		outcome = OutcomeSettledDone
+	}
+	return s.recordOutcome(ctx, m.Decision, outcome+m.Actor, &m)
+}
+
+// settles gives an error if the person's word is not wanted, or not yet.
+func (m *Settlement) settles(r *DecisionRecord, now time.Time) error {
+	fault := func(text string) error { return &HoldError{ID: r.ID, State: r.StateAt(now), By: "run", Text: text} }
+	switch {
+	case !r.Fired:
+		return fault("the decision let no call through")
+	case !stillUnknown(r.Outcome):
+		return fault("how it ended is known: " + r.Outcome)
+	case !m.Done && r.Outcome == "" && now.Sub(r.At) < UnknownAfter:
+		return fault("it may still be at work, so it cannot be said yet that it was not done")
+	}
+	return nil
+}
+
+// termOpenCall is carried by decisions that are [DecisionRecord.Unsettled].
+const termOpenCall = "N"
+
+// UnsettledCalls lists the calls that were let through and of which nobody knows how they
+// ended, newest first: those that are being made, too. One that cannot be read comes as a
+// [*DamagedError], and the listing goes on; any other error ends it.
+func (s *Store) UnsettledCalls(ctx context.Context) iter.Seq2[DecisionRecord, error] {
+	return func(yield func(DecisionRecord, error) bool) {
+		for after := ""; ; {
+			hits, next, err := s.queryOf(ctx, Query{Term: termOpenCall, After: after, Limit: 100}, decisionKey.holds)
+			if err != nil {
+				yield(DecisionRecord{}, err)
+				return
+			}
+			keys := make([]string, len(hits))
+			for i := range hits {
+				keys[i] = hits[i].Key
+			}
+			objs, damaged, err := s.each(ctx, keys)
+			if err != nil {
+				yield(DecisionRecord{}, err)
+				return
+			}
+			for i, o := range objs {
+				var d []DecisionRecord
+				err := error(nil)
+				if !slices.Contains(damaged, i) {
+					d, err = s.decisionsAt(ctx, hits[i:i+1])
+				}
+				switch {
+				case slices.Contains(damaged, i), unreadable(err):
+					if !yield(DecisionRecord{}, &DamagedError{Keys: []string{o.Key}}) {
+						return
+					}
+				case err != nil:
+					yield(DecisionRecord{}, err)
+					return
+				case len(d) == 0 || !d[0].Unsettled(): // it was erased, or ended meanwhile
+				case !yield(d[0], nil):
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+// runKeyOf is the key of the object that says that a run has ended.
+func (s *Store) runKeyOf(run string) string { return runKey.at(s.scope.blind("ended run", run)) }
+
+// EndRun notes that a run has ended: no call of it is asked for again, so that no approval
+// of one of its holds would free anything, and [Store.MoveHold] takes none. It may be said
+// more than once. A run that nobody ended, since its process died, is as one that goes on,
+// and its holds end by their own time.
+func (s *Store) EndRun(ctx context.Context, run string) error {
+	if err := checkText("run", run, MaxField); err != nil {
+		return err
+	}
+	err := s.write(ctx, Batch{Puts: []Put{{Key: s.runKeyOf(run), Data: []byte{1}}}})
+	if errors.Is(err, ErrConflict) { // it was said before
+		return nil
+	}
+	return err
+}
+
+// RunEnded reports whether a run has ended; see [Store.EndRun].
+func (s *Store) RunEnded(ctx context.Context, run string) (bool, error) {
+	objs, err := s.get(ctx, s.runKeyOf(run))
+	return err == nil && objs[0].Revision > 0, err
+}
+
+// callMarks remembers which mark stands for a call that this process let through: its
+// outcome then reads both in one trip. It remembers too at which revision a mark was taken
+// away, so that the same call made again need not look first. Each is checked in the atom
+// that rests on it.
+type callMarks struct {
+	mu       sync.Mutex
+	standing map[string]string // by the key of the decision
+	away     map[string]uint64 // by the key of the mark
+}
+
+// marksKept bounds each of the two: some 2 MB at most.
+const marksKept = 1 << 13
+
+// put notes what came of recording a decision with a mark.
+func (m *callMarks) put(decision, mark string, err error) {
+	var conflict *ConflictError
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		if len(m.standing) >= marksKept || m.standing == nil {
+			m.standing = map[string]string{}
+		}
+		m.standing[decision] = mark
+		delete(m.away, mark)
+	case errors.As(err, &conflict) && conflict.Key == mark:
+		delete(m.away, mark)
+	}
+}
+
+// forget drops what is known of a mark.
+func (m *callMarks) forget(mark string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.away, mark)
+}
+
+// of is the mark of a decision, "" if it is not known.
+func (m *callMarks) of(decision string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.standing[decision]
+}
+
+// gone is the revision at which a mark was taken away, 0 if it is not known to be.
+func (m *callMarks) gone(mark string) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.away[mark]
+}
+
+// ended notes that an outcome was recorded, with what its atom put.
+func (m *callMarks) ended(decision string, puts []Put) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mark := m.standing[decision]
+	delete(m.standing, decision)
+	for i := range puts {
+		if p := &puts[i]; p.Key == mark && len(p.Data) == 0 {
+			if len(m.away) >= marksKept || m.away == nil {
+				m.away = map[string]uint64{}
+			}
+			m.away[mark] = p.From + 1
+		}
+	}
+}
