@@ -40,14 +40,15 @@ var rooms = map[string]room{
 	"memory/keyring/pgring":      {own: []string{"memory", "memory/keyring"}, foreign: []string{"github.com/jackc/pgx/v5"}},
 	"memory/keyring/ringtest":    {own: []string{"memory", "memory/keyring"}},
 	"memory/storeurl":            {own: []string{"memory", "memory/keyring", "memory/keyring/pgring", "memory/pgstore", "memory/redisstore", "memory/sqlitestore"}},
-	"memory/storetest":           {own: []string{"memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
+	"memory/storetest":           {own: []string{"internal/sample", "memory", "memory/keyring"}, foreign: []string{"pgregory.net/rapid"}},
 	"memory/transfer":            {own: []string{"memory", "memory/visible"}},
 	"memory/visible":             {},
 	"memory/pgstore":             {own: []string{"memory", "memory/reach"}, foreign: []string{"github.com/jackc/pgx/v5"}},
-	"memory/storetest/fault":     {own: []string{"gate", "memory", "memory/audit", "memory/keyring"}},
+	"memory/storetest/fault":     {own: []string{"gate", "internal/sample", "memory", "memory/audit", "memory/keyring"}},
 	"memory/storetest/server":    {},
 
 	"internal/localhttp": {},
+	"internal/sample":    {},
 
 	"gate":         {own: []string{"memory", "memory/recall"}, foreign: []string{"github.com/gowebpki/jcs"}},
 	"gate/confirm": {own: []string{"memory"}},

@@ -73,9 +73,10 @@ build() {
   printf '%s programs built\n' "$(ls "$log/bin" | wc -l)"
 }
 
-# test runs the README's test command, with -json to count.
+# test_all runs the README's test command, with -json to count. With HEARSAY_FULL=1, tests
+# that can try every case try all of them, and not a sample.
 test_all() {
-  if ! go test -count=1 -json ./... >"$log/test.json"; then
+  if ! go test -count=1 -timeout 30m -json ./... >"$log/test.json"; then
     # What the tests that failed said, and no other: the end of it if it is long.
     python3 - "$log/test.json" <<'PY'
 import json, sys

@@ -159,6 +159,7 @@ func postgresCopies(t *testing.T) (all []copied, owner string) {
 // TestBackupAndRestore backs each store up, goes on, and puts the copy back: with a
 // witness what was lost is known and made good for, and the audit holds after it.
 func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
 	_, err := exec.LookPath("sqlite3")
 	server.Need(t, err)
 	postgres, owner := postgresCopies(t)

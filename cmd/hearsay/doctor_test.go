@@ -163,6 +163,7 @@ func TestDoctorSaysWhatDeclarationsLoosen(t *testing.T) {
 
 // TestDoctorFinds spoils one thing after the other of a sound store.
 func TestDoctorFinds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil func(t *testing.T, w *world, key string) (args []string)

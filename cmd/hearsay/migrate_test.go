@@ -24,6 +24,7 @@ func database(t *testing.T, p *server.PostgresServer, name string) (owner, app s
 }
 
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	p, err := server.Postgres(t.Context(), "fsync=off")
 	server.Need(t, err)
 	t.Cleanup(func() { p.Stop(context.WithoutCancel(t.Context())) })

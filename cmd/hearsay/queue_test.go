@@ -39,6 +39,7 @@ func (r refusing) Check(_ context.Context, id memory.ID) (promotion.Result, erro
 }
 
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })

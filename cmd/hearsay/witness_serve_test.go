@@ -62,6 +62,7 @@ func serving(t *testing.T, path, listen string) (url string, kill func()) {
 }
 
 func TestMachinesShareAWitnessThroughItsServer(t *testing.T) {
+	t.Parallel()
 	w := office(t)
 	path := filepath.Join(t.TempDir(), "witness")
 	w.ok("witness", "create", path)

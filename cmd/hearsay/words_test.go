@@ -106,6 +106,7 @@ func (c *cutOff) Read(p []byte) (int, error) {
 }
 
 func TestAnInterruptedImportSaysWhatIsKept(t *testing.T) {
+	t.Parallel()
 	var dump strings.Builder
 	const lines = 5000
 	for i := range lines {

@@ -71,6 +71,7 @@ func verified(t *testing.T, s *memory.Store, key *audit.Key, witness string) (au
 }
 
 func TestCheckpointsOfAServersStore(t *testing.T) {
+	t.Parallel()
 	r, err := server.Redis(t.Context(), server.RedisOptions{})
 	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })

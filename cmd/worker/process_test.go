@@ -415,6 +415,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestWorkerOnANamedRedis(t *testing.T) {
+	t.Parallel()
 	if _, kind := withRedis(t); kind != "child" {
 		t.Log("no redis-server on this machine: an in-process queue was tested elsewhere")
 		return
@@ -528,6 +529,7 @@ func TestWorkerOfANamespace(t *testing.T) {
 }
 
 func TestWorkerThatCannotStartFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign.db")
 	if err := os.WriteFile(foreign, []byte("a text, and no store"), 0o600); err != nil {

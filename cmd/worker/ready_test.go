@@ -74,6 +74,7 @@ func checksOf(t *testing.T, d *daemon) (int, []check) {
 }
 
 func TestAStoreThatHangsIsNamedAndTheQueueIsNot(t *testing.T) {
+	t.Parallel()
 	d := &hanging{Driver: storetest.NewMap(), over: make(chan struct{})}
 	s := storetest.On(d, nil)
 	m := newMeters()
@@ -232,6 +233,7 @@ func TestAStrictWorkerRefusesKeysBesideItsStore(t *testing.T) {
 // TestReadinessFindsAStoreThatTakesNoWrites: of each form, and a strict worker does not
 // start on one.
 func TestReadinessFindsAStoreThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
 	keysIn := func(t *testing.T) string {
 		t.Helper()
 		keys := filepath.Join(t.TempDir(), "keys")

@@ -21,6 +21,7 @@ import (
 // TestWorkerOnServers: rows of a store on a server are checked, and a worker does
 // not start on tables that are not this release's.
 func TestWorkerOnServers(t *testing.T) {
+	t.Parallel()
 	r, err := server.Redis(t.Context(), server.RedisOptions{Password: secret})
 	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })

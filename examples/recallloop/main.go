@@ -12,8 +12,9 @@ import (
 )
 
 func main() {
-	seed := flag.Uint64("seed", 7, "seed of the order and the wording mix")
-	flag.Parse()
+	flags := flag.NewFlagSet("recallloop", flag.ExitOnError)
+	seed := flags.Uint64("seed", 7, "seed of the order and the wording mix")
+	_ = flags.Parse(os.Args[1:]) // it exits on an error
 	res, err := recallloop.Run(context.Background(), recallloop.Options{Seed: *seed})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "recallloop:", err)

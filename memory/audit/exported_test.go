@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -166,7 +167,16 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 		}
 		return f
 	}
-	for i := range n {
+	cases := sample.Of(n, func(i int) string { // the first members of a line say what it is
+		switch {
+		case i >= n-2:
+			return fmt.Sprint("line ", i-n, " from the end")
+		case i < 4:
+			return fmt.Sprint("line ", i)
+		}
+		return string(lines[i][:min(len(lines[i]), 12)])
+	})
+	for _, i := range cases {
 		b.broken(fmt.Sprint("cut after line ", i), bytes.Join(lines[:i], nil))
 		twice := append(append(append([][]byte{}, lines[:i+1]...), lines[i]), lines[i+1:]...)
 		if i+1 >= n-1 {
@@ -189,7 +199,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 		swapped[i], swapped[i+1] = lines[i+1], lines[i]
 		fitting(fmt.Sprint("swapped ", i+1), swapped)
 	}
-	t.Logf("%d lines: each deletion, repetition, swap and cut is found", n)
+	t.Logf("%d of %d lines: each deletion, repetition, swap and cut is found", len(cases), n)
 	t.Run("the newest checkpoint left out, with a fitting end, by a witness", func(t *testing.T) {
 		w, _ := newWitness(t)
 		must(t, w.See(t.Context(), b.Store, b.key.Verifier()))
@@ -225,11 +235,8 @@ func TestEveryByteOfAnExportCounts(t *testing.T) {
 	t.Parallel()
 	b, lines := exported(t, 3)
 	whole := bytes.Join(lines, nil)
-	step := 1
-	if slow {
-		step = 7
-	}
-	for i := 0; i < len(whole); i += step {
+	cases := sample.Of(len(whole), func(i int) string { return fmt.Sprint("line ", bytes.Count(whole[:i], []byte("\n"))) })
+	for _, i := range cases {
 		for _, bit := range []byte{1, 0x20} {
 			bad := bytes.Clone(whole)
 			bad[i] ^= bit
@@ -242,7 +249,7 @@ func TestEveryByteOfAnExportCounts(t *testing.T) {
 		b.broken(fmt.Sprint("cut at byte ", i), whole[:i])
 	}
 	b.broken("a byte too many", append(bytes.Clone(whole), '\n'))
-	t.Logf("%d bytes", len(whole))
+	t.Logf("%d of %d bytes", len(cases), len(whole))
 	for what, data := range map[string]string{
 		"nothing":             "",
 		"another schema":      `{"header":{"schema":"hearsay.audit.export/9","tenant":"default","namespace":"","at":"2026-04-17T08:00:00Z"}}` + "\n",

@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
+
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,14 +18,13 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
-
-var thorough = flag.Bool("thorough", false, "change every byte of a log of 1,000 entries; minutes")
 
 func TestEveryChangeOfALogIsFound(t *testing.T) {
 	t.Parallel()
@@ -61,15 +61,9 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 	}
 	run("a bit of any entry", func(t *testing.T) {
 		count := 0
-		for i, l := range entries {
-			places := []int{0, len(l.Data) / 2, len(l.Data) - 1}
-			if *thorough {
-				places = places[:0]
-				for offset := range l.Data {
-					places = append(places, offset)
-				}
-			}
-			for _, offset := range places {
+		for _, i := range sample.Of(n, nil) {
+			l := entries[i]
+			for _, offset := range []int{0, len(l.Data) / 2, len(l.Data) - 1} {
 				bad := bytes.Clone(l.Data)
 				bad[offset] ^= 1 << (i % 8)
 				b.rewrite(key, memory.LogEntry{Revision: l.Revision, Data: bad})
@@ -81,29 +75,35 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 		t.Logf("%d bits flipped, each found", count)
 	})
 	run("any two neighbours swapped", func(t *testing.T) {
-		for i := range n - 1 {
+		swaps := sample.Of(n-1, nil)
+		for _, i := range swaps {
 			x, y := entries[i], entries[i+1]
 			b.rewrite(key, memory.LogEntry{Revision: x.Revision, Data: y.Data}, memory.LogEntry{Revision: y.Revision, Data: x.Data})
 			names("a swap", i+1)
 			b.rewrite(key, x, y)
 		}
-		t.Logf("%d swaps, each found", n-1)
+		t.Logf("%d swaps, each found", len(swaps))
 	})
 	b.holds(o)
 	now := objects[n-1]
 	run("any entry missing", func(t *testing.T) {
-		for i := range n - 1 {
+		deletions := sample.Of(n-1, nil)
+		for _, i := range deletions {
 			b.rewrite(key, memory.LogEntry{Revision: entries[i].Revision})
 			names("a deletion", i+2)
 			b.append(key, entries[i])
 			b.restore(now)
 		}
-		t.Logf("%d deletions, each found", n-1)
+		t.Logf("%d deletions, each found", len(deletions))
 	})
 	b.holds(o)
 	run("any tail cut, and the object with it", func(t *testing.T) {
-		for i := n - 1; i >= 0; i-- { // i entries are left
-			b.rewrite(key, memory.LogEntry{Revision: entries[i].Revision})
+		cuts := sample.Of(n, nil)
+		left := n
+		for _, i := range slices.Backward(cuts) { // i entries are left
+			for ; left > i; left-- {
+				b.rewrite(key, memory.LogEntry{Revision: entries[left-1].Revision})
+			}
 			b.restore(now)
 			if i == 0 {
 				names("all of it", 1) // nothing but the object is left
@@ -118,7 +118,7 @@ func TestEveryChangeOfALogIsFound(t *testing.T) {
 			}
 			names("a cut, with the object put back to what it was then", i+1)
 		}
-		t.Logf("%d cuts, each found; those with the object put back, by the checkpoint only", n)
+		t.Logf("%d cuts, each found; those with the object put back, by the checkpoint only", len(cuts))
 	})
 }
 

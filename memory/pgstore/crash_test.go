@@ -387,21 +387,22 @@ func TestStrictRefusesAServerThatWouldLoseBatches(t *testing.T) {
 
 func TestStrictOpensASafeServerAndRefusesARoleThatPassesTheWall(t *testing.T) {
 	t.Parallel()
+	s := own(t) // with fsync, unlike the shared one
 	o := fresh(t)
 	o.Strict = true
-	migrate(t, shared, o)
-	d := open(t, shared, o)
+	migrate(t, s, o)
+	d := open(t, s, o)
 	defer d.Close()
 	i, err := d.Inspect(t.Context())
 	if err != nil || len(i.Findings) != 12 || !strings.HasPrefix(i.Server, "PostgreSQL ") {
 		t.Fatalf("%+v (%v)", i, err)
 	}
 	for role, finding := range map[string]string{"owner": "owner is on", "postgres": "superuser is on"} {
-		_, err := pgstore.Open(t.Context(), shared.RuntimeURL(role), o)
+		_, err := pgstore.Open(t.Context(), s.RuntimeURL(role), o)
 		clean(t, err, memory.ErrStore, finding)
 	}
-	exec1(t, connect(t, shared, "owner"), `ALTER TABLE `+o.Schema+`.log NO FORCE ROW LEVEL SECURITY`)
-	_, err = pgstore.Open(t.Context(), shared.RuntimeURL("app"), o)
+	exec1(t, connect(t, s, "owner"), `ALTER TABLE `+o.Schema+`.log NO FORCE ROW LEVEL SECURITY`)
+	_, err = pgstore.Open(t.Context(), s.RuntimeURL("app"), o)
 	clean(t, err, memory.ErrStore, "row_security is off")
 }
 

@@ -35,7 +35,7 @@ func refuses(t *testing.T, d memory.Driver, load fault.Load) []fault.Acknowledge
 // takes more.
 func goesOn(t *testing.T, d memory.Driver, load fault.Load, done []fault.Acknowledged) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		again, errs := load.Write(t.Context(), d, func(a fault.Acknowledged) bool { return false })
 		done = append(done, again...)
 		if len(errs) == 0 {

@@ -5,6 +5,8 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	neturl "net/url"
 	"os/exec"
 	"regexp"
@@ -206,8 +208,9 @@ func TestNamesThatAreNoPlainNamesAreRefused(t *testing.T) {
 	}
 	// A word of the language is a plain name, and a role may have any.
 	owner := connect(t, shared, "postgres")
-	exec1(t, owner, `CREATE ROLE "a""; DROP ROLE app; --"`)
-	o := &pgstore.Options{Schema: "select", Role: `a"; DROP ROLE app; --`}
+	role := fmt.Sprintf(`a"; DROP ROLE app; --%d`, rand.Uint32()) // the server is shared, and has what an earlier run made
+	exec1(t, owner, `DROP SCHEMA IF EXISTS "select" CASCADE; CREATE ROLE `+pgx.Identifier{role}.Sanitize())
+	o := &pgstore.Options{Schema: "select", Role: role}
 	migrate(t, shared, o)
 	o.Role = "app"
 	migrate(t, shared, o)

@@ -32,7 +32,7 @@ var (
 func TestMain(m *testing.M) {
 	fault.Child(openNamed)
 	server.Together(8)
-	shared, missing = start(context.Background())
+	shared, missing = start(context.Background(), "fsync=off") // no power is lost there
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if shared != nil {
 			if err := shared.Stop(context.Background()); err != nil {

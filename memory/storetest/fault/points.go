@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -174,29 +175,36 @@ type theatre struct {
 // fault, and logs how many there were.
 func Points(t *testing.T, s Store) {
 	t.Helper()
-	p, err := perform(t, s, kills, breaks, hangs)
+	p, err := perform(t, s, sample.Of, kills, breaks, hangs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("faults: %d operations, %d calls (%d that write): %s", p.operations, p.calls, p.writes, listed(p.counts))
-	t.Logf("faults: %d runs: %d killed, %d errors, %d hangs; in %d the operation succeeded all the same", p.played[kills]+p.played[breaks]+p.played[hangs],
+	t.Logf("faults: %d runs: of %d points, %d killed, %d errors, %d hangs; in %d the operation succeeded all the same", p.played[kills]+p.played[breaks]+p.played[hangs], p.points,
 		p.played[kills], p.played[breaks], p.played[hangs], p.seenThrough)
-	if p.writes == 0 || p.played[kills] <= p.writes || p.played[breaks] != p.calls+p.writes || p.played[hangs] != p.calls+p.writes {
+	runs := p.played[kills] + p.played[breaks] + p.played[hangs]
+	switch {
+	case p.writes == 0:
+		t.Error("faults: nothing writes")
+	case sample.Full() && (runs != p.points || p.played[kills] <= p.writes || p.played[breaks] != p.calls+p.writes || p.played[hangs] != p.calls+p.writes):
 		t.Error("faults: not every call was met with every fault")
+	case min(p.played[kills], p.played[breaks], p.played[hangs]) < p.operations:
+		t.Error("faults: not every operation was met with every fault")
 	}
 }
 
 // performance is what was played.
 type performance struct {
 	operations, calls, writes int
+	points                    int            // of which a sample is played, or all
 	counts                    map[string]int // of calls by name
 	played                    map[string]int // runs by fault
 	seenThrough               int            // runs in which the operation succeeded all the same
 }
 
-// perform plays all points with some faults. The error is of the first that left
-// something amiss.
-func perform(t *testing.T, s Store, faults ...string) (performance, error) {
+// perform plays points with some faults, those that choose takes of all. The error is of
+// the first that left something amiss.
+func perform(t *testing.T, s Store, choose func(n int, kind func(i int) string) []int, faults ...string) (performance, error) {
 	th := &theatre{Store: s}
 	th.counts, th.played = map[string]int{}, map[string]int{}
 	var err error
@@ -226,7 +234,7 @@ func perform(t *testing.T, s Store, faults ...string) (performance, error) {
 		*rehearsal
 		point
 	}
-	var parts []part
+	var all []part
 	for _, o := range operations() {
 		r, err := stages[0].rehearse(t.Context(), o)
 		if err != nil {
@@ -242,9 +250,14 @@ func perform(t *testing.T, s Store, faults ...string) (performance, error) {
 		}
 		for _, p := range r.points() {
 			if slices.Contains(faults, p.Fault) {
-				parts = append(parts, part{r, p})
+				all = append(all, part{r, p})
 			}
 		}
+	}
+	th.points = len(all)
+	var parts []part
+	for _, i := range choose(len(all), func(i int) string { return all[i].Operation + ": " + all[i].Fault }) {
+		parts = append(parts, all[i])
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

@@ -47,7 +47,7 @@ type RedisServer struct {
 }
 
 // How long a server may take to start, a group to agree, and a server to end.
-const redisPatience = 20 * time.Second
+const redisPatience = time.Minute
 
 // Redis starts a redis-server from the PATH, in a temporary folder. The caller ends
 // with Stop, which removes the folder. An error that wraps [exec.ErrNotFound] means
