@@ -349,7 +349,8 @@ for i = 2, #ARGV, 6 do
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
-    local at = math.ceil((now + ARGV[i+3]) / ARGV[1]) * ARGV[1]
+    -- Later than now, also at the very moment of a pump: a shelf that closes until now is open.
+    local at = math.ceil((now + math.max(tonumber(ARGV[i+3]), 1)) / ARGV[1]) * ARGV[1]
     local order = redis.call('HGET', KEYS[3], id) or '0'
     if ARGV[i+5] ~= '0' then
       redis.call('HSET', KEYS[9], id, string.format('%.0f', math.max(yielding(id), now + ARGV[i+5])))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -64,6 +65,28 @@ func wantRows(t *testing.T, q *asynqqueue.Queue, waiting, claimed, later int64) 
 	t.Helper()
 	if s := stats(t, q); s.Waiting != waiting || s.Claimed != claimed || s.Later != later {
 		t.Fatalf("%d waiting, %d claimed, %d later; want %d, %d and %d", s.Waiting, s.Claimed, s.Later, waiting, claimed, later)
+	}
+}
+
+// The clock of Redis stands at the very moment of a pump.
+func TestAShelfThatClosesAtTheMomentOfAPumpIsClosed(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	server.SetTime(time.UnixMilli(1_800_000_000_000).UTC())
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	const rows = 20
+	q := asynqqueue.New(client, &asynqqueue.Options{Batch: 1})
+	for i := range rows {
+		offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
+	}
+	checks := 0
+	work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+		checks++
+		return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(-time.Second), Behind: []string{"crm"}}, nil
+	}))
+	if checks != rows {
+		t.Errorf("%d checks of %d rows, in no time at all", checks, rows)
 	}
 }
 
