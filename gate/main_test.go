@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -19,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	server.Together(6)
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }
 
 // clock0 is where the clocks of the tests stand.

@@ -11,18 +11,18 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	api "github.com/sashabaranov/go-openai"
-	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/openai"
 	"github.com/hearsay-go/hearsay/examples/scripted"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 type (
 	mail struct {

@@ -6,12 +6,11 @@ import (
 	"io"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // TestTheRuleIsThatOfCedarAndRego: the three name the same rows for drawn requests, and
 // the program prints what each of them costs, with the targets. How fast this machine

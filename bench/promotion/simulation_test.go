@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // A run reads its own false row without end: 6,000 reads a minute beside 100 of all
 // others. It buys one question for each verdict lifetime, and the waiting time of the

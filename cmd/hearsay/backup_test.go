@@ -76,7 +76,7 @@ func redisCopies(t *testing.T) []copied {
 	// idle waits until a rewrite or a snapshot that is under way is done.
 	idle := func(t *testing.T, r *server.RedisServer) {
 		t.Helper()
-		for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			p := do(t, r, "INFO", "persistence")
 			if strings.Contains(p, "aof_rewrite_in_progress:0") && strings.Contains(p, "aof_rewrite_scheduled:0") && strings.Contains(p, "rdb_bgsave_in_progress:0") {
 				return

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/goleak"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/memory/visible"
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TEST_AS_MCP_SERVER") != "" {
 		mcpServer()
 	}
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }
 
 var update = flag.Bool("update", false, "rewrite the golden files")

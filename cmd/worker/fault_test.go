@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,17 +21,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
-)
-
-var (
-	faultRounds = flag.Int("faults.rounds", 0, "rounds of faults; 0 = four of them, which the seed chooses; 11 = each once")
-	faultSeed   = flag.Uint64("faults.seed", 0, "seed of the faults; 0 = a new one, which is printed")
-	raceRounds  = flag.Int("faults.races", 120, "rounds of three triggers that race on one row")
 )
 
 // plant is a store, a Redis behind a proxy, a source, and three worker processes.
@@ -53,12 +48,7 @@ type plant struct {
 func newPlant(t *testing.T, workers int) *plant {
 	t.Helper()
 	p := &plant{t: t}
-	seed := *faultSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-faults.seed=%d", seed)
-	p.rng = rand.New(rand.NewPCG(seed, 1))
+	p.rng = rand.New(rand.NewPCG(testmain.Drawn(t), 1))
 	var err error
 	p.redis, err = server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
@@ -86,7 +76,7 @@ func newPlant(t *testing.T, workers int) *plant {
 	t.Cleanup(source.Close)
 	path := filepath.Join(t.TempDir(), "agent.db")
 	p.store = openStore(t, path)
-	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Listen, "-budget", "0", "-sweep-every", "400ms", "-lease", "1s", "-leave-alone", "1s",
+	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Listen, "-budget", "0", "-sweep-every", "400ms", "-lease", lease.String(), "-leave-alone", "1s",
 		"-concurrency", "4", "-drain", "5s", "-verifier-http", "crm=" + source.URL + ",predicate=billing.email"}
 	for range workers {
 		p.workers = append(p.workers, start(t, []string{"TMPDIR=" + t.TempDir()}, p.args...))
@@ -172,6 +162,9 @@ func (p *plant) redisPid() int {
 // pause lets some random time pass, so that the fault strikes anywhere.
 func (p *plant) pause(most time.Duration) { time.Sleep(time.Duration(p.rng.Int64N(int64(most)))) }
 
+// lease is how long a worker of the tests may be silent.
+const lease = time.Second
+
 // rowsAround is how many rows are under way when a fault strikes.
 const rowsAround = 60
 
@@ -211,7 +204,7 @@ var faultList = []fault{
 	{"Redis stops, and goes on", func(p *plant) {
 		pid := p.redisPid()
 		p.signal(syscall.SIGSTOP, pid)
-		time.Sleep(1500*time.Millisecond + time.Duration(p.rng.Int64N(int64(500*time.Millisecond)))) // longer than a lease
+		time.Sleep(lease*3/2 + time.Duration(p.rng.Int64N(int64(lease/2))))
 		p.signal(syscall.SIGCONT, pid)
 	}},
 	{"the connections to Redis are cut", func(p *plant) {
@@ -236,11 +229,11 @@ var faultList = []fault{
 	{"a worker stops for longer than its lease, and goes on", func(p *plant) {
 		pid := p.workers[p.rng.IntN(len(p.workers))].cmd.Process.Pid
 		p.signal(syscall.SIGSTOP, pid)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(lease * 3 / 2)
 		p.signal(syscall.SIGCONT, pid)
 	}},
 	{"the source takes longer than a lease", func(p *plant) {
-		p.slow.Store(2500)
+		p.slow.Store((lease * 5 / 2).Milliseconds())
 		p.pause(time.Second)
 		p.slow.Store(150)
 	}},
@@ -280,9 +273,9 @@ func TestFaultsLoseAndDoubleNothing(t *testing.T) {
 	p := newPlant(t, 3)
 	p.slow.Store(150)
 	order := p.rng.Perm(len(faultList))
-	rounds := *faultRounds
-	if rounds == 0 {
-		rounds = 4
+	rounds := 4 // the seed chooses which
+	if sample.Full() {
+		rounds = len(faultList)
 	}
 	for round := range rounds {
 		f := faultList[order[round%len(order)]]
@@ -326,9 +319,13 @@ func TestI6ThreeTriggersOfThreeProcessesGiveOneTransition(t *testing.T) { // SR-
 	p := newPlant(t, 3)
 	p.slow.Store(3)
 	won := map[string]int{}
-	for begin := 0; begin < *raceRounds; begin += 40 {
+	races := 120
+	if sample.Full() {
+		races *= 10
+	}
+	for begin := 0; begin < races; begin += 40 {
 		var ids []memory.ID
-		for i := range min(40, *raceRounds-begin) {
+		for i := range min(40, races-begin) {
 			r, err := p.store.Put(t.Context(), memory.Draft{
 				Content: memory.Content{Subject: fmt.Sprint("user ", begin+i), Predicate: "billing.email", Object: "right", Cardinality: memory.CardinalityFunctional},
 				Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,

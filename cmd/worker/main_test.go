@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
 // TestMain runs the tests, or, in a child process, the real program.
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HEARSAY_TEST_AS_PROGRAM") != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }

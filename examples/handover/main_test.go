@@ -4,9 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/hearsay-go/hearsay/examples/internal/golden"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
 func TestMain(m *testing.M) {
@@ -14,7 +13,7 @@ func TestMain(m *testing.M) {
 		main() // the second process of the example
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }
 
 func TestTheExampleTellsItsStory(t *testing.T) { golden.Check(t, main) }

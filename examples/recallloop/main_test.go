@@ -3,11 +3,10 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/hearsay-go/hearsay/examples/internal/golden"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 func TestTheExampleTellsItsStory(t *testing.T) { golden.Check(t, main) }

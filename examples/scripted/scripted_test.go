@@ -9,12 +9,12 @@ import (
 	api "github.com/sashabaranov/go-openai"
 	"github.com/tmc/langchaingo/llms"
 	lcopenai "github.com/tmc/langchaingo/llms/openai"
-	"go.uber.org/goleak"
 
 	"github.com/hearsay-go/hearsay/examples/scripted"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 func serve(t *testing.T, s scripted.Script) *scripted.Server {
 	t.Helper()

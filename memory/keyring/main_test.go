@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
 // childPath, if it is set, is the folder of a ring that this process works on
@@ -20,5 +20,5 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
@@ -49,8 +50,7 @@ func crashBatch(stream int, batch uint64) memory.Batch {
 func TestAServerThatCrashesLosesNothingAcknowledgedAndLeavesNoHalfBatch(t *testing.T) {
 	t.Parallel()
 	const rounds, streams = 6, 4
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := own(t)
 	o := &pgstore.Options{Role: "app"}

@@ -6,18 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 )
 
 // One server serves all tests of the package that do not break it; each test has a
@@ -33,15 +32,12 @@ func TestMain(m *testing.M) {
 	fault.Child(openNamed)
 	server.Together(8)
 	shared, missing = start(context.Background(), "fsync=off") // no power is lost there
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if shared != nil {
-			if err := shared.Stop(context.Background()); err != nil {
-				fmt.Println(err)
-				code = 1
-			}
+	testmain.Run(m, func() error {
+		if shared == nil {
+			return nil
 		}
-		os.Exit(code)
-	}))
+		return shared.Stop(context.Background())
+	})
 }
 
 // openNamed opens the store that the URL of a role, that of the owner, and a schema

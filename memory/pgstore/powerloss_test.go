@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -67,8 +68,7 @@ func processes(t *testing.T, s *server.PostgresServer) []int {
 // load fits into one file of the log and is too short for a checkpoint.
 func TestALossOfPowerTakesNothingAcknowledgedWithSynchronousCommit(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	moments := 3
 	if *fault.Long {
 		moments = 40

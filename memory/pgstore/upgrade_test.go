@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
@@ -63,8 +64,7 @@ func firstly(t *testing.T, c *pgx.Conn, schema, tenant string, b memory.Batch) {
 
 func TestAStoreOfTheFirstVersionHoldsWhatItHeldAfterMigrating(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	o := fresh(t)
 	o.Role = "" // the rights that were granted then are kept

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
@@ -34,8 +35,7 @@ func info(t *testing.T, s *server.RedisServer, section, name string) string {
 // taken as synced with always, which asks less, and everysec is not asked.
 func TestALossOfPowerTakesNothingAcknowledgedWithAlwaysAndSecondsWithEverysec(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	moments, span := 6, 2200*time.Millisecond
 	if *fault.Long {
 		moments, span = 60, 20*time.Second

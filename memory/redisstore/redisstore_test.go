@@ -10,20 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	fault.Child(openNamed)
 	server.Together(8)
-	goleak.VerifyTestMain(tests{m})
+	testmain.Run(m, stopShared)
 }
 
 // openNamed opens the store that a URL and, behind a blank, a prefix name, in this
@@ -33,28 +32,19 @@ func openNamed(ctx context.Context, name string) (memory.Driver, error) {
 	return redisstore.Open(ctx, url, &redisstore.Options{Prefix: prefix})
 }
 
-// tests ends the servers that tests share, before anybody looks for leaks.
-type tests struct{ *testing.M }
-
-func (t tests) Run() int {
-	code := t.M.Run()
-	for _, stop := range stops {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	// The client asks a server that was gone once a second whether it is back, and
-	// sees only then that it was closed.
-	for end := time.Now().Add(3 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
-	}
-	return code
-}
-
 var (
 	stopsMu sync.Mutex
 	stops   []func() error
 )
+
+// stopShared ends the servers that tests share.
+func stopShared() error {
+	var errs []error
+	for _, stop := range stops {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
+}
 
 func stopLater(stop func() error) {
 	stopsMu.Lock()

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
@@ -80,8 +81,7 @@ func writeUntilKilled(path string) int {
 func TestAKilledProcessLosesNothingAcknowledgedAndLeavesNoHalfBatch(t *testing.T) {
 	t.Parallel()
 	const rounds = 8
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	path := fresh(t)
 	open(t, path, nil).Close()

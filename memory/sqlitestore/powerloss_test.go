@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 )
@@ -200,8 +201,7 @@ func restart(t *testing.T, file, log []byte) uint64 {
 
 func TestALossOfPowerTakesNothingAcknowledgedWithFullAndNeverHalfABatch(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testmain.Drawn(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	lost, cuts := map[string]uint64{}, 0
 	for _, level := range []string{"full", "normal"} {

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
-	"go.uber.org/goleak"
 )
 
 // childPath names the variable that makes this binary the child of the kill test or,
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(writeUntilKilled(path))
 	}
 	server.Together(4)
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }
 
 func open(tb testing.TB, path string, o *sqlitestore.Options) *sqlitestore.Driver {

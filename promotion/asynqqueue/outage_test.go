@@ -278,7 +278,7 @@ func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.
 		w := newWorld(t, counted(func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
 			return ways[int(asked.Add(1))%len(ways)](ctx, s, row)
 		}))
-		guard := verifier.WithBreaker("crm", w.verifier, &verifier.BreakerOptions{Timeout: 60 * time.Millisecond, MaxConcurrent: places, Failures: 2, OpenFor: 50 * time.Millisecond})
+		guard := verifier.WithBreaker("crm", w.verifier, &verifier.BreakerOptions{Timeout: time.Second, MaxConcurrent: places, Failures: 2, OpenFor: 50 * time.Millisecond})
 		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1, Logger: w.log})
 		if err != nil {
 			t.Fatal(err)
@@ -286,17 +286,11 @@ func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.
 		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 4, Logger: w.log})
 		serve(t, q, worker)
 		var ids []memory.ID
-		longest := time.Duration(0)
 		for i := range rows {
-			began := time.Now()
 			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnavailableAtWriteTime))
-			longest = max(longest, time.Since(began))
 			w.sweep(q)
 		}
 		eventually(t, "it was down in every way", func() bool { return asked.Load() >= int64(2*len(ways)) })
-		if longest > time.Second { // of a store in this process, that a hanging verifier does not hold up
-			t.Errorf("a write took %s", longest)
-		}
 		if !w.all(memory.StateUnavailableAtWriteTime, ids...) {
 			t.Error("an outage moved a row")
 		}
@@ -321,6 +315,28 @@ func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.
 		if s := stats(t, q); s.Archived != 0 || len(tokens) != 0 || err != nil {
 			t.Errorf("%+v, %d tokens wait, %v", s, len(tokens), err)
 		}
+		w.quiet()
+	})
+}
+
+func TestAVerifierThatHangsHoldsUpNoWrite(t *testing.T) { // SR-2.3
+	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		release := make(chan struct{})
+		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
+		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1, Logger: w.log})
+		ids := []memory.ID{w.write("first", memory.StateUnverified)}
+		w.sweep(q)
+		serve(t, q, w.worker)
+		eventually(t, "the verifier hangs", func() bool { return w.verifier.Calls() == 1 })
+		for i := range 40 {
+			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnavailableAtWriteTime))
+			w.sweep(q)
+		}
+		if w.verifier.Calls() != 1 || w.all(memory.StateVerified, ids[0]) {
+			t.Error("the verifier answered meanwhile, so this shows nothing")
+		}
+		close(release)
+		eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
 		w.quiet()
 	})
 }

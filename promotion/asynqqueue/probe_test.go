@@ -71,7 +71,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	})
 	t.Run("so it is there when the verifier is back", func(t *testing.T) {
 		t.Parallel()
-		w, _, v, make := cut(t, 400*time.Millisecond)
+		w, _, v, make := cut(t, 5*time.Second) // all rows are looked at before the first probe
 		q, worker := make(v)
 		w.sweep(q)
 		serve(t, q, worker)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -56,6 +57,16 @@ func (m *model) takes(worker, most int) []memory.ID {
 // order of heat.
 func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 	t.Parallel()
+	i12(t)
+}
+
+// The model once did not know that a worker leaves a shelf alone whose verifier is down.
+func TestI12AWorkerLeavesAShelfAloneWhoseVerifierIsDown(t *testing.T) {
+	testmain.Seed(t, 5157417472828264036)
+	i12(t)
+}
+
+func i12(t *testing.T) {
 	r, err := localredis.Open(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)

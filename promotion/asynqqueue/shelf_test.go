@@ -406,13 +406,14 @@ func TestAShelf(t *testing.T) {
 			}
 		})
 		t.Run("gives a row that was claimed from it and lost to those that wait", func(t *testing.T) {
-			q := fresh(asynqqueue.Options{Lease: 30 * time.Millisecond})
+			q := fresh(asynqqueue.Options{Lease: time.Minute})
 			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 2})
 			work(t, q, &refuses{})
 			if _, err := q.Retry(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			wantClaims(t, q, 1, "b")
+			endLeases(t, client, q)
 			eventually(t, "its lease ended", func() bool {
 				if err := q.Pump(t.Context()); err != nil {
 					t.Fatal(err)

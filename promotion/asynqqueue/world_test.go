@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -162,6 +163,21 @@ func (w *world) trySweep(q promotion.Queue) {
 	defer cancel()
 	if _, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(ctx); err != nil {
 		w.t.Logf("sweep: %v", err)
+	}
+}
+
+// endLeases ends the leases of all rows that are claimed, as if their time had passed.
+func endLeases(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
+	t.Helper()
+	key := strings.TrimSuffix(q.LostKey(), "lost") + "claimed"
+	ids, err := client.ZRange(t.Context(), key, 0, -1).Result()
+	if err != nil || len(ids) == 0 {
+		t.Fatalf("%d rows are claimed: %v", len(ids), err)
+	}
+	for _, id := range ids {
+		if err := client.ZAddXX(t.Context(), key, redis.Z{Score: 1, Member: id}).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -3,7 +3,7 @@ package secondmodel
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }

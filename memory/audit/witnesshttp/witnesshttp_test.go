@@ -19,8 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
@@ -29,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	witnesshttp.WithoutPauses()
-	goleak.VerifyTestMain(m)
+	testmain.Run(m)
 }
 
 const (

@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/keyring/pgring"
 	"github.com/hearsay-go/hearsay/memory/keyring/ringtest"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
-	"go.uber.org/goleak"
 )
 
 var (
@@ -29,15 +29,12 @@ var (
 func TestMain(m *testing.M) {
 	server.Together(4)
 	shared, missing = server.Postgres(context.Background())
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if shared != nil {
-			if err := shared.Stop(context.Background()); err != nil {
-				fmt.Println(err)
-				code = 1
-			}
+	testmain.Run(m, func() error {
+		if shared == nil {
+			return nil
 		}
-		os.Exit(code)
-	}))
+		return shared.Stop(context.Background())
+	})
 }
 
 // place is a schema that no other test uses.

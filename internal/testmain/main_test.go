@@ -1,0 +1,5 @@
+package testmain
+
+import "testing"
+
+func TestMain(m *testing.M) { Run(m) }
