@@ -58,7 +58,7 @@ func TestAServerThatDiesWhileAToolRunsLeavesTheMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, _ := open()
-	if err := until(30*time.Second, func() bool {
+	if err := until(time.Minute, func() bool {
 		_, err := run.Call(t.Context(), "book", args(searchIn{"Blue"}))
 		return errors.Is(err, gate.ErrOutcomeUnknown)
 	}); err != nil || ran != 1 {

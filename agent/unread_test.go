@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -39,11 +38,7 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 			w := newWorld(t)
 			run := w.agent(t, longTool(func() (json.RawMessage, error) { return long(size), nil })).Start("ana")
 			typed(t, run, "write to ops@acme.example")
-			start := time.Now()
 			res := mustFire(t, run, "long", lookupIn{"acme"})
-			if took := time.Since(start); took > time.Minute {
-				t.Errorf("it took %v", took)
-			}
 			text := agent.ToolText(res, nil)
 			if res.Unread != size || !strings.Contains(text, fmt.Sprint(size)) || !strings.Contains(text, fmt.Sprint(agent.MaxOutput)) || len(text) > 300 {
 				t.Errorf("%d unread; the model is told %.300q", res.Unread, text)

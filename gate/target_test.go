@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
@@ -27,17 +26,12 @@ func addresses(t *testing.T) (args []byte, n int) {
 	return args, n
 }
 
-// TestTargetsOfTheLongestArgumentsAreFoundInLinearTime: each target once, in seconds.
-func TestTargetsOfTheLongestArgumentsAreFoundInLinearTime(t *testing.T) {
+// TestTargetsOfTheLongestArgumentsAreFound: each target once. How long it takes is a figure
+// of bench/perf, as it is of the tests of long inputs in agent and memory.
+func TestTargetsOfTheLongestArgumentsAreFound(t *testing.T) {
 	args, n := addresses(t)
-	start := time.Now()
 	if got := gate.Targets(args, []string{"/to"}); len(got) != n {
 		t.Errorf("%d targets, want %d", len(got), n)
-	}
-	took := time.Since(start)
-	t.Logf("%d targets in %v", n, took)
-	if took > time.Minute {
-		t.Errorf("%d targets took %v", n, took)
 	}
 	twice := []byte(`{"body":"eve@x.example eve@x.example","cc":"eve@x.example"}`)
 	if got := gate.Targets(twice, nil); len(got) != 2 {
@@ -45,10 +39,10 @@ func TestTargetsOfTheLongestArgumentsAreFoundInLinearTime(t *testing.T) {
 	}
 }
 
-// TestACallWithManyTargetsIsDecidedInLinearTime: also where the caller says of each of
+// TestACallWithManyTargetsIsDecided: also where the caller says of each of
 // them where it came from.
-func TestACallWithManyTargetsIsDecidedInLinearTime(t *testing.T) {
-	args, n := addresses(t)
+func TestACallWithManyTargetsIsDecided(t *testing.T) {
+	args, _ := addresses(t)
 	req := mail()
 	req.Contract = gate.Contract{Tool: "send_email", Effect: gate.StateChanging, Precision: gate.TypedSinks, Sinks: []string{"/to"}, Kinds: map[string]gate.Kind{"/to": gate.KindRecipient}}
 	req.Args = args
@@ -58,15 +52,9 @@ func TestACallWithManyTargetsIsDecidedInLinearTime(t *testing.T) {
 	heads := []memory.Head{unverified("note")}
 	req.Lineage = gate.Known([]memory.ID{heads[0].ID}, nil)
 	g := newGate(t, newFake(heads...), declared(), nil)
-	start := time.Now()
 	d := g.Decide(t.Context(), req)
-	took := time.Since(start)
-	t.Logf("%d sinks decided in %v", n, took)
 	if d.Blocked() || d.Precision != gate.TypedSinks {
 		t.Errorf("what the principal typed is held: %v", d.Err())
-	}
-	if took > time.Minute {
-		t.Errorf("%d sinks took %v", n, took)
 	}
 	req.Sinks = req.Sinks[:len(req.Sinks)-1]
 	if d := g.Decide(t.Context(), req); !d.Blocked() {

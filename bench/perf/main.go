@@ -37,6 +37,7 @@ func measure(ctx context.Context, dir string, short bool, seed uint64) ([]report
 		{Short: "depth", Name: "fetch and evaluate, by lineage depth", Run: func(ctx context.Context, dir string) (figures, error) { return depth(ctx, dir, rounds) }},
 		{Short: "decision", Name: "recorded decision", Run: func(ctx context.Context, dir string) (figures, error) { return decision(ctx, dir, rounds) }},
 		{Short: "remember", Name: "remember a recalled duplicate", Run: func(ctx context.Context, dir string) (figures, error) { return remember(ctx, dir, rounds) }},
+		{Short: "long", Name: "the longest inputs beside half of them", Run: func(ctx context.Context, dir string) (figures, error) { return long(ctx, dir, rounds) }},
 		{Short: "demo", Name: "demo", Run: func(ctx context.Context, dir string) (figures, error) {
 			res, err := recallloop.Run(ctx, recallloop.Options{Seed: seed, Dir: dir})
 			if err != nil {

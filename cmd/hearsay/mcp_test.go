@@ -629,15 +629,19 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 			t.Fatalf("it did not wait: %v", err)
 		case <-time.After(time.Second): // it is on its way, or waits
 		}
-		start := time.Now()
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		<-answer
-		session.Wait() //nolint:errcheck // the proxy is gone
-		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("it took %s", took)
+		select {
+		case err := <-answer: // not what a client is told that has waited for long enough
+			t.Logf("%v", err)
+			if err == nil {
+				t.Error("the call was answered as if its time were over")
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the client still waits")
 		}
+		session.Wait() //nolint:errcheck // the proxy is gone
 		session.Close()
 	})
 }

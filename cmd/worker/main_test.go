@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // TestMain runs the tests, or, in a child process, the real program.
@@ -12,5 +13,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HEARSAY_TEST_AS_PROGRAM") != "" {
 		main()
 	}
+	server.Together(8)
 	testmain.Run(m)
 }

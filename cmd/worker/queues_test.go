@@ -21,6 +21,7 @@ import (
 // flood still waits. Each has series, checks and signed checkpoints of its own, and a
 // third namespace of the same store is left alone.
 func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
+	t.Parallel()
 	const flood, few = 200, 8
 	var mu sync.Mutex
 	asked := map[string]int{}

@@ -145,6 +145,7 @@ func TestWorkerOnServers(t *testing.T) {
 // TestTheConnectionsToTheKeyringEndWithTheStores: a worker that ends, or that refuses to
 // start, leaves no connection to the server of its keyring.
 func TestTheConnectionsToTheKeyringEndWithTheStores(t *testing.T) {
+	t.Parallel()
 	p, err := server.Postgres(t.Context())
 	server.Need(t, err)
 	t.Cleanup(func() { p.Stop(context.WithoutCancel(t.Context())) })

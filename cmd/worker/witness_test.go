@@ -16,6 +16,7 @@ import (
 // TestAWorkerReachesItsWitnessThroughAServer: a server that is away for a while ends no
 // worker, and is shown what was signed meanwhile once it is back.
 func TestAWorkerReachesItsWitnessThroughAServer(t *testing.T) {
+	t.Parallel()
 	const token = "the-token-that-every-machine-has-0123456789"
 	path, witness := filepath.Join(t.TempDir(), "agent.db"), newWitness(t)
 	serve := func(addr string) (url string, stop func()) {

@@ -17,6 +17,11 @@ import (
 	"github.com/hearsay-go/hearsay/internal/sample"
 )
 
+// The flags of rapid that say how property tests draw, and the variables in their place.
+const seedFlag, checksFlag = "rapid.seed", "rapid.checks"
+
+var variable = map[string]string{seedFlag: "RAPID_SEED", checksFlag: "RAPID_CHECKS"}
+
 const (
 	// landing is the seed of all property tests, so that the result of a landing does not
 	// depend on what they draw.
@@ -31,9 +36,9 @@ const (
 // and waits up to a minute until no goroutine is left. It exits with 1 if a test failed, a
 // stop returned an error or a goroutine is left.
 //
-// Property tests draw from one fixed seed. With HEARSAY_FULL=1 they draw from the seed in
-// RAPID_SEED, or from a new one, and ten times as often. The flags -rapid.seed and
-// -rapid.checks and the variable RAPID_SEED override this.
+// Property tests draw from one fixed seed. With HEARSAY_FULL=1 each draws from a new seed, and
+// ten times as often. The flags -rapid.seed and -rapid.checks and the variables RAPID_SEED
+// and RAPID_CHECKS override this.
 func Run(m *testing.M, stop ...func() error) { os.Exit(run(m, patience, stop...)) }
 
 func run(m interface{ Run() int }, patience time.Duration, stop ...func() error) int {
@@ -71,16 +76,16 @@ func leak(patience time.Duration) error {
 
 // draws sets how property tests draw, where no flag that is given and no variable says so.
 func draws(full bool, given map[string]bool) {
-	seed, checks := flag.Lookup("rapid.seed"), flag.Lookup("rapid.checks")
-	if !full && !given[seed.Name] && seed.Value.String() == "0" {
-		set(seed.Name, landing)
+	unset := func(name string) bool { return !given[name] && os.Getenv(variable[name]) == "" }
+	if !full && unset(seedFlag) {
+		set(seedFlag, landing)
 	}
-	if full && !given[checks.Name] {
-		n, err := strconv.Atoi(checks.Value.String())
+	if full && unset(checksFlag) {
+		n, err := strconv.Atoi(flag.Lookup(checksFlag).DefValue)
 		if err != nil {
 			panic(err) // the flag is an int
 		}
-		set(checks.Name, strconv.Itoa(n*more))
+		set(checksFlag, strconv.Itoa(n*more))
 	}
 }
 
@@ -89,8 +94,8 @@ func draws(full bool, given map[string]bool) {
 func Seed(t *testing.T, seed uint64) {
 	t.Helper()
 	value := strconv.FormatUint(seed, 10)
-	t.Setenv("RAPID_SEED", value) // refuses a parallel test: flags are read without a lock
-	for name, value := range map[string]string{"rapid.seed": value, "rapid.checks": "1"} {
+	t.Setenv(variable[seedFlag], value) // refuses a parallel test: flags are read without a lock
+	for name, value := range map[string]string{seedFlag: value, checksFlag: "1"} {
 		old := flag.Lookup(name).Value.String()
 		set(name, value)
 		t.Cleanup(func() { set(name, old) })
@@ -101,7 +106,7 @@ func Seed(t *testing.T, seed uint64) {
 // property tests or, where they have none, a new one. It logs the seed.
 func Drawn(t *testing.T) uint64 {
 	t.Helper()
-	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
+	seed, err := strconv.ParseUint(flag.Lookup(seedFlag).Value.String(), 10, 64)
 	if err != nil {
 		panic(err) // the flag is a uint64
 	}

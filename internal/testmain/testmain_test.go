@@ -67,51 +67,44 @@ func TestAGoroutineMayTakeItsTimeToEnd(t *testing.T) {
 
 // flags restores the flags that a test sets.
 func flags(t *testing.T) {
-	for _, name := range []string{"rapid.seed", "rapid.checks"} {
+	for _, name := range []string{seedFlag, checksFlag} {
 		old := flag.Lookup(name).Value.String()
 		t.Cleanup(func() { set(name, old) })
 	}
 }
 
 func TestHowPropertyTestsDraw(t *testing.T) {
+	flags(t)
 	for _, c := range []struct {
 		name         string
 		full         bool
-		seed, checks string // before
-		wantSeed     string
-		wantChecks   string
+		given        []string // flags and variables
+		seed, checks string
 	}{
-		{"a landing", false, "0", "100", landing, "100"},
-		{"a landing with a seed", false, "7", "100", "7", "100"},
-		{"a full run", true, "0", "100", "0", "1000"},
-		{"a full run with a seed", true, "7", "30", "7", "300"},
+		{"at a landing", false, nil, landing, "9"},
+		{"at a landing, with a seed", false, []string{seedFlag}, "7", "9"},
+		{"at a landing, with a seed in the environment", false, []string{"RAPID_SEED"}, "7", "9"},
+		{"at a landing, with a number of draws", false, []string{checksFlag}, landing, "9"},
+		{"in a full run", true, nil, "7", "1000"},
+		{"in a full run, with a number of draws in the environment", true, []string{"RAPID_CHECKS"}, "7", "9"},
+		{"in a full run, with both", true, []string{seedFlag, checksFlag}, "7", "9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			flags(t)
-			for name, value := range map[string]string{"rapid.seed": c.seed, "rapid.checks": c.checks} {
-				if err := flag.Lookup(name).Value.Set(value); err != nil { // not as a flag that is given
-					t.Fatal(err)
+			t.Setenv("RAPID_SEED", "")
+			t.Setenv("RAPID_CHECKS", "")
+			set(seedFlag, "7") // what rapid has read
+			set(checksFlag, "9")
+			given := map[string]bool{}
+			for _, name := range c.given {
+				if given[name] = true; strings.HasPrefix(name, "RAPID_") {
+					t.Setenv(name, "1")
 				}
 			}
-			draws(c.full, nil)
-			for name, want := range map[string]string{"rapid.seed": c.wantSeed, "rapid.checks": c.wantChecks} {
-				if got := flag.Lookup(name).Value.String(); got != want {
-					t.Errorf("%s: %s, want %s", name, got, want)
-				}
+			draws(c.full, given)
+			if seed, checks := flag.Lookup(seedFlag).Value.String(), flag.Lookup(checksFlag).Value.String(); seed != c.seed || checks != c.checks {
+				t.Errorf("seed %s, %s draws; want %s and %s", seed, checks, c.seed, c.checks)
 			}
 		})
-	}
-}
-
-func TestAFlagThatIsGivenIsKept(t *testing.T) {
-	flags(t)
-	set("rapid.seed", "0")
-	set("rapid.checks", "3")
-	for _, full := range []bool{false, true} {
-		draws(full, map[string]bool{"rapid.seed": true, "rapid.checks": true})
-		if seed, checks := flag.Lookup("rapid.seed").Value.String(), flag.Lookup("rapid.checks").Value.String(); seed != "0" || checks != "3" {
-			t.Errorf("full %t: seed %s, %s draws", full, seed, checks)
-		}
 	}
 }
 
@@ -126,7 +119,7 @@ func TestASeedDrawsOnceAndTheSame(t *testing.T) {
 	if len(drawn) != 2 || drawn[0] != drawn[1] {
 		t.Errorf("drawn: %d", drawn)
 	}
-	if now := flag.Lookup("rapid.seed").Value.String(); now == "5" {
+	if now := flag.Lookup(seedFlag).Value.String(); now == "5" {
 		t.Error("the seed is set after the test")
 	}
 }

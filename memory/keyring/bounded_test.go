@@ -37,20 +37,16 @@ func use(tb testing.TB, k *keyring.Ring, from, to int) {
 	}
 }
 
-// (Not parallel: it looks at the heap of the process.)
 func TestWhatARingKeepsInMemoryDoesNotGrowWithItsSubjects(t *testing.T) {
+	t.Parallel()
+	const cache = 500
 	dir := fresh(t)
 	create(t, dir)
-	k := must(keyring.Open(dir, &keyring.Options{Cache: 500}))(t)
+	k := must(keyring.Open(dir, &keyring.Options{Cache: cache}))(t)
 	use(t, k, 0, 4000)
-	before := heap()
-	use(t, k, 4000, 20_000)
-	grown := heap() - before
-	runtime.KeepAlive(k)
-	if grown > 4<<20 { // 16,000 ciphers are 16 MB
-		t.Fatalf("16,000 more subjects took %d kB", grown>>10)
+	if keys, subjects := keyring.Cached(k); keys != cache || subjects != cache {
+		t.Fatalf("%d keys and %d subjects are in memory, want %d of each", keys, subjects, cache)
 	}
-	t.Logf("16,000 more subjects took %d kB", grown>>10)
 	var first memory.KeyID = key(t, k, "subject 1") // which is in memory no more
 	opens(t, k, first, seal(t, k, first, "text"), "text")
 }

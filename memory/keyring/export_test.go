@@ -46,6 +46,12 @@ func (t *failing) Update(list ...Entry) error {
 	return t.do("update", func() error { return t.Tx.Update(list...) })
 }
 
+// Cached returns how many keys and subjects a ring has in memory.
+func Cached(k *Ring) (keys, subjects int) {
+	v := k.s().view.Load()
+	return v.ciphers.Len(), v.known.Len()
+}
+
 // KeyBytes are a data key as it is kept, and as it is used.
 func KeyBytes(ctx context.Context, k *Ring, id memory.KeyID) (sealed, plain []byte) {
 	err := k.s().read(ctx, func(v *view, tx Tx) error {

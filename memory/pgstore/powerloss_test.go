@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
@@ -70,7 +71,7 @@ func TestALossOfPowerTakesNothingAcknowledgedWithSynchronousCommit(t *testing.T)
 	t.Parallel()
 	seed := testmain.Drawn(t)
 	moments := 3
-	if *fault.Long {
+	if sample.Full() {
 		moments = 40
 	}
 	for _, mode := range []string{"on", "off"} {

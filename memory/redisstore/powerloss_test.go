@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -37,7 +38,7 @@ func TestALossOfPowerTakesNothingAcknowledgedWithAlwaysAndSecondsWithEverysec(t 
 	t.Parallel()
 	seed := testmain.Drawn(t)
 	moments, span := 6, 2200*time.Millisecond
-	if *fault.Long {
+	if sample.Full() {
 		moments, span = 60, 20*time.Second
 	}
 	for _, mode := range []string{"always", "everysec"} {

@@ -3,25 +3,20 @@ package transfer_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/transfer"
 )
-
-// long is how many lines a long dump has.
-var long = 100_000
-
-var million = flag.Bool("million", false, "import 1,000,000 lines into SQLite")
 
 // sink is a driver that forgets what it is given but what is of the whole store, so that
 // what grows is the importer.
@@ -29,11 +24,15 @@ type sink struct {
 	memory.Driver
 	system map[string]memory.Object
 	rows   int
+	apply  func()
 }
 
 func (d *sink) Apply(_ context.Context, _ string, b memory.Batch) error {
 	if err := b.Check(); err != nil {
 		return err
+	}
+	if d.apply != nil {
+		d.apply()
 	}
 	for _, p := range b.Puts {
 		switch {
@@ -78,80 +77,131 @@ func (h *heap) look() {
 
 func (h *heap) grown() uint64 { return (h.peak - h.floor) >> 20 }
 
-func TestALongDumpTakesTheMemoryOfABatch(t *testing.T) {
-	const ceiling = 48 // MiB
-	n := long
-	d := &sink{Driver: storetest.NewMap(), system: map[string]memory.Object{}}
-	s := storetest.On(d, nil)
-	h := &heap{}
-	h.look()
+// metered counts the bytes that are read.
+type metered struct {
+	io.Reader
+	n int
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.Reader.Read(b)
+	m.n += n
+	return n, err
+}
+
+// What an import holds is what it has read and not yet applied.
+func TestAnImportReadsABatchAhead(t *testing.T) {
+	const n, ceiling = 20_000, 5 << 20 // the bytes of a batch, and what is buffered
+	in := &metered{Reader: transfer.Stream(header, n, line)}
+	ahead, before := 0, 0
+	d := &sink{Driver: storetest.NewMap(), system: map[string]memory.Object{}, apply: func() {
+		ahead = max(ahead, in.n-before)
+		before = in.n
+	}}
 	calls, last := 0, 0
-	start := time.Now()
-	r, err := transfer.Import(t.Context(), s, transfer.Stream(header, n, line), transfer.Options{Actor: "op", Progress: func(r transfer.Report) {
+	r, err := transfer.Import(t.Context(), storetest.On(d, nil), in, transfer.Options{Actor: "op", Progress: func(r transfer.Report) {
 		if r.Lines < last || r.Bytes == 0 {
 			t.Errorf("%+v", r)
 		}
 		last = r.Lines
-		if calls++; calls%50 == 0 {
-			h.look()
-		}
+		calls++
 	}})
 	if err != nil || r.Rows != n || d.rows != n || r.Rejected != 0 || calls < n/1000 {
 		t.Fatalf("%+v %v, %d rows, %d calls", r, err, d.rows, calls)
 	}
-	if h.grown() > ceiling {
-		t.Fatalf("the heap grew by %d MiB", h.grown())
+	if ahead == 0 || ahead > ceiling {
+		t.Fatalf("%d of %d bytes were read between two batches", ahead, in.n)
 	}
-	t.Logf("%d lines, %d MiB in %s, heap + %d MiB", r.Lines, r.Bytes>>20, time.Since(start).Round(time.Millisecond), h.grown())
+	t.Logf("%d lines, %d MiB, %d kiB at most between two batches", r.Lines, r.Bytes>>20, ahead>>10)
 }
 
-// TestAMillionLinesGoIntoSQLite runs with -million: it takes minutes, and some GB.
-func TestAMillionLinesGoIntoSQLite(t *testing.T) {
-	n := 2_000
-	if *million {
-		n = 1_000_000
-	}
-	s := openSQLite(t)
-	h := &heap{}
-	h.look()
-	calls := 0
-	start := time.Now()
-	r, err := transfer.Import(t.Context(), s, transfer.Stream(header, n, line), transfer.Options{Actor: "op", Progress: func(r transfer.Report) {
-		if calls++; calls%50 == 0 {
-			h.look()
-			t.Logf("%d lines, %s, heap + %d MiB", r.Lines, time.Since(start).Round(time.Second), h.grown())
+// source counts the rows that are fetched.
+type source struct {
+	memory.Driver
+	fetched map[string]bool
+}
+
+func (d *source) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	for _, k := range keys {
+		if strings.HasPrefix(k, "h/") {
+			d.fetched[k] = true
 		}
-	}})
-	if err != nil || r.Rows != n {
+	}
+	return d.Driver.Get(ctx, tenant, keys)
+}
+
+// lines counts the lines that are written.
+type lines int
+
+func (n *lines) Write(b []byte) (int, error) {
+	*n += lines(bytes.Count(b, []byte("\n")))
+	return len(b), nil
+}
+
+func TestAnExportWritesWhatItFetches(t *testing.T) {
+	const ceiling = 3_000 // a page, and what a buffer of a MiB holds
+	n := 6_000
+	if sample.Full() {
+		n = 100_000
+	}
+	d := &source{Driver: sqlite(t), fetched: map[string]bool{}}
+	s := storetest.On(d, nil)
+	defer s.Close()
+	if r, err := transfer.Import(t.Context(), s, transfer.Stream(header, n, line), transfer.Options{Actor: "op"}); err != nil || r.Rows != n {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if h.look(); h.grown() > 96 {
-		t.Fatalf("the heap grew by %d MiB", h.grown())
+	d.fetched = map[string]bool{}
+	var out lines
+	ahead := 0
+	x, err := transfer.Export(t.Context(), s, writer(func(b []byte) (int, error) {
+		ahead = max(ahead, len(d.fetched)-int(out))
+		return out.Write(b)
+	}), nil)
+	if err != nil || x.Rows != n || len(d.fetched) < n || int(out) < n {
+		t.Fatalf("%+v %v; %d rows fetched, %d lines", x, err, len(d.fetched), out)
 	}
-	t.Logf("%d lines in %s", n, time.Since(start).Round(time.Millisecond))
-	f, err := os.Create(filepath.Join(t.TempDir(), "dump"))
-	if err != nil {
-		t.Fatal(err)
+	if ahead == 0 || ahead > ceiling {
+		t.Fatalf("%d of %d rows were fetched and not written", ahead, n)
 	}
-	defer f.Close()
-	start = time.Now()
-	x, err := transfer.Export(t.Context(), s, f, nil)
-	if err != nil || x.Rows != n {
-		t.Fatal(x, err)
-	}
-	if h.look(); h.grown() > 96 {
-		t.Fatalf("the heap grew by %d MiB", h.grown())
-	}
-	t.Logf("%d rows, %d MiB out in %s", x.Rows, x.Bytes>>20, time.Since(start).Round(time.Millisecond))
+	t.Logf("%d rows, %d at most fetched and not written", n, ahead)
 }
 
-func openSQLite(t testing.TB) *memory.Store {
+type writer func(b []byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// BenchmarkALongDump measures how much the heap grows in an import of 100,000 lines.
+func BenchmarkALongDump(b *testing.B) {
+	const n = 100_000
+	for b.Loop() {
+		d := &sink{Driver: storetest.NewMap(), system: map[string]memory.Object{}}
+		h := &heap{}
+		h.look()
+		calls := 0
+		r, err := transfer.Import(b.Context(), storetest.On(d, nil), transfer.Stream(header, n, line), transfer.Options{Actor: "op", Progress: func(transfer.Report) {
+			if calls++; calls%50 == 0 {
+				h.look()
+			}
+		}})
+		if err != nil || r.Rows != n {
+			b.Fatal(r, err)
+		}
+		b.ReportMetric(float64(h.grown()), "MiB-grown")
+	}
+}
+
+func sqlite(t testing.TB) memory.Driver {
 	t.Helper()
 	d, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "agent.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := storetest.On(d, nil)
+	return d
+}
+
+func openSQLite(t testing.TB) *memory.Store {
+	t.Helper()
+	s := storetest.On(sqlite(t), nil)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

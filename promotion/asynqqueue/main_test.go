@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	server.Together(8)
+	server.Together(16)
 	testmain.Run(m)
 }

@@ -344,6 +344,7 @@ func TestAVerifierThatHangsHoldsUpNoWrite(t *testing.T) { // SR-2.3
 // What all checks need fails them all, and says nothing of a row: none is parked for it,
 // however long it lasts.
 func TestWhatIsNoFaultOfARowCountsAgainstNone(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"a folder of keys that cannot be read": fmt.Errorf("open body: the data key: %w", &fs.PathError{Op: "open", Path: "keys", Err: syscall.EIO}),
 		"a witness that does not confirm":      fmt.Errorf("%w: no space", memory.ErrUnwitnessed),
@@ -401,6 +402,7 @@ func (k *keyless) Park(context.Context, memory.ID, string) error {
 
 // A row that could not be parked is checked once more, and not parked when it can be.
 func TestARowThatCouldNotBeParkedIsCheckedOnceMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, verifiertest.Supports())
 	q := asynqqueue.New(open(t, "in-process"), &asynqqueue.Options{Lease: 10 * time.Millisecond})
 	id := w.write("acme", memory.StateUnverified)

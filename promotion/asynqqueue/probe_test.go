@@ -21,6 +21,7 @@ import (
 // Many more rows are looked at while the breaker is open than the budget of a tick, which
 // all workers share, has questions.
 func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
+	t.Parallel()
 	const rows, budget = 300, 5
 	cut := func(t *testing.T, openFor time.Duration) (w *world, client redis.UniversalClient, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
 		client = open(t, localredis.Child)
@@ -137,6 +138,7 @@ func TestRowsThatOneWorkerLeavesAloneWakeTheOthersWithoutTokens(t *testing.T) {
 
 // One row always fails, hottest of all, and is read and swept up again and again.
 func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
+	t.Parallel()
 	const openFor = time.Second
 	for _, c := range []struct {
 		name   string

@@ -93,6 +93,7 @@ func TestAShelfThatClosesAtTheMomentOfAPumpIsClosed(t *testing.T) {
 // Thousands of the hottest rows are of a source that refuses, and may be asked again
 // every few moments; colder ones are of another source.
 func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
+	t.Parallel()
 	const hot, cold, places, batch, slot = 2000, 200, 2, 8, 200 * time.Millisecond
 	for _, c := range []struct {
 		name   string

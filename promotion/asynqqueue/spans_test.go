@@ -143,6 +143,7 @@ func TestSpansShowNoClaim(t *testing.T) {
 }
 
 func TestWhatRedisSaysOfTracesIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	client := open(t, "in-process")
 	for i, text := range []string{"nonsense", "00-zz", strings.Repeat("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 ", 500), "00-00000000000000000000000000000000-0000000000000000-01", "\x00\n\xff"} {
 		t.Run("a row is checked whatever stands there", func(t *testing.T) {

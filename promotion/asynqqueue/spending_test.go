@@ -43,6 +43,7 @@ func (c *counted) Check(ctx context.Context, id memory.ID) (promotion.Result, er
 }
 
 func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
+	t.Parallel()
 	t.Run("two workers ask as much in a tick as one may", func(t *testing.T) {
 		onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 			const budget, rows = 5, 20

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -22,10 +21,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 )
-
-// Long asks for more than fits into a short run: more rounds, and a kill at every
-// call, also where nothing has changed since the one before.
-var Long = flag.Bool("faults.long", false, "longer fault tests: more rounds, and a kill at every call")
 
 // Store is how a driver's tests get at stores.
 type Store struct {
@@ -303,10 +298,10 @@ func (r *rehearsal) points() (list []point) {
 		if c.durable {
 			add(true, breaks, hangs, kills)
 		}
-		if c.durable && n[true] == 0 || *Long {
+		if c.durable && n[true] == 0 || sample.Full() {
 			add(false, kills)
 		}
-		if !c.durable && *Long {
+		if !c.durable && sample.Full() {
 			add(true, kills)
 		}
 		n[c.durable]++
@@ -520,7 +515,7 @@ func (s *stage) run(ctx context.Context, r *rehearsal, at point) (err error) {
 	if err != nil {
 		return err
 	}
-	if at.Write || *Long { // what is there after a read was there after the write before it
+	if at.Write || sample.Full() { // what is there after a read was there after the write before it
 		if err := rebuilt(x, d, tenant, keys); err != nil {
 			return err
 		}
