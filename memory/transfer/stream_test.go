@@ -199,13 +199,6 @@ func sqlite(t testing.TB) memory.Driver {
 	return d
 }
 
-func openSQLite(t testing.TB) *memory.Store {
-	t.Helper()
-	s := storetest.On(sqlite(t), nil)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 // taped notes what is applied.
 type taped struct {
 	memory.Driver
