@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +16,10 @@ import (
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/pgstore"
 	"github.com/hearsay-go/hearsay/memory/recall"
-	"github.com/hearsay-go/hearsay/memory/redisstore"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // anybody may speak for anything, so that a person can confirm a text.
@@ -31,70 +27,27 @@ var anybody = memory.Options{Authority: func(string, string, string) bool { retu
 
 // onEveryStore runs a test in a world on each kind of store.
 func onEveryStore(t *testing.T, test func(t *testing.T, w *world)) {
-	opened := func(t *testing.T, d memory.Driver, err error) memory.Driver {
-		t.Helper()
-		if err != nil {
+	teststore.Each(t, func(t *testing.T, d memory.Driver) {
+		w := &world{now: time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)}
+		o := anybody
+		o.Clock = func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.now = w.now.Add(time.Millisecond)
+			return w.now
+		}
+		w.store = storetest.On(d, &o)
+		t.Cleanup(func() {
+			if err := w.store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		var err error
+		if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil); err != nil {
 			t.Fatal(err)
 		}
-		return d
-	}
-	for _, s := range []struct {
-		name string
-		open func(t *testing.T) memory.Driver
-	}{
-		{"map", func(*testing.T) memory.Driver { return storetest.NewMap() }},
-		{"SQLite", func(t *testing.T) memory.Driver {
-			d, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "agent.db"), nil)
-			return opened(t, d, err)
-		}},
-		{"Redis", func(t *testing.T) memory.Driver {
-			r, err := server.Redis(t.Context(), server.RedisOptions{})
-			server.Need(t, err)
-			t.Cleanup(func() {
-				if err := r.Stop(); err != nil {
-					t.Error(err)
-				}
-			})
-			d, err := redisstore.Open(t.Context(), r.URL(), nil)
-			return opened(t, d, err)
-		}},
-		{"PostgreSQL", func(t *testing.T) memory.Driver {
-			p, err := server.Postgres(t.Context(), "fsync=off")
-			server.Need(t, err)
-			t.Cleanup(func() {
-				if err := p.Stop(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
-			})
-			if _, err := pgstore.Migrate(t.Context(), p.URL(), nil); err != nil {
-				t.Fatal(err)
-			}
-			d, err := pgstore.Open(t.Context(), p.URL(), nil)
-			return opened(t, d, err)
-		}},
-	} {
-		t.Run(s.name, func(t *testing.T) {
-			w := &world{now: time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)}
-			o := anybody
-			o.Clock = func() time.Time {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.now = w.now.Add(time.Millisecond)
-				return w.now
-			}
-			w.store = storetest.On(s.open(t), &o)
-			t.Cleanup(func() {
-				if err := w.store.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			var err error
-			if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil); err != nil {
-				t.Fatal(err)
-			}
-			test(t, w)
-		})
-	}
+		test(t, w)
+	})
 }
 
 // confirm is a person's word that a row is right.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,12 +13,9 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/pgstore"
-	"github.com/hearsay-go/hearsay/memory/redisstore"
-	"github.com/hearsay-go/hearsay/memory/sqlitestore"
 	"github.com/hearsay-go/hearsay/memory/storetest"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // TestDecisionCorpusOnStores runs the corpus again, through a gate on a real
@@ -29,42 +25,11 @@ import (
 func TestDecisionCorpusOnStores(t *testing.T) {
 	t.Parallel()
 	cases := corpus(t)
-	for _, s := range []struct {
-		name string
-		open func(t *testing.T) memory.Driver
-	}{
-		{"map", func(*testing.T) memory.Driver { return storetest.NewMap() }},
-		{"SQLite", func(t *testing.T) memory.Driver {
-			return opened(t)(sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "agent.db"), nil))
-		}},
-		{"Redis", func(t *testing.T) memory.Driver {
-			r, err := server.Redis(t.Context(), server.RedisOptions{})
-			server.Need(t, err)
-			t.Cleanup(func() {
-				if err := r.Stop(); err != nil {
-					t.Error(err)
-				}
-			})
-			return opened(t)(redisstore.Open(t.Context(), r.URL(), nil))
-		}},
-		{"PostgreSQL", func(t *testing.T) memory.Driver {
-			p, err := server.Postgres(t.Context(), "fsync=off")
-			server.Need(t, err)
-			t.Cleanup(func() {
-				if err := p.Stop(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
-			})
-			if _, err := pgstore.Migrate(t.Context(), p.URL(), nil); err != nil {
-				t.Fatal(err)
-			}
-			return opened(t)(pgstore.Open(t.Context(), p.URL(), nil))
-		}},
-	} {
-		t.Run(s.name, func(t *testing.T) {
+	for _, kind := range teststore.Kinds() {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			w := newScene(t, s.open(t))
+			w := newScene(t, teststore.Open(t, kind))
 			ran, fired, unheld := 0, 0, 0
 			var undecided int
 			for _, cc := range cases {
@@ -86,22 +51,12 @@ func TestDecisionCorpusOnStores(t *testing.T) {
 				}
 			}
 			t.Logf("%s: %d decisions (%d fired, %d blocked, %d of them by a fault), %d cases no store can hold, %s",
-				s.name, ran, fired, ran-fired, undecided, unheld, time.Since(start).Round(time.Millisecond))
+				kind, ran, fired, ran-fired, undecided, unheld, time.Since(start).Round(time.Millisecond))
 			if ran < 200 || fired == 0 || fired == ran || undecided == 0 {
 				t.Error("too little was decided")
 			}
 			w.recorded(t, fired)
 		})
-	}
-}
-
-func opened(t *testing.T) func(d memory.Driver, err error) memory.Driver {
-	return func(d memory.Driver, err error) memory.Driver {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
 	}
 }
 

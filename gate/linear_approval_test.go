@@ -13,11 +13,10 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // act is what was done about one held call. Of a person's decision it names the round
@@ -105,15 +104,10 @@ func (s *apartStore) Record(ctx context.Context, r memory.DecisionRecord) error 
 // apart must not be explained.
 func TestApprovalsAreLinearizable(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"sqlite", "redis", "postgres"} {
+	for _, name := range teststore.Durable() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if !stores.Known(name) {
-				t.Skip("no such server on this system")
-			}
-			d, err := stores.OpenBackend(t.Context(), name, t.TempDir(), true)
-			server.Need(t, err)
-			w := newPair(t, d, nil)
+			w := newPair(t, teststore.Open(t, name), nil)
 			// At least so many; on a busy machine one side of a race can win eight
 			// times, so that more are played until each act was done by someone.
 			const histories, apart, limit = 8, 4, 64

@@ -12,10 +12,9 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // What was done to one row.
@@ -129,15 +128,10 @@ func (h *history) count(d deed, refused bool) (n int) {
 // off, a naive check and then fire, must not be explained.
 func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"sqlite", "redis", "postgres"} {
+	for _, name := range teststore.Durable() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if !stores.Known(name) {
-				t.Skip("no such server on this system")
-			}
-			d, err := stores.OpenBackend(t.Context(), name, t.TempDir(), true)
-			server.Need(t, err)
-			w := newPair(t, d, nil)
+			w := newPair(t, teststore.Open(t, name), nil)
 			// At least so many; on a busy machine one side of a race can win every
 			// time, so that more are played until each was seen.
 			const histories, limit = 12, 64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -18,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	server.Together(6)
-	testmain.Run(m)
+	testmain.Run(m, teststore.Stop)
 }
 
 // clock0 is where the clocks of the tests stand.

@@ -25,11 +25,12 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate/confirm"
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testmain.Run(m, teststore.Stop) }
 
 var day0 = time.Date(2026, 4, 17, 9, 0, 0, 0, time.UTC)
 

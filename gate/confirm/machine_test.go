@@ -17,12 +17,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
-	"github.com/hearsay-go/hearsay/memory/storetest/server"
 )
 
 // desk is a store with rows, a gate over it, and people who approve calls: cleo
@@ -467,13 +466,9 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 // TestHeldCallsOnRealStores plays some of it on each store, and lets deciders race
 // for one grant.
 func TestHeldCallsOnRealStores(t *testing.T) {
-	for _, name := range []string{"sqlite", "redis", "postgres"} {
+	for _, name := range teststore.Durable() {
 		t.Run(name, func(t *testing.T) {
-			if !stores.Known(name) {
-				t.Skip("no such server on this system")
-			}
-			d, err := stores.OpenBackend(t.Context(), name, t.TempDir(), false)
-			server.Need(t, err)
+			d := teststore.Open(t, name)
 			defer d.Close()
 			var n int
 			for seed := range uint64(3) {

@@ -30,6 +30,3 @@ func (d *Driver) PID(ctx context.Context) (pid uint32, err error) {
 	})
 	return pid, err
 }
-
-// Fold is what a name or key is looked up by, and what stands beside a long one.
-func Fold(name string) (folded, long []byte) { return fold(name), whole(name) }

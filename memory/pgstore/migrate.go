@@ -232,7 +232,7 @@ func compare(applied []MigrationStatus, complete bool) error {
 		case i >= len(known):
 			return fmt.Errorf("%w: a newer hearsay wrote it (version %d, this program knows %d)", memory.ErrSchema, applied[len(applied)-1].Version, len(known))
 		case a.Version != known[i].Version || a.Name != known[i].Name || a.SHA256 != known[i].SHA256:
-			return fmt.Errorf("%w: it was altered: migration %d has another text here", memory.ErrSchema, a.Version)
+			return fmt.Errorf("%w: it was altered, or an unreleased hearsay made it: migration %d has another text here", memory.ErrSchema, a.Version)
 		}
 	}
 	if complete && len(applied) < len(known) {

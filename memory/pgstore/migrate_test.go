@@ -125,10 +125,10 @@ func TestManyMigrationsAtOnceAreOne(t *testing.T) {
 func TestAnAlteredOrNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	for words, change := range map[string]string{
-		"it was altered": `UPDATE hearsay_migration SET sha256 = repeat('0', 64) WHERE version = 1`,
-		"it was altered: migration 7 has another text here": `UPDATE hearsay_migration SET version = version + 6`,
-		"a newer hearsay wrote it":                          `INSERT INTO hearsay_migration VALUES (1000, 'later', 'x')`,
-		"it is behind":                                      `DELETE FROM hearsay_migration`,
+		"it was altered":                    `UPDATE hearsay_migration SET sha256 = repeat('0', 64) WHERE version = 1`,
+		"migration 7 has another text here": `UPDATE hearsay_migration SET version = version + 6`,
+		"a newer hearsay wrote it":          `INSERT INTO hearsay_migration VALUES (1000, 'later', 'x')`,
+		"it is behind":                      `DELETE FROM hearsay_migration`,
 	} {
 		o := fresh(t)
 		migrate(t, shared, o)

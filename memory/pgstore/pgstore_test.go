@@ -113,7 +113,7 @@ func TestADriverKeepsTheContract(t *testing.T) {
 }
 
 func TestADriverWithOneConnectionKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) memory.Driver {
+	storetest.RunSample(t, func(t *testing.T) memory.Driver {
 		o := fresh(t)
 		o.MaxConns = 1
 		migrate(t, shared, o)

@@ -54,7 +54,7 @@ func TestADriverWithFullSyncKeepsTheContract(t *testing.T) {
 }
 
 func TestADriverWithNormalSyncAndOneReaderKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) memory.Driver {
+	storetest.RunSample(t, func(t *testing.T) memory.Driver {
 		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal, ReadConns: 1})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -21,8 +22,26 @@ import (
 // none did.
 func Run(t *testing.T, open func(t *testing.T) memory.Driver) {
 	t.Helper()
+	run(t, open, cases())
+}
+
+// RunSample asks a fixed sample of the contract, and with HEARSAY_FULL=1 all of it. It is
+// for a second way to open a store of which [Run] asks everything in the first: with one
+// connection, or with less durability.
+func RunSample(t *testing.T, open func(t *testing.T) memory.Driver) {
+	t.Helper()
+	var list []testCase
+	all := cases()
+	for _, i := range sample.Of(len(all), nil) {
+		list = append(list, all[i])
+	}
+	run(t, open, list)
+}
+
+func run(t *testing.T, open func(t *testing.T) memory.Driver, list []testCase) {
+	t.Helper()
 	count := counted(t)
-	for _, c := range cases() {
+	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			d := open(t)

@@ -1,0 +1,39 @@
+package teststore_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+func TestMain(m *testing.M) { testmain.Run(m, teststore.Stop) }
+
+func TestTwoStoresOfAServerAreApart(t *testing.T) {
+	apart := map[string]bool{}
+	teststore.Each(t, func(t *testing.T, d memory.Driver) {
+		inspection, err := d.Inspect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := teststore.Open(t, t.Name()[len("TestTwoStoresOfAServerAreApart/"):])
+		put := memory.Batch{Puts: []memory.Put{{Key: "k", Data: []byte("x")}}}
+		for range 2 { // each finds a store without the object
+			if err := d.Apply(t.Context(), "t", put); err != nil {
+				t.Error(err)
+			}
+			d, other = other, d
+		}
+		for _, d := range []memory.Driver{d, other} {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		apart[inspection.Server] = true
+	})
+	if len(apart) != len(teststore.Kinds()) || !slices.Equal(teststore.Durable(), teststore.Kinds()[1:]) {
+		t.Errorf("%d kinds of %v were met: %v", len(apart), teststore.Kinds(), apart)
+	}
+}
