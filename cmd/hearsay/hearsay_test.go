@@ -18,6 +18,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/memory/visible"
 )
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TEST_AS_MCP_SERVER") != "" {
 		mcpServer()
 	}
+	server.Together(8)
 	testmain.Run(m)
 }
 
