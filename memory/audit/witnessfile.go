@@ -249,6 +249,10 @@ func (w *WitnessFile) locked(work func() error) error {
 // holds, and a disk that does not answer, know of no context. What nobody waits for any
 // more ends by itself.
 func within[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	if err := ctx.Err(); err != nil { // the select below could choose a result
+		var none T
+		return none, err
+	}
 	type result struct {
 		value T
 		err   error
