@@ -6,8 +6,27 @@ export CI=true
 # Without -trimpath the folder of a checkout is part of the key of the build cache, and
 # each fresh clone compiles the whole module again.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
-log=$(mktemp -d)
-trap 'rm -rf "$log"' EXIT
+# All temporary files of the run, those of the tests too. The user postgres enters it.
+TMPDIR=$(mktemp -d /tmp/hearsay.XXXXXX)
+export TMPDIR
+chmod 711 "$TMPDIR"
+log=$TMPDIR/log
+mkdir "$log"
+# The run leaves no server and no file behind, however it ends. What still runs at the end
+# has so many seconds to end by itself.
+grace=10
+. .ci/left.sh
+HEARSAY_RUN=$$.$(date +%s%N)
+export HEARSAY_RUN
+watch
+finish() {
+  local code=$?
+  trap - EXIT
+  end_left "$grace" || code=1
+  rm -rf "$TMPDIR"
+  exit "$code"
+}
+trap finish EXIT
 # Guards against a program that hangs. Speed is not checked here.
 limit=600
 
@@ -32,23 +51,24 @@ summary() {
 
 servers() {
   local want=()
+  command -v make >/dev/null || want+=(make)
   command -v redis-server >/dev/null || want+=(redis-server)
   command -v redis-cli >/dev/null || want+=(redis-tools)
   command -v sqlite3 >/dev/null || want+=(sqlite3)
   ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || want+=(postgresql)
   if [ "${#want[@]}" -gt 0 ]; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${want[@]}" >"$log/apt" 2>&1 || { cat "$log/apt"; fail "${want[*]} does not install"; }
+    # A service that apt starts is not of this run.
+    env -u HEARSAY_RUN apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive env -u HEARSAY_RUN apt-get install -y -qq "${want[@]}" >"$log/apt" 2>&1 || { cat "$log/apt"; fail "${want[*]} does not install"; }
   fi
   # Without strace the tests of lost power show less, and say so.
-  command -v strace >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq strace >"$log/apt" 2>&1 || echo "strace does not install"
+  command -v strace >/dev/null || DEBIAN_FRONTEND=noninteractive env -u HEARSAY_RUN apt-get install -y -qq strace >"$log/apt" 2>&1 || echo "strace does not install"
   redis-server --version
   "$(ls -d /usr/lib/postgresql/*/bin | tail -1)/postgres" --version
 }
 
 modules() {
-  go mod verify
-  go mod tidy -diff
+  make -s modules
   local count
   count=$(go list -m all | wc -l)
   [ "$count" -gt 1 ] || fail "no module"
@@ -56,20 +76,17 @@ modules() {
 }
 
 lint() {
-  local files unformatted
+  local files
   files=$(git ls-files '*.go' | wc -l)
   [ "$files" -gt 0 ] || fail "no Go file"
-  unformatted=$(gofmt -l $(git ls-files '*.go'))
-  [ -z "$unformatted" ] || fail "gofmt: $unformatted"
-  go vet ./...
-  go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+  make -s lint
   printf '%s Go files formatted, vetted and checked\n' "$files"
 }
 
 # build compiles all packages and leaves the programs in $log/bin.
 build() {
   [ ! -d "$log/bin" ] || return 0
-  go build -o "$log/bin/" ./...
+  make -s build BIN="$log/bin"
   printf '%s programs built\n' "$(ls "$log/bin" | wc -l)"
 }
 
@@ -77,7 +94,7 @@ build() {
 # that can try every case try all of them, and not a sample, and property tests draw ten
 # times as often.
 test_all() {
-  if ! go test -count=1 -timeout 30m -json ./... >"$log/test.json"; then
+  if ! make -s test TESTFLAGS='-count=1 -timeout 30m -json' >"$log/test.json"; then
     # What the tests that failed said, and no other: the end of it if it is long.
     python3 - "$log/test.json" <<'PY'
 import json, sys
@@ -138,18 +155,11 @@ nested() {
 }
 
 # race PATTERN ...: runs the tests of packages with the race detector.
-#
-# The engine of SQLite is C made into Go. It shares nothing with goroutines but what our
-# code hands it, and with it instrumented its tests take eight times as long. All that is
-# ours is instrumented; lint vets it. Left out are tests that try every case of something
-# one after the other, in one goroutine or in processes of their own: they run in test,
-# have nothing to race, and take three times as long here. So are those of one long input.
 race() {
   local packages package
   packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@")
   [ -n "$packages" ] || fail "no package to race"
-  go test -race -count=1 -vet=off -gcflags='modernc.org/...=-race=false' \
-    -skip '^Test(EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead)$' $packages >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
+  make -s race PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
   for package in $packages; do
     awk -v p="$package" '$1 == "ok" && $2 == p { ran = 1 } END { exit !ran }' "$log/race" || { cat "$log/race"; fail "$package was not raced"; }
   done
@@ -176,7 +186,7 @@ fuzz() {
 # benchmarks runs each benchmark of the tests once.
 benchmarks() {
   local count
-  go test -run '^$' -vet=off -bench . -benchtime 1x $(git grep -lE '^func Benchmark[A-Za-z0-9_]*\(' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') >"$log/bench" 2>&1 || { cat "$log/bench"; fail "benchmarks"; }
+  make -s bench PACKAGES="$(git grep -lE '^func Benchmark[A-Za-z0-9_]*\(' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|' | tr '\n' ' ')" >"$log/bench" 2>&1 || { cat "$log/bench"; fail "benchmarks"; }
   count=$(grep -c '^Benchmark' "$log/bench" || true)
   [ "$count" -gt 0 ] || fail "no benchmark ran"
   printf '%s benchmarks ran\n' "$count"

@@ -133,6 +133,7 @@ func run(ctx context.Context, baseURL, model string) error {
 // no gate.
 type printer struct{ callbacks.SimpleHandler }
 
+// HandleAgentAction prints the tool that the model chose and its input.
 func (*printer) HandleAgentAction(_ context.Context, a schema.AgentAction) {
 	fmt.Printf("  action: %s(%s)\n", a.Tool, a.ToolInput)
 }

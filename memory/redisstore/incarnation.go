@@ -110,10 +110,12 @@ func (d *Driver) met(place, server string) {
 // ask.
 type watch struct{ d *Driver }
 
+// DialHook changes nothing: only replies tell which server answers.
 func (watch) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
+// ProcessHook looks at the error of each command.
 func (w watch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -124,6 +126,7 @@ func (w watch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook looks at the first error of a pipeline.
 func (w watch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

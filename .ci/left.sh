@@ -1,0 +1,49 @@
+# What a check leaves behind. .ci/steps.sh sources this file and sets HEARSAY_RUN.
+#
+# PostgreSQL starts in a session of its own, so neither the process group nor the session
+# shows what a run started. Every child inherits HEARSAY_RUN, and /proc shows it, except for
+# a program that writes its title over its environment, as redis-server does. The folder of
+# such a server is below TMPDIR. Without /proc nothing is found.
+
+# left prints the ids of the processes of the run: they have the mark, or work in TMPDIR.
+left() {
+  {
+    env -u HEARSAY_RUN grep -lzxF "HEARSAY_RUN=$HEARSAY_RUN" /proc/[0-9]*/environ
+    env -u HEARSAY_RUN find /proc/[0-9]*/cwd -maxdepth 0 -lname "$TMPDIR*"
+  } 2>/dev/null | cut -d/ -f3 | sort -un
+}
+
+# none_left SECONDS: waits so long until no process is left. It fails if one is.
+none_left() {
+  local round
+  for ((round = 0; round <= $1 * 5; round++)); do
+    [ -n "$(left)" ] || return 0
+    sleep 0.2
+  done
+  return 1
+}
+
+# end_left SECONDS: gives what is left so many seconds to end by itself, then names and
+# stops it. It fails if it stopped something.
+end_left() {
+  local pid
+  none_left "$1" && return 0
+  for pid in $(left); do
+    printf 'LEFT BEHIND: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" >&2
+    kill -TERM "$pid" 2>/dev/null || true
+  done
+  none_left 5 || kill -KILL $(left) 2>/dev/null || true
+  return 1
+}
+
+# watch: once the shell that calls it is gone, ends what is left and removes TMPDIR. The watcher has a session of its own, so that it outlives its process group.
+watch() {
+  [ -d /proc/self ] || return 0
+  env -u HEARSAY_RUN setsid bash -c '
+    tail -s 0.5 --pid="$1" -f /dev/null
+    HEARSAY_RUN=$2
+    . "$3"
+    end_left 0
+    rm -rf "$TMPDIR"
+  ' watch "$$" "$HEARSAY_RUN" "$(realpath "${BASH_SOURCE[0]}")" >/dev/null &
+}

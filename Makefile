@@ -1,0 +1,46 @@
+# The commands of the checks. .ci/run and .ci/full call the targets of the first half.
+
+BIN ?= bin
+PACKAGES ?= ./...
+TESTFLAGS ?=
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# These tests try every case of something one after the other, or take one long input. They
+# have nothing to race, and take three times as long with the race detector.
+NO_RACE = EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
+
+.PHONY: help modules lint build test race bench check check-full
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+modules: ## verify the modules, and that go.mod is tidy
+	go mod verify
+	go mod tidy -diff
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+build: ## build all programs into BIN (bin)
+	@mkdir -p "$(BIN)"
+	go build -o "$(BIN)/" ./...
+
+test: ## go test PACKAGES (./...), with TESTFLAGS; HEARSAY_FULL=1 tries every case
+	go test $(TESTFLAGS) $(PACKAGES)
+
+# The engine of SQLite is C made into Go. It shares nothing with goroutines but what our code
+# hands it, and with it instrumented its tests take eight times as long.
+race: ## go test -race PACKAGES (./...)
+	go test -race -count=1 -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE))$$' $(PACKAGES)
+
+bench: ## run each benchmark of the tests once
+	go test -run '^$$' -vet=off -bench . -benchtime 1x $(PACKAGES)
+
+check: ## what must be green before a change lands: .ci/run
+	.ci/run
+
+check-full: ## everything: .ci/full
+	.ci/full

@@ -1,0 +1,106 @@
+package hearsay_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
+)
+
+func init() { leave = leaveServers }
+
+// leaveServers starts a Redis and a PostgreSQL, prints their process ids and returns without
+// stopping them.
+func leaveServers(dir string) error {
+	redis := exec.Command("redis-server", "--port", "0", "--unixsocket", filepath.Join(dir, "socket"), "--dir", dir)
+	redis.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := redis.Start(); err != nil {
+		return err
+	}
+	p, err := server.Postgres(context.Background(), "fsync=off")
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(filepath.Join(p.Dir(), "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	pid, _, _ := strings.Cut(string(content), "\n")
+	fmt.Println(redis.Process.Pid, pid)
+	return nil
+}
+
+// TestACheckLeavesNoServerBehind runs scripts that begin as a check does, leave servers
+// running, and end in each way. The servers are named and stopped, and the temporary folder
+// is gone.
+func TestACheckLeavesNoServerBehind(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"redis-server", "pg_ctl"} {
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+		if _, err := exec.LookPath(program); err != nil && len(found) == 0 {
+			server.Need(t, err)
+		}
+	}
+	for name, end := range map[string]string{"it passes": "exit 0", "it fails": "fail on purpose", "it is killed": "kill -KILL $$"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := exec.CommandContext(t.Context(), "bash", "-c", `. .ci/steps.sh; grace=1; echo "$TMPDIR"; HEARSAY_TEST_LEAVES=$TMPDIR "$0"; `+end, os.Args[0])
+			script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			var said strings.Builder
+			script.Stderr = &said
+			out, err := script.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := script.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			lines.Scan()
+			dir := lines.Text()
+			lines.Scan()
+			pids := strings.Fields(lines.Text())
+			err = script.Wait() // the watcher holds stderr open until it has ended
+			if len(pids) != 2 || !strings.HasPrefix(dir, "/tmp/") {
+				t.Fatalf("folder %q, servers %q (%v)\n%s", dir, pids, err, said.String())
+			}
+			if err == nil {
+				t.Error("the script ended as if nothing was left")
+			}
+			for _, pid := range pids {
+				if !strings.Contains(said.String(), "LEFT BEHIND: process "+pid+": ") {
+					t.Errorf("process %s is not named in:\n%s", pid, said.String())
+				}
+			}
+			// A process that got SIGTERM may still be ending; the watcher waits for it.
+			for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+				running := 0
+				for _, pid := range pids {
+					n, err := strconv.Atoi(pid)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if syscall.Kill(n, 0) == nil {
+						running++
+					}
+				}
+				_, err := os.Stat(dir)
+				if running == 0 && os.IsNotExist(err) {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%d servers run, and of %s is said: %v", running, dir, err)
+				}
+			}
+		})
+	}
+}
