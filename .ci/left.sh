@@ -6,12 +6,13 @@
 # such a server is below TMPDIR. Without /proc nothing is found.
 
 # left prints the ids of the processes of the run: they have the mark, or work in TMPDIR.
-left() {
+left() (
+  export -n HEARSAY_RUN # the programs below are not left
   {
-    env -u HEARSAY_RUN grep -lzxF "HEARSAY_RUN=$HEARSAY_RUN" /proc/[0-9]*/environ
-    env -u HEARSAY_RUN find /proc/[0-9]*/cwd -maxdepth 0 -lname "$TMPDIR*"
+    grep -lzxF "HEARSAY_RUN=$HEARSAY_RUN" /proc/[0-9]*/environ
+    find /proc/[0-9]*/cwd -maxdepth 0 -lname "$TMPDIR*"
   } 2>/dev/null | cut -d/ -f3 | sort -un
-}
+)
 
 # none_left SECONDS: waits so long until no process is left. It fails if one is.
 none_left() {
@@ -29,7 +30,7 @@ end_left() {
   local pid
   none_left "$1" && return 0
   for pid in $(left); do
-    printf 'LEFT BEHIND: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" >&2
+    printf 'LEFT BEHIND: process %s: %s\n' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" >&2
     kill -TERM "$pid" 2>/dev/null || true
   done
   none_left 5 || kill -KILL $(left) 2>/dev/null || true
@@ -40,9 +41,9 @@ end_left() {
 watch() {
   [ -d /proc/self ] || return 0
   env -u HEARSAY_RUN setsid bash -c '
-    tail -s 0.5 --pid="$1" -f /dev/null
     HEARSAY_RUN=$2
-    . "$3"
+    . "$3" # now: the checkout may be gone at the end
+    tail -s 0.5 --pid="$1" -f /dev/null
     end_left 0
     rm -rf "$TMPDIR"
   ' watch "$$" "$HEARSAY_RUN" "$(realpath "${BASH_SOURCE[0]}")" >/dev/null &

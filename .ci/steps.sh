@@ -7,7 +7,8 @@ export CI=true
 # each fresh clone compiles the whole module again.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
 # All temporary files of the run, those of the tests too. The user postgres enters it.
-TMPDIR=$(mktemp -d /tmp/hearsay.XXXXXX)
+# Its name is short: sockets are in it, whose paths have at most 103 bytes.
+TMPDIR=$(mktemp -d /tmp/XXXXXX)
 export TMPDIR
 chmod 711 "$TMPDIR"
 log=$TMPDIR/log
