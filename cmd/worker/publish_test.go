@@ -12,7 +12,7 @@ import (
 
 // An agent in another process labels what it writes while the verifier is down, and no
 // more once it is up again, or the worker has gone (SR-2.2).
-func TestAnAgentLearnsFromTheStoreThatAVerifierIsDown(t *testing.T) {
+func TestAgentsAreToldThatAVerifierIsDown(t *testing.T) {
 	t.Parallel()
 	env, _ := withRedis(t)
 	o := newOffice(t)
