@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
+	"github.com/hearsay-go/hearsay/internal/proxy"
 	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
@@ -36,7 +35,7 @@ type plant struct {
 	rng     *rand.Rand
 	store   *memory.Store
 	redis   *server.RedisServer
-	proxy   *toxiproxy.Proxy
+	proxy   *proxy.Proxy
 	local   *localredis.Redis // past the proxy
 	queue   *asynqqueue.Queue
 	args    []string
@@ -53,11 +52,7 @@ func newPlant(t *testing.T, workers int) *plant {
 	p.redis, err = server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
 	t.Cleanup(func() { p.redis.Stop() })
-	p.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis", "127.0.0.1:0", p.redis.Addr)
-	if err := p.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.proxy.Stop)
+	p.proxy = proxy.New(t, p.redis.Addr)
 	if p.local, err = localredis.Open(t.Context(), p.redis.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +71,7 @@ func newPlant(t *testing.T, workers int) *plant {
 	t.Cleanup(source.Close)
 	path := filepath.Join(t.TempDir(), "agent.db")
 	p.store = openStore(t, path)
-	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Listen, "-budget", "0", "-sweep-every", "400ms", "-lease", lease.String(), "-leave-alone", "1s",
+	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Addr, "-budget", "0", "-sweep-every", "400ms", "-lease", lease.String(), "-leave-alone", "1s",
 		"-concurrency", "4", "-drain", "5s", "-verifier-http", "crm=" + source.URL + ",predicate=billing.email"}
 	for range workers {
 		p.workers = append(p.workers, start(t, []string{"TMPDIR=" + t.TempDir()}, p.args...))
@@ -209,22 +204,16 @@ var faultList = []fault{
 	}},
 	{"the connections to Redis are cut", func(p *plant) {
 		for range 3 {
-			p.proxy.Stop()
+			p.proxy.Lead("")
 			p.pause(300 * time.Millisecond)
-			if err := p.proxy.Start(); err != nil {
-				p.t.Fatal(err)
-			}
+			p.proxy.Lead(p.redis.Addr)
 			p.pause(300 * time.Millisecond)
 		}
 	}},
 	{"answers of Redis get lost", func(p *plant) { // so that what was done is not known
-		if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(`{"name":"lost","type":"limit_data","stream":"downstream","toxicity":0.5,"attributes":{"bytes":2000}}`)); err != nil {
-			p.t.Fatal(err)
-		}
+		p.proxy.LoseReplies(5)
 		time.Sleep(time.Second)
-		if err := p.proxy.Toxics.RemoveToxic(context.WithoutCancel(p.t.Context()), "lost"); err != nil {
-			p.t.Fatal(err)
-		}
+		p.proxy.LoseReplies(0)
 	}},
 	{"a worker stops for longer than its lease, and goes on", func(p *plant) {
 		pid := p.workers[p.rng.IntN(len(p.workers))].cmd.Process.Pid
@@ -272,13 +261,8 @@ func TestFaultsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t, 3)
 	p.slow.Store(150)
-	order := p.rng.Perm(len(faultList))
-	rounds := 4 // the seed chooses which
-	if sample.Full() {
-		rounds = len(faultList)
-	}
-	for round := range rounds {
-		f := faultList[order[round%len(order)]]
+	for round, i := range p.rng.Perm(len(faultList)) {
+		f := faultList[i]
 		want := p.put(fmt.Sprintf("round %d row ", round), rowsAround)
 		var reads sync.WaitGroup
 		reads.Go(func() { // the second trigger
@@ -296,8 +280,9 @@ func TestFaultsLoseAndDoubleNothing(t *testing.T) {
 		p.settled(f.name, want)
 	}
 	const made = 2 // the first epoch, and that nothing is revoked
-	if v, err := p.store.Verify(t.Context(), nil, nil); err != nil || v.Entries != made+rounds*rowsAround*2 {
-		t.Errorf("the audit: %+v, %v; want %d entries", v, err, made+rounds*rowsAround*2)
+	want := made + len(faultList)*rowsAround*2
+	if v, err := p.store.Verify(t.Context(), nil, nil); err != nil || v.Entries != want {
+		t.Errorf("the audit: %+v, %v; want %d entries", v, err, want)
 	}
 	for _, d := range p.workers {
 		if strings.Contains(d.log(), "level=ERROR") {

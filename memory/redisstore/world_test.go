@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/proxy"
 	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore"
@@ -372,8 +373,8 @@ func TestAFailoverToAReplicaThatLagsIsAnotherIncarnation(t *testing.T) {
 	t.Parallel()
 	master := own(t, server.RedisOptions{})
 	replica := own(t, server.RedisOptions{})
-	way := newWay(t, master.Addr)
-	d := opened(t, "redis://"+way.addr, nil)
+	way := proxy.New(t, master.Addr)
+	d := opened(t, "redis://"+way.Addr, nil)
 	apply(t, d, put("k", 0, "copied"))
 	host, port, _ := strings.Cut(master.Addr, ":")
 	do(t, replica, "REPLICAOF", host, port)
@@ -383,7 +384,7 @@ func TestAFailoverToAReplicaThatLagsIsAnotherIncarnation(t *testing.T) {
 	do(t, replica, "REPLICAOF", "NO", "ONE") // cut off here, and promoted
 	apply(t, d, put("k", 1, "acknowledged and lost"))
 	before := d.Incarnation()
-	way.lead(replica.Addr)
+	way.Lead(replica.Addr)
 	if got := revision(t, d, "k"); got != 1 {
 		t.Fatalf("k is at %d; was the replica not behind?", got)
 	}
@@ -391,7 +392,7 @@ func TestAFailoverToAReplicaThatLagsIsAnotherIncarnation(t *testing.T) {
 		t.Fatal("another server answered, and the incarnation is the same")
 	}
 	before = d.Incarnation()
-	way.lead(master.Addr) // and back
+	way.Lead(master.Addr) // and back
 	if got := revision(t, d, "k"); got != 2 || d.Incarnation() <= before {
 		t.Fatalf("k is at %d, the incarnation %d after %d", got, d.Incarnation(), before)
 	}
@@ -572,12 +573,12 @@ func TestACallIsGivenUpWhenItsContextIsCancelled(t *testing.T) {
 func TestABatchWhoseReplyIsLostIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	s := own(t, server.RedisOptions{})
-	way := newWay(t, s.Addr)
-	d := opened(t, "redis://"+way.addr, nil)
+	way := proxy.New(t, s.Addr)
+	d := opened(t, "redis://"+way.Addr, nil)
 	apply(t, d, put("k", 0, "x"))
-	way.loseReplies(true)
+	way.LoseReplies(1)
 	err := d.Apply(t.Context(), "tenant", put("k", 1, "y"))
-	way.loseReplies(false)
+	way.LoseReplies(0)
 	clean(t, err, memory.ErrStore)
 	if errors.Is(err, memory.ErrConflict) {
 		t.Fatalf("the batch was sent twice: %v", err)
