@@ -2,19 +2,20 @@
 #
 # PostgreSQL starts in a session of its own, so neither the process group nor the session
 # shows what a run started. Every child inherits HEARSAY_RUN, and /proc shows it, except for
-# a program that writes its title over its environment, as redis-server does. The folder of
-# such a server is below TMPDIR. Without /proc nothing is found.
+# redis-server, which writes its title over its environment. A redis-server of the run works
+# in TMPDIR. Without /proc nothing is found.
 
-# left prints the ids of the processes of the run: they have the mark, or work in TMPDIR.
+# left prints the ids of the processes of the run: those with the mark, and each redis-server
+# that works in TMPDIR.
 left() (
   export -n HEARSAY_RUN # the programs below are not left
   {
     grep -lzxF "HEARSAY_RUN=$HEARSAY_RUN" /proc/[0-9]*/environ
-    find /proc/[0-9]*/cwd -maxdepth 0 -lname "$TMPDIR*"
+    find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$TMPDIR" -o -lname "$TMPDIR[/ ]*" \) -exec sh -c 'grep -l "^redis-server$" "${1%cwd}comm"' - {} \;
   } 2>/dev/null | cut -d/ -f3 | sort -un
 )
 
-# none_left SECONDS: waits so long until no process is left. It fails if one is.
+# none_left SECONDS: waits up to SECONDS until no process is left. It fails if one is.
 none_left() {
   local round
   for ((round = 0; round <= $1 * 5; round++)); do
@@ -33,11 +34,12 @@ end_left() {
     printf 'LEFT BEHIND: process %s: %s\n' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" >&2
     kill -TERM "$pid" 2>/dev/null || true
   done
-  none_left 5 || kill -KILL $(left) 2>/dev/null || true
+  none_left 5 || { kill -KILL $(left) 2>/dev/null || true; none_left 5 || true; }
   return 1
 }
 
-# watch: once the shell that calls it is gone, ends what is left and removes TMPDIR. The watcher has a session of its own, so that it outlives its process group.
+# watch: once the shell that calls it is gone, ends what is left and removes TMPDIR. The
+# watcher has a session of its own, so that it outlives its process group.
 watch() {
   [ -d /proc/self ] || return 0
   env -u HEARSAY_RUN setsid bash -c '

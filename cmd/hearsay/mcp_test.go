@@ -22,6 +22,7 @@ import (
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/mcp"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 )
@@ -92,7 +93,7 @@ func (w *world) proxied(book string, flags ...string) *exec.Cmd {
 		w.t.Fatal(err)
 	}
 	cmd := exec.Command(self, append(append([]string{"mcp", "proxy"}, flags...), "--", self)...)
-	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", "TEST_AS_MCP_SERVER=1", "TEST_MCP_BOOK=" + book, "HEARSAY_STORE=sqlite:" + w.path}
+	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", testmain.Mark(), "TEST_AS_MCP_SERVER=1", "TEST_MCP_BOOK=" + book, "HEARSAY_STORE=sqlite:" + w.path}
 	return cmd
 }
 

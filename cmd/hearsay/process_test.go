@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -21,7 +22,7 @@ func (w *world) process(args ...string) result {
 		w.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(w.t.Context(), self, args...)
-	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", "HEARSAY_STORE=sqlite:" + w.path}
+	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", testmain.Mark(), "HEARSAY_STORE=sqlite:" + w.path}
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

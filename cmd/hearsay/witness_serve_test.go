@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 )
 
@@ -27,7 +28,7 @@ func serving(t *testing.T, path, listen string) (url string, kill func()) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "witness", "serve", path, "--listen", listen)
-	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", witnesshttp.TokenVariable + "=" + machineToken, recoveryTokenVariable + "=" + recoveryToken}
+	cmd.Env = []string{"HEARSAY_TEST_AS_PROGRAM=1", testmain.Mark(), witnesshttp.TokenVariable + "=" + machineToken, recoveryTokenVariable + "=" + recoveryToken}
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -58,7 +59,7 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	d := &daemon{t: t, cmd: exec.Command(self, append(args, "-http", "127.0.0.1:0")...), done: make(chan struct{}), more: make(chan struct{})}
-	d.cmd.Env = append([]string{"HEARSAY_TEST_AS_PROGRAM=1"}, env...)
+	d.cmd.Env = append([]string{"HEARSAY_TEST_AS_PROGRAM=1", testmain.Mark()}, env...)
 	d.cmd.Stdout = &d.out
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {

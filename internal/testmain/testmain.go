@@ -89,6 +89,10 @@ func draws(full bool, given map[string]bool) {
 	}
 }
 
+// Mark returns the environment variable HEARSAY_RUN as NAME=VALUE, by which a check finds
+// the processes that a run left. A test that gives a child an environment of its own adds it.
+func Mark() string { return "HEARSAY_RUN=" + os.Getenv("HEARSAY_RUN") }
+
 // Seed makes the property tests that t runs draw once, from a seed that once failed. The
 // test must not be parallel.
 func Seed(t *testing.T, seed uint64) {
