@@ -5,8 +5,8 @@ PACKAGES ?= ./...
 TESTFLAGS ?=
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# These tests try every case of something one after the other, or take one long input. They
-# have nothing to race, and take three times as long with the race detector.
+# These tests try every case of something, or take one long input. With the race detector they
+# take three times as long; other tests of their packages race the same code.
 NO_RACE = EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
 
 .PHONY: help modules lint build test race bench check check-full
@@ -34,10 +34,10 @@ test: ## go test PACKAGES (./...), with TESTFLAGS; HEARSAY_FULL=1 tries every ca
 # The engine of SQLite is C made into Go. It shares nothing with goroutines but what our code
 # hands it, and with it instrumented its tests take eight times as long.
 race: ## go test -race PACKAGES (./...)
-	go test -race -count=1 -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE))$$' $(PACKAGES)
+	go test -race -count=1 -timeout 30m -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE))$$' $(PACKAGES)
 
 bench: ## run each benchmark of the tests once
-	go test -run '^$$' -vet=off -bench . -benchtime 1x $(PACKAGES)
+	go test -run '^$$' -timeout 30m -vet=off -bench . -benchtime 1x $(PACKAGES)
 
 check: ## what must be green before a change lands: .ci/run
 	.ci/run

@@ -44,7 +44,7 @@ func newWorldWith(t testing.TB, o memory.Options) *world {
 		return w.now
 	}
 	w.store = storetest.NewStore(&o)
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestAServerThatDiesWhileAToolRunsLeavesTheMark(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() }) // its server is gone by then
-		return s, must(gate.New(s, gate.Policy{Name: "p", Version: "1", Declared: true}, nil))
+		return s, must(gate.New(s, gate.Policy{Name: "p", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour}))
 	}
 	store, g := open()
 	ran := 0

@@ -139,8 +139,8 @@ func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 			seed := uint64(0)
 			for ; seed < histories || seed < limit && (fired == 0 || fenced == 0 || moved == 0 || raced == 0); seed++ {
 				h := w.unleash(t, fmt.Sprintf("p%d", seed), seed, false)
-				if got := porcupine.CheckOperationsTimeout(oneRow, h.done, 20*time.Second); got != porcupine.Ok {
-					t.Errorf("seed %d: no order explains the %d operations: %s", seed, len(h.done), got)
+				if got := porcupine.CheckOperations(oneRow, h.done); !got {
+					t.Errorf("seed %d: no order explains the %d operations", seed, len(h.done))
 				}
 				ops += len(h.done)
 				fired += h.count(consumed, false)

@@ -150,9 +150,17 @@ func (f *fake) NewDecisionID() string {
 // declared is a policy under which every declared tool runs.
 func declared() gate.Policy { return gate.Policy{Name: "prod", Version: "7", Declared: true} }
 
+// newGate returns a gate whose decisions have an hour, unless o says another time.
 func newGate(t testing.TB, s gate.Store, p gate.Policy, o *gate.Options) *gate.Gate {
 	t.Helper()
-	g, err := gate.New(s, p, o)
+	options := gate.Options{}
+	if o != nil {
+		options = *o
+	}
+	if options.Timeout == 0 {
+		options.Timeout = time.Hour
+	}
+	g, err := gate.New(s, p, &options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func startWorker(ctx context.Context, store *memory.Store, facts []Fact, clock *
 }
 
 // settleWithin bounds how long the worker may take to verify the facts.
-const settleWithin = 10 * time.Second
+const settleWithin = 5 * time.Minute
 
 // settle waits until so many rows are verified.
 func (r *running) settle(ctx context.Context, want int) error {

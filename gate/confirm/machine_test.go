@@ -53,7 +53,7 @@ func newDesk(t testing.TB, d memory.Driver, name string) *desk {
 // reopen is a new process: another gate over the same store.
 func (w *desk) reopen() {
 	w.t.Helper()
-	g, err := gate.New(w, gate.Policy{Name: "desk", Version: fmt.Sprint(w.version), Declared: true}, &gate.Options{Approvals: w.keys})
+	g, err := gate.New(w, gate.Policy{Name: "desk", Version: fmt.Sprint(w.version), Declared: true}, &gate.Options{Approvals: w.keys, Timeout: time.Hour})
 	if err != nil {
 		w.t.Fatal(err)
 	}

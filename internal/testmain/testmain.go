@@ -23,9 +23,9 @@ const seedFlag, checksFlag = "rapid.seed", "rapid.checks"
 var variable = map[string]string{seedFlag: "RAPID_SEED", checksFlag: "RAPID_CHECKS"}
 
 const (
-	// landing is the seed of all property tests, so that the result of a landing does not
+	// fixed is the seed of all property tests, so that the result of a run does not
 	// depend on what they draw.
-	landing = "20261125"
+	fixed = "20261125"
 	// more is how many times as many draws a full run makes.
 	more = 10
 	// patience is how long goroutines have to end after the last test.
@@ -78,7 +78,7 @@ func leak(patience time.Duration) error {
 func draws(full bool, given map[string]bool) {
 	unset := func(name string) bool { return !given[name] && os.Getenv(variable[name]) == "" }
 	if !full && unset(seedFlag) {
-		set(seedFlag, landing)
+		set(seedFlag, fixed)
 	}
 	if full && unset(checksFlag) {
 		n, err := strconv.Atoi(flag.Lookup(checksFlag).DefValue)

@@ -35,12 +35,14 @@ func TestAStopThatFailsAndAGoroutineThatIsLeftFailTheRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			end, ended := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(ended)
-				if c.left {
+			if c.left {
+				go func() {
+					defer close(ended)
 					<-end
-				}
-			}()
+				}()
+			} else {
+				close(ended)
+			}
 			called := 0
 			stops := make([]func() error, len(c.stops))
 			for i, stop := range c.stops {
@@ -81,10 +83,10 @@ func TestHowPropertyTestsDraw(t *testing.T) {
 		given        []string // flags and variables
 		seed, checks string
 	}{
-		{"at a landing", false, nil, landing, "9"},
-		{"at a landing, with a seed", false, []string{seedFlag}, "7", "9"},
-		{"at a landing, with a seed in the environment", false, []string{"RAPID_SEED"}, "7", "9"},
-		{"at a landing, with a number of draws", false, []string{checksFlag}, landing, "9"},
+		{"in a plain run", false, nil, fixed, "9"},
+		{"in a plain run, with a seed", false, []string{seedFlag}, "7", "9"},
+		{"in a plain run, with a seed in the environment", false, []string{"RAPID_SEED"}, "7", "9"},
+		{"in a plain run, with a number of draws", false, []string{checksFlag}, fixed, "9"},
 		{"in a full run", true, nil, "7", "1000"},
 		{"in a full run, with a number of draws in the environment", true, []string{"RAPID_CHECKS"}, "7", "9"},
 		{"in a full run, with both", true, []string{seedFlag, checksFlag}, "7", "9"},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-
 	"fmt"
 	"os"
 	"path/filepath"

@@ -534,7 +534,7 @@ func TestTheSuiteFindsEveryFaultyDriver(t *testing.T) {
 		}
 	}
 	run := func(name string, flags ...string) ([]byte, error) {
-		cmd := exec.Command(os.Args[0], append(flags, "-test.run=^TestChildRunsAMutant$", "-test.timeout=1m", "-test.parallel=100")...)
+		cmd := exec.Command(os.Args[0], append(flags, "-test.run=^TestChildRunsAMutant$", "-test.timeout=10m", "-test.parallel=100")...)
 		cmd.Env = append(os.Environ(), mutantVariable+"="+name)
 		return cmd.CombinedOutput()
 	}

@@ -123,7 +123,7 @@ func newOvertaken(ctx context.Context, d memory.Driver, options *memory.Options,
 	if s.Store, err = memory.New(d, keyring.Ephemeral(), options); err != nil {
 		return nil, err
 	}
-	if s.gate, err = gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: 20 * time.Second}); err != nil {
+	if s.gate, err = gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour}); err != nil {
 		return nil, err
 	}
 	put := func(to *[]memory.ID, d memory.Draft) {

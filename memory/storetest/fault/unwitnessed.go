@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
@@ -40,7 +41,7 @@ func Unwitnessed(t *testing.T, d memory.Driver) {
 		s := &overtaken{}
 		s.Store, err = memory.New(d, ring, o)
 		must(t, err)
-		s.gate, err = gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, nil)
+		s.gate, err = gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 		must(t, err)
 		return s
 	}

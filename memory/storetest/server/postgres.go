@@ -72,24 +72,33 @@ func (s *PostgresServer) create(ctx context.Context, parent string, settings []s
 			}
 		}
 	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	s.port = port
 	if err := s.fill(ctx); err != nil {
 		return err
 	}
-	options := []string{
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p", strconv.Itoa(s.port),
-		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "max_wal_size=512MB",
+	for attempt := 1; ; attempt++ {
+		var err error
+		if s.port, err = freePort(0); err != nil {
+			return err
+		}
+		s.args = []string{
+			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p", strconv.Itoa(s.port),
+			"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "max_wal_size=512MB",
+		}
+		for _, setting := range settings {
+			s.args = append(s.args, "-c", setting)
+		}
+		if err = s.start(ctx); err == nil {
+			return nil
+		}
+		// Another program may take the port before the server does.
+		log, _ := os.ReadFile(s.log())
+		if attempt == 5 || !strings.Contains(string(log), "could not bind") {
+			return fmt.Errorf("%w\n%s", err, log)
+		}
 	}
-	for _, setting := range settings {
-		options = append(options, "-c", setting)
-	}
-	s.args = options
-	return s.start(ctx)
 }
+
+func (s *PostgresServer) log() string { return filepath.Join(filepath.Dir(s.dir), "log") }
 
 // template is a data directory that no server has run on. initdb takes longer than
 // all else that a short test does, so it runs once for the servers that a process has
@@ -226,7 +235,7 @@ func (s *PostgresServer) start(ctx context.Context) error {
 	for i, arg := range s.args {
 		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 	}
-	return s.run(ctx, "pg_ctl", "start", "-D", s.dir, "-w", "-t", "60", "-s", "-l", filepath.Join(filepath.Dir(s.dir), "log"), "-o", strings.Join(quoted, " "))
+	return s.run(ctx, "pg_ctl", "start", "-D", s.dir, "-w", "-t", "60", "-s", "-l", s.log(), "-o", strings.Join(quoted, " "))
 }
 
 func (s *PostgresServer) stop(ctx context.Context, mode string) error {
@@ -308,13 +317,4 @@ func credential(name string) (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

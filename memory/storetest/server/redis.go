@@ -72,19 +72,12 @@ func Redis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 	return s, nil
 }
 
-// configure chooses a port and writes the configuration. Ports are below those that
-// systems give to clients, and a node of a cluster also listens 10,000 above.
+// configure chooses a port and writes the configuration. A node of a cluster also listens
+// 10,000 above its port.
 func (s *RedisServer) configure() error {
-	port := 0
-	for range 100 {
-		p := 12_000 + rand.IntN(10_000)
-		if free(p) && free(p+10_000) {
-			port = p
-			break
-		}
-	}
-	if port == 0 {
-		return errors.New("server: no free port")
+	port, err := freePort(10_000)
+	if err != nil {
+		return err
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	lines := []string{
@@ -102,6 +95,18 @@ func (s *RedisServer) configure() error {
 	lines = append(lines, s.options.Settings...)
 	s.config = filepath.Join(s.Dir, "redis.conf")
 	return os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+// freePort returns a port on which nobody listens, as is the port by so much above it. Both
+// are below those that systems give to clients.
+func freePort(above int) (int, error) {
+	for range 100 {
+		p := 12_000 + rand.IntN(10_000)
+		if free(p) && free(p+above) {
+			return p, nil
+		}
+	}
+	return 0, errors.New("server: no free port")
 }
 
 func free(port int) bool {
