@@ -24,7 +24,7 @@ import (
 func main() {
 	var (
 		name  = flag.String("store", "sqlite", "which store: sqlite, redis or postgres")
-		short = flag.Bool("short", false, "fewer rounds, stores of up to 10,000 rows")
+		short = flag.Bool("short", false, "fewer rounds, stores of up to 4,000 rows")
 		full  = flag.Bool("full", false, "stores of up to a million rows")
 		dir   = flag.String("dir", "", "where files go; a temporary folder if empty")
 		seed  = flag.Uint64("seed", 7, "seed of what is tampered with")
@@ -37,7 +37,7 @@ func main() {
 		b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, audited: 10_000, seed: *seed, only: *only, progress: os.Stderr}
 		switch {
 		case *short:
-			b.rounds, b.sizes, b.derived, b.audited = 200, []int{1_000, 10_000}, 2_000, 1_000
+			b.rounds, b.sizes, b.derived, b.audited = 200, []int{1_000, 4_000}, 2_000, 1_000
 		case *full:
 			b.sizes, b.audited = append(b.sizes, 1_000_000), 100_000
 		}

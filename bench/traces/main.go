@@ -136,12 +136,12 @@ func (s *set) measure(ctx context.Context, name string, only mode, wash bool) (f
 			continue
 		}
 		var all, beside, strict outcome
-		for _, one := range s.suites {
-			o, err := replay(ctx, s, one, m.mode)
-			if err != nil {
-				return nil, err
-			}
-			r := m.beside.refer(s, one)
+		played, err := s.replayAll(ctx, m.mode)
+		if err != nil {
+			return nil, err
+		}
+		for i, one := range s.suites {
+			o, r := played[i], m.beside.refer(s, one)
 			all.add(o)
 			beside.add(r)
 			strict.add(m.beside.stricter().refer(s, one))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/hearsay-go/hearsay/gate"
 )
@@ -68,6 +69,17 @@ func replay(ctx context.Context, s *set, one *suite, m mode) (o *outcome, err er
 		}
 	}
 	return o, w.attacks(ctx, s, o)
+}
+
+// replayAll plays all suites at once, each on a store of its own.
+func (s *set) replayAll(ctx context.Context, m mode) ([]*outcome, error) {
+	played, failed := make([]*outcome, len(s.suites)), make([]error, len(s.suites))
+	var all sync.WaitGroup
+	for i, one := range s.suites {
+		all.Go(func() { played[i], failed[i] = replay(ctx, s, one, m) })
+	}
+	all.Wait()
+	return played, errors.Join(failed...)
 }
 
 // stage is a world in a folder of its own.
