@@ -54,9 +54,10 @@ func TestTheQueueRunsOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
+	client := asynqqueue.Patient(r.Client)
+	t.Cleanup(func() { client.Close(); r.Close() })
 	for i := range 4 { // of several slots
-		q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
+		q := newQueue(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
 		offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
 		work(t, q, &refuses{})
 		offer(t, q, promotion.Offer{ID: "a", Heat: 2})
