@@ -31,7 +31,7 @@ const claimedKey = "hearsay:{64656661756c74}:claimed"
 
 func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its time does not pass while somebody works
-		q := newQueue(open(t, localredis.InProcess), &asynqqueue.Options{Lease: 2 * time.Second})
+		q := newQueue(inBubble(t), &asynqqueue.Options{Lease: 2 * time.Second})
 		offer(t, q, promotion.Offer{ID: "acme"})
 		checks := 0
 		check := checker(func(context.Context, memory.ID) (promotion.Result, error) {
@@ -464,7 +464,7 @@ func (d damaged) Park(ctx context.Context, id memory.ID, reason string) error {
 
 func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a check lasts exactly as long as it says
-		q := newQueue(open(t, localredis.InProcess), &asynqqueue.Options{Batch: 8})
+		q := newQueue(inBubble(t), &asynqqueue.Options{Batch: 8})
 		const rows, quick = 60, 44 // of equal heat, in the order of their ids
 		for i := range rows {
 			offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprintf("row%02d", i))})

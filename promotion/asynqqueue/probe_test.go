@@ -24,8 +24,7 @@ import (
 func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	t.Parallel()
 	const rows, budget, openFor = 300, 5, time.Hour
-	cut := func(t *testing.T, kind localredis.Kind) (w *world, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
-		client := open(t, kind)
+	cut := func(t *testing.T, client redis.UniversalClient) (w *world, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
 		w = newWorld(t)
 		for i := range rows {
 			w.write(fmt.Sprint("row", i), memory.StateUnverified)
@@ -50,7 +49,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	}
 	t.Run("so another worker has all of it but what was asked", func(t *testing.T) {
 		t.Parallel()
-		w, down, make := cut(t, localredis.Child)
+		w, down, make := cut(t, open(t, localredis.Child))
 		q, sick := make(down)
 		w.sweep(q)
 		stop := serve(t, q, sick)
@@ -69,7 +68,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	})
 	t.Run("so it is there when the verifier is back", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { // the breaker goes by the clock
-			w, v, make := cut(t, localredis.InProcess)
+			w, v, make := cut(t, inBubble(t))
 			q, worker := make(v)
 			w.sweep(q)
 			work(t, q, worker)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -53,6 +55,21 @@ func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
 		if err := errors.Join(client.Close(), r.Close()); err != nil {
 			t.Error(err)
 		}
+	})
+	return client
+}
+
+// inBubble is a Redis for a synctest bubble, within which it goes by the time of that. The
+// client of localredis resolves a name, and shares the answer with goroutines outside.
+func inBubble(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		m.Close()
 	})
 	return client
 }
