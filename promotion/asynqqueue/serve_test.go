@@ -56,14 +56,14 @@ func TestQueuesShareAProcess(t *testing.T) {
 			})})
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		ended := make(chan error, 1)
 		go func() { ended <- asynqqueue.ServeShares(ctx, shares) }()
+		stop := sync.OnceValue(func() error { cancel(); return <-ended })
+		t.Cleanup(func() { stop() }) // before the client is closed
 		eventually(t, "the heavy queue is empty", func() bool { return counts[0].Load() == rows })
 		left := counts[1].Load()
 		eventually(t, "the light one gets what the heavy one leaves", func() bool { return counts[1].Load() > left+100 || counts[1].Load() == rows })
-		cancel()
-		if err := <-ended; err != nil || busy.Load() != 0 || taken.Load() != 0 {
+		if err := stop(); err != nil || busy.Load() != 0 || taken.Load() != 0 {
 			t.Errorf("%v, %d checks under way, %d rows by the checker of another", err, busy.Load(), taken.Load())
 		}
 		for i, s := range shares {
