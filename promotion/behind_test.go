@@ -80,7 +80,7 @@ func TestAResultNamesTheSourceThatRefused(t *testing.T) {
 // A budget that workers do not share is one worker's own, as its breaker is.
 func TestARefusalForABudgetOfItsOwnIsOfTheWorkerAlone(t *testing.T) {
 	w := newWorld(t)
-	worker := w.worker(&promotion.Options{Budget: 1}, promotion.Source{Name: "crm", Verifier: verifiertest.New("crm", verifiertest.Unclear())})
+	worker := w.worker(&promotion.Options{Budget: 1, Tick: time.Hour}, promotion.Source{Name: "crm", Verifier: verifiertest.New("crm", verifiertest.Unclear())})
 	w.check(worker, w.claim("acme", "Bonn", nil))
 	if r := w.check(worker, w.claim("initech", "Rome", nil)); r.Status != promotion.Deferred || !slices.Equal(r.Behind, []string{"crm"}) || !r.Alone {
 		t.Errorf("%+v", r)

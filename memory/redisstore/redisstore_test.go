@@ -72,8 +72,7 @@ func startOnce(o server.RedisOptions) func() (*server.RedisServer, error) {
 
 func formOnce(setting string) func() (*server.RedisGroup, error) {
 	return sync.OnceValues(func() (*server.RedisGroup, error) {
-		// Nobody fails over here, and a machine under load is no reason to begin.
-		g, err := server.RedisCluster(context.Background(), 3, 0, server.RedisOptions{Settings: []string{setting, "cluster-node-timeout 15000"}})
+		g, err := server.RedisCluster(context.Background(), 3, 0, server.RedisOptions{Settings: []string{setting}})
 		if err == nil {
 			stopLater(g.Stop)
 		}

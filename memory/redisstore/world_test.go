@@ -428,7 +428,9 @@ func TestSentinelLeadsToTheMasterAndFailsOver(t *testing.T) {
 		t.Fatalf("the incarnation is %d in plain use", before)
 	}
 	eventually(t, "the replica has the object", func() bool { return strings.Contains(do(t, g.Servers[1], "KEYS", "*"), "}o") })
-	g.Servers[0].Kill9()
+	if err := g.FailOver(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
 	n := revisionAfterFailover(t, d)
 	if n != 1 || d.Incarnation() <= before {
 		t.Fatalf("k is at %d, the incarnation %d after %d", n, d.Incarnation(), before)
@@ -471,7 +473,9 @@ func TestAFailoverInAClusterIsAnotherIncarnation(t *testing.T) {
 		}
 	}
 	eventually(t, "the replica has the object", func() bool { return strings.Contains(do(t, g.Servers[3+holder], "KEYS", "*"), "}o") })
-	g.Servers[holder].Kill9()
+	if err := g.FailOver(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
 	n := revisionAfterFailover(t, d)
 	if n != 1 || d.Incarnation() <= before {
 		t.Fatalf("k is at %d, the incarnation %d after %d", n, d.Incarnation(), before)
@@ -896,10 +900,7 @@ func TestAfterAFailoverTheGateStaysClosedUntilDemotionsAreBack(t *testing.T) {
 				do(t, master, "CLIENT", "KILL", "TYPE", "replica")
 				return nil
 			},
-			Lose: func() error {
-				master.Kill9()
-				return nil
-			},
+			Lose: func() error { return g.FailOver(t.Context(), 0) },
 		})
 		if err := g.Stop(); err != nil {
 			t.Fatal(err)

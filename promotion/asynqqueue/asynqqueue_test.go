@@ -20,7 +20,7 @@ import (
 func TestARowThatIsSweptUpBecomesVerified(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, nil)
+		q := newQueue(client, nil)
 		id := w.write("acme", memory.StateUnverified)
 		serve(t, q, w.worker)
 		w.sweep(q)
@@ -33,7 +33,7 @@ func TestARowThatIsSweptUpBecomesVerified(t *testing.T) {
 func TestAHotRowOvertakesColderOnesThatWereQueuedBefore(t *testing.T) { // SR-7.12
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
 		offer := func(rows ...promotion.Offer) {
 			t.Helper()
 			if err := q.Offer(t.Context(), rows); err != nil {
@@ -74,7 +74,7 @@ func TestAClaimWhoseWorkerDiedComesBackWhenItsLeaseEnds(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
+		q := newQueue(client, nil)
 		w.sweep(q)
 		if got, ok, err := q.Claim(t.Context()); got != id || !ok || err != nil {
 			t.Fatalf("%v %v %v", got, ok, err)
@@ -96,7 +96,7 @@ func TestI6ACheckThatOutlivesItsLeaseStillGivesOneTransition(t *testing.T) {
 		release := make(chan struct{})
 		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 4})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 4})
 		w.sweep(q)
 		results := make(chan promotion.Status, 99)
 		check := checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
@@ -139,7 +139,7 @@ func TestI6ACheckThatOutlivesItsLeaseStillGivesOneTransition(t *testing.T) {
 func TestATaskOfAnotherTypeIsNotHandledThoughItsNameBeginsAlike(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, nil)
+		q := newQueue(client, nil)
 		other := asynq.NewTask(q.Kind()+"_everything", nil)
 		if _, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), other, asynq.Queue(q.Name()), asynq.MaxRetry(5)); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestATaskOfAnotherTypeIsNotHandledThoughItsNameBeginsAlike(t *testing.T) {
 func TestATokenThatAsynqArchivedBlocksNoRow(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, nil)
+		q := newQueue(client, nil)
 		id := w.write("acme", memory.StateUnverified)
 		w.sweep(q)
 		n, err := asynq.NewInspectorFromRedisClient(client).ArchiveAllPendingTasks(q.Name())
@@ -170,7 +170,7 @@ func TestATokenThatAsynqArchivedBlocksNoRow(t *testing.T) {
 func TestTokensAreFewAnonymousAndNeverWithoutARetry(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 3})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 3})
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
 			w.write(name, memory.StateUnverified)
 		}
@@ -198,7 +198,7 @@ func TestTokensAreFewAnonymousAndNeverWithoutARetry(t *testing.T) {
 func TestScopesAreApart(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		ana := asynqqueue.New(client, &asynqqueue.Options{Tenant: "ana", Namespace: "team"})
+		ana := newQueue(client, &asynqqueue.Options{Tenant: "ana", Namespace: "team"})
 		id := w.write("acme", memory.StateUnverified)
 		if err := ana.Offer(t.Context(), []promotion.Offer{{ID: id}}); err != nil {
 			t.Fatal(err)
@@ -208,7 +208,7 @@ func TestScopesAreApart(t *testing.T) {
 			others = append(others, [2]string{name, "team"}, [2]string{name, ""})
 		}
 		for _, o := range others {
-			other := asynqqueue.New(client, &asynqqueue.Options{Tenant: o[0], Namespace: o[1]})
+			other := newQueue(client, &asynqqueue.Options{Tenant: o[0], Namespace: o[1]})
 			if got, ok, err := other.Claim(t.Context()); ok || err != nil {
 				t.Errorf("%q took %q: %v", o, got, err)
 			}
@@ -221,7 +221,7 @@ func TestScopesAreApart(t *testing.T) {
 			checked <- id
 			return promotion.Result{Status: promotion.Promoted}, nil
 		})
-		serve(t, asynqqueue.New(client, &asynqqueue.Options{Tenant: "bob"}), note)
+		serve(t, newQueue(client, &asynqqueue.Options{Tenant: "bob"}), note)
 		serve(t, ana, note)
 		if got := <-checked; got != id {
 			t.Errorf("checked %q", got)

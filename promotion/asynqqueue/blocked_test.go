@@ -9,7 +9,6 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
@@ -19,7 +18,7 @@ import (
 func TestTheRowOfABlockedCallIsCheckedNext(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, nil)
+		q := newQueue(client, nil)
 		reads := map[memory.ID]float64{}
 		for i := range 30 {
 			reads[w.write(fmt.Sprint("read", i), memory.StateUnverified)] = float64(3 + i)

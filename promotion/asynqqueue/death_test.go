@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -28,27 +30,61 @@ import (
 const claimedKey = "hearsay:{64656661756c74}:claimed"
 
 func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its time does not pass while somebody works
+		q := newQueue(inBubble(t), &asynqqueue.Options{Lease: 2 * time.Second})
+		offer(t, q, promotion.Offer{ID: "acme"})
+		checks := 0
+		check := checker(func(context.Context, memory.ID) (promotion.Result, error) {
+			checks++
+			<-time.After(time.Minute)
+			return promotion.Result{Status: promotion.Promoted}, nil
+		})
+		var first sync.WaitGroup
+		first.Go(func() { work(t, q, check) })
+		for range 300 {
+			<-time.After(250 * time.Millisecond)
+			if err := q.Pump(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			work(t, q, check)
+		}
+		first.Wait()
+		if checks != 1 {
+			t.Errorf("%d checks", checks)
+		}
+		wantRows(t, q, 0, 0, 0)
+	})
+}
+
+func TestAClaimIsRenewedByWhoHoldsIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		release := make(chan struct{})
-		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
-		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: 2 * time.Second, Concurrency: 4})
-		w.sweep(q)
-		serve(t, q, w.worker)
-		var first, now float64
-		eventually(t, "it is claimed", func() bool {
-			var err error
-			first, err = client.ZScore(t.Context(), claimedKey, string(id)).Result()
-			return err == nil
+		short, long := newQueue(client, nil), newQueue(client, &asynqqueue.Options{Lease: 3 * time.Hour})
+		offer(t, short, promotion.Offer{ID: "acme"})
+		renew, err := short.Hold(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := client.ZScore(t.Context(), claimedKey, "acme").Val()
+		if !renew(long) {
+			t.Fatal("the claim is lost")
+		}
+		after := client.ZScore(t.Context(), claimedKey, "acme").Val()
+		if longer := time.Duration(after-before) * time.Millisecond; longer < 2*time.Hour {
+			t.Errorf("a claim of an hour that is renewed for three lasts %s longer", longer)
+		}
+		if !renew(long) {
+			t.Error("a claim that was renewed is lost")
+		}
+		endLeases(t, client, short)
+		eventually(t, "somebody else claims the row", func() bool {
+			if err := short.Pump(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, ok, err := short.Claim(t.Context())
+			return ok && err == nil
 		})
-		eventually(t, "the lease is as long again", func() bool {
-			now, _ = client.ZScore(t.Context(), claimedKey, string(id)).Result()
-			return now-first > 2000
-		})
-		close(release)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-		if n := w.verifier.Calls(); n != 1 {
-			t.Errorf("asked %d times", n)
+		if renew(long) {
+			t.Error("the claim of another is renewed")
 		}
 	})
 }
@@ -56,7 +92,7 @@ func TestACheckThatTakesLongerThanItsLeaseIsNotStartedTwice(t *testing.T) {
 func TestAWorkerThatIsToldToStopEndsItsCheckAndTakesNoOther(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1})
 		var ids []memory.ID
 		for _, name := range []string{"a", "b", "c"} {
 			ids = append(ids, w.write(name, memory.StateUnverified))
@@ -87,10 +123,13 @@ func TestAPanicHoldsUpNoRow(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Panics("oops"), verifiertest.Supports())
 		id := w.write("acme", memory.StateUnverified)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Second})
+		q := newQueue(client, nil)
 		w.sweep(q)
 		serve(t, q, w.worker)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+		eventually(t, "the row is verified", func() bool {
+			endWaits(t, client, q)
+			return w.all(memory.StateVerified, id)
+		})
 	})
 }
 
@@ -98,7 +137,7 @@ func TestAPanicHoldsUpNoRow(t *testing.T) {
 func TestTokensThatAsynqTakesForActiveForEverHoldUpNoRow(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 2})
 		var ids []memory.ID
 		for i := range 10 {
 			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
@@ -127,7 +166,7 @@ func TestTokensThatAsynqTakesForActiveForEverHoldUpNoRow(t *testing.T) {
 func TestOffersThatAreNoNumbersAreOrderedAsNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, nil)
+		q := newQueue(client, nil)
 		odd, warm := w.write("odd", memory.StateUnverified), w.write("warm", memory.StateUnverified)
 		nan, inf := zero/zero, 1/zero
 		for _, o := range []promotion.Offer{{ID: odd, Heat: nan, Confidence: nan}, {ID: odd, Heat: -inf, Confidence: -inf}, {ID: odd, Heat: -5, Confidence: -1}} {
@@ -163,7 +202,7 @@ func TestHelperWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	q := asynqqueue.New(r.Client, killed)
+	q := newQueue(r.Client, killed)
 	if err := q.Serve(t.Context(), checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
 		fmt.Println("checking", id)
 		io.Copy(io.Discard, os.Stdin) // until killed
@@ -196,7 +235,7 @@ func TestARowComesBackAfterAKill(t *testing.T) {
 	t.Cleanup(func() { r.Close() })
 	w := newWorld(t, verifiertest.Supports())
 	id := w.write("acme", memory.StateUnverified)
-	q := asynqqueue.New(r.Client, killed)
+	q := newQueue(r.Client, killed)
 	w.sweep(q)
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperWorker$")
@@ -232,7 +271,7 @@ func TestARowComesBackAfterAKill(t *testing.T) {
 func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Lease: time.Second, Logger: w.log})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
 		id := w.write("acme", memory.StateUnverified)
 		w.sweep(q)
 		tried, answers := make(chan struct{}, 99), make(chan struct{})
@@ -245,9 +284,13 @@ func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 				return promotion.Result{}, memory.ErrStore
 			}
 		}))
-		eventually(t, "it is tried three times", func() bool { return len(tried) >= 3 })
+		eventually(t, "it is tried three times", func() bool {
+			endWaits(t, client, q)
+			return len(tried) >= 3
+		})
 		var tokens []*asynq.TaskInfo
 		eventually(t, "a token waits", func() bool { // between two tries it does, during one it does not
+			endWaits(t, client, q)
 			var err error
 			tokens, err = asynq.NewInspectorFromRedisClient(client).ListRetryTasks(q.Name())
 			return err == nil && len(tokens) > 0
@@ -258,7 +301,10 @@ func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 			}
 		}
 		close(answers)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
+		eventually(t, "the row is verified", func() bool {
+			endWaits(t, client, q)
+			return w.all(memory.StateVerified, id)
+		})
 		if s := stats(t, q); s.Archived != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -270,7 +316,7 @@ func TestARowStoreThatDoesNotAnswerCostsNoTokenARetry(t *testing.T) {
 func TestARowThatTakesItsWorkersAlongIsParkedAndNoOtherWithIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
 		poison := w.write("poison", memory.StateUnverified)
 		w.heat(map[memory.ID]float64{poison: 100})
 		var others []memory.ID
@@ -334,7 +380,7 @@ func (c sparing) Check(ctx context.Context, id memory.ID) (promotion.Result, err
 func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Panics("oops"))
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
 		id := w.write("poison", memory.StateUnverified)
 		w.sweep(q)
 		serve(t, q, w.worker)
@@ -354,7 +400,7 @@ func TestARowWhoseCheckAlwaysFailsIsParked(t *testing.T) {
 func TestADamagedRowIsNotTriedForEver(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute, Concurrency: 1, Logger: w.log})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Logger: w.log})
 		cut, worse := w.write("cut", memory.StateUnverified), w.write("worse", memory.StateUnverified)
 		w.sweep(q)
 		tried := map[memory.ID]*atomic.Int64{cut: {}, worse: {}}
@@ -417,39 +463,32 @@ func (d damaged) Park(ctx context.Context, id memory.ID, reason string) error {
 }
 
 func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1, Batch: 8})
-		var ids []memory.ID
-		for i := range 60 {
-			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
+	synctest.Test(t, func(t *testing.T) { // a check lasts exactly as long as it says
+		q := newQueue(inBubble(t), &asynqqueue.Options{Batch: 8})
+		const rows, quick = 60, 44 // of equal heat, in the order of their ids
+		for i := range rows {
+			offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprintf("row%02d", i))})
 		}
-		w.sweep(q)
-		var now, most atomic.Int64
-		slow := make(chan struct{}, 99)
-		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
-			n := now.Add(1)
-			defer now.Add(-1)
-			for {
-				m := most.Load()
-				if n <= m || most.CompareAndSwap(m, n) {
-					break
-				}
+		var mu sync.Mutex
+		var batches []int // how many checks began at one moment
+		var last time.Time
+		work(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			mu.Lock()
+			if now := time.Now(); !now.Equal(last) {
+				batches, last = append(batches, 0), now
 			}
-			if slices.Index(ids, id) >= 44 { // of equal heat the older ones come first
-				slow <- struct{}{}
-				<-time.After(220 * time.Millisecond)
-				if at := slices.Index(ids, id); at >= 58 && now.Load() > 1 {
-					t.Errorf("%d slow checks at once", now.Load())
-				}
-			} else {
-				<-time.After(time.Millisecond) // so that they meet
+			batches[len(batches)-1]++
+			mu.Unlock()
+			lasts := time.Millisecond
+			if string(id) >= fmt.Sprintf("row%02d", quick) {
+				lasts = 220 * time.Millisecond
 			}
+			<-time.After(lasts)
 			return promotion.Result{Status: promotion.Promoted}, nil
 		}))
-		eventually(t, "all were checked", func() bool { return len(slow) == 16 && now.Load() == 0 && stats(t, q).Claimed == 0 })
-		if most.Load() < 2 || most.Load() > 8 {
-			t.Errorf("%d checks at once, want up to 8", most.Load())
+		// Five rows of the last batch of eight are quick, and it lasts as long as the others.
+		if want := []int{1, 2, 4, 8, 8, 8, 8, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(batches, want) {
+			t.Errorf("checked in batches of %v, want %v", batches, want)
 		}
 	})
 }
@@ -457,7 +496,7 @@ func TestATokenTakesMoreRowsWhileChecksAreQuickAndOneWhileTheyAreSlow(t *testing
 func TestARowThatWasLostOnceIsClaimedBesideNoOther(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t)
-		q := asynqqueue.New(client, &asynqqueue.Options{Lease: time.Minute})
+		q := newQueue(client, nil)
 		lost, hotter, colder := w.write("lost", memory.StateUnverified), w.write("hotter", memory.StateUnverified), w.write("colder", memory.StateUnverified)
 		claim := func(q *asynqqueue.Queue, want ...memory.ID) {
 			t.Helper()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,42 +23,37 @@ import (
 // all workers share, has questions.
 func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	t.Parallel()
-	const rows, budget = 300, 5
-	cut := func(t *testing.T, openFor time.Duration) (w *world, client redis.UniversalClient, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
-		client = open(t, localredis.Child)
+	const rows, budget, openFor = 300, 5, time.Hour
+	cut := func(t *testing.T, client redis.UniversalClient) (w *world, v *verifiertest.Scripted, make func(verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker)) {
 		w = newWorld(t)
 		for i := range rows {
 			w.write(fmt.Sprint("row", i), memory.StateUnverified)
 		}
 		make = func(v verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker) {
-			q := asynqqueue.New(client, nil)
-			guard := verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Failures: 1, OpenFor: openFor, MaxConcurrent: 1})
+			q := newQueue(client, nil)
+			guard := verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor, MaxConcurrent: 1})
 			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}},
-				&promotion.Options{Spending: q, Budget: budget, Tick: time.Hour})
+				&promotion.Options{Spending: q, Budget: budget, Tick: 24 * time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return q, worker
 		}
 		v = verifiertest.New("crm", verifiertest.Down(0))
-		return w, client, v, make
+		return w, v, make
 	}
-	shelved := func(t *testing.T, q *asynqqueue.Queue) {
-		eventually(t, "all rows are on the shelf, but one about which it asked", func() bool {
-			s := stats(t, q)
-			return len(s.Shelves) == 1 && s.Shelves[0].Rows >= rows-1 && s.Claimed == 0
-		})
-		if s := stats(t, q).Shelves; !s[0].Alone {
-			t.Fatalf("the shelf is closed for all: %+v", s)
-		}
+	// All rows are on the shelf, but one about which it asked.
+	shelved := func(t *testing.T, q *asynqqueue.Queue) bool {
+		s := stats(t, q)
+		return len(s.Shelves) == 1 && s.Shelves[0].Rows >= rows-1 && s.Claimed == 0 && s.Shelves[0].Alone
 	}
 	t.Run("so another worker has all of it but what was asked", func(t *testing.T) {
 		t.Parallel()
-		w, _, down, make := cut(t, time.Hour)
+		w, down, make := cut(t, open(t, localredis.Child))
 		q, sick := make(down)
 		w.sweep(q)
 		stop := serve(t, q, sick)
-		shelved(t, q)
+		eventually(t, "all rows are on the shelf, and it is closed for one worker alone", func() bool { return shelved(t, q) })
 		stop()
 		up := verifiertest.New("crm", verifiertest.Supports())
 		q, healthy := make(up)
@@ -71,21 +67,34 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 		}
 	})
 	t.Run("so it is there when the verifier is back", func(t *testing.T) {
-		t.Parallel()
-		w, _, v, make := cut(t, 5*time.Second) // all rows are looked at before the first probe
-		q, worker := make(v)
-		w.sweep(q)
-		serve(t, q, worker)
-		shelved(t, q)
-		v.Set(verifiertest.Supports())
-		eventually(t, "it is asked as often as it may be", func() bool { return v.Calls() == budget })
+		synctest.Test(t, func(t *testing.T) { // the breaker goes by the clock
+			w, v, make := cut(t, inBubble(t))
+			q, worker := make(v)
+			w.sweep(q)
+			work(t, q, worker)
+			if !shelved(t, q) || v.Calls() != 1 {
+				t.Fatalf("%+v after %d questions", stats(t, q), v.Calls())
+			}
+			v.Set(verifiertest.Supports())
+			<-time.After(openFor)
+			for range 8 { // the first question is a probe
+				<-time.After(250 * time.Millisecond)
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				work(t, q, worker)
+			}
+			if v.Calls() != budget {
+				t.Errorf("asked %d times, want %d", v.Calls(), budget)
+			}
+		})
 	})
 }
 
 // Rows that a worker left to the others make no tokens: whoever may ask sees for itself.
 func TestRowsThatOneWorkerLeavesAloneWakeTheOthersWithoutTokens(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		sick, agent := asynqqueue.New(client, nil), asynqqueue.New(client, nil)
+		sick, agent := newQueue(client, nil), newQueue(client, nil)
 		var rows []promotion.Offer
 		for i := range 50 {
 			rows = append(rows, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
@@ -103,7 +112,7 @@ func TestRowsThatOneWorkerLeavesAloneWakeTheOthersWithoutTokens(t *testing.T) {
 		if s := stats(t, agent); s.Pending != 0 || s.Later != 50 {
 			t.Errorf("%d tokens wake workers for rows that the only one leaves alone: %+v", s.Pending, s)
 		}
-		healthy := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 2})
+		healthy := newQueue(client, &asynqqueue.Options{Concurrency: 2})
 		var checks, most, now atomic.Int64
 		release := make(chan struct{})
 		stop = serve(t, healthy, checker(func(context.Context, memory.ID) (promotion.Result, error) {
@@ -152,8 +161,8 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := open(t, localredis.Child)
-			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Failures: 1, OpenFor: openFor})
-			q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: c.places})
+			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor})
+			q := newQueue(client, &asynqqueue.Options{Concurrency: c.places})
 			every := time.NewTicker(openFor / 2)
 			defer every.Stop()
 			var tries atomic.Int64
@@ -193,7 +202,7 @@ func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 	for i := range 40 {
 		others = append(others, w.write(fmt.Sprint("row", i), memory.StateUnverified))
 	}
-	w.sweep(asynqqueue.New(client, nil))
+	w.sweep(newQueue(client, nil))
 	v := verifiertest.New("crm", func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
 		if row.ID == poison {
 			return verifiertest.Down(time.Hour)(ctx, s, row)
@@ -201,11 +210,11 @@ func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 		return verifiertest.Slow(100*time.Millisecond, verifiertest.Supports())(ctx, s, row)
 	})
 	for range workers {
-		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: verifier.WithBreaker("crm", v, nil), Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Timeout: time.Hour}), Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		serve(t, asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1}), worker)
+		serve(t, newQueue(client, &asynqqueue.Options{Concurrency: 1}), worker)
 	}
 	eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
 }
@@ -213,7 +222,7 @@ func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 // Which row probes is drawn by lot: a cold one does too, while nobody is answered.
 func TestTheProbeIsDrawnByLot(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: 1})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: 1})
 		offer(t, q, promotion.Offer{ID: "hot", Heat: 9}, promotion.Offer{ID: "cold"})
 		var hot, cold, answered atomic.Int64
 		var answers atomic.Bool
@@ -236,7 +245,7 @@ func TestTheProbeIsDrawnByLot(t *testing.T) {
 func TestAProbeHoldsUpNoRowOfAnotherVerifier(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const rows, places = 30, 2
-		q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: places})
+		q := newQueue(client, &asynqqueue.Options{Concurrency: places})
 		release := make(chan struct{})
 		taken := make(chan struct{}) // closed when the rows that come after the probe may end
 		var open, misconfigured atomic.Bool

@@ -13,7 +13,7 @@ import (
 )
 
 // everywhere promotes rows over a Redis that a URL names, before and after a fault.
-func everywhere(t *testing.T, url string, fault func()) {
+func everywhere(t *testing.T, url string, fault func() error) {
 	t.Helper()
 	r, err := localredis.Open(t.Context(), url, nil)
 	if err != nil {
@@ -29,15 +29,17 @@ func everywhere(t *testing.T, url string, fault func()) {
 		}
 		return ids
 	}
-	ids := write("before")
-	w.sweep(q)
-	eventually(t, "all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
-	fault()
-	ids = write("after")
-	eventually(t, "all rows are verified again", func() bool {
-		w.trySweep(q) // which fails while nobody is there
-		return w.all(memory.StateVerified, ids...)
-	})
+	verified := func(ids []memory.ID) func() bool {
+		return func() bool {
+			w.trySweep(q) // which fails while nobody is there
+			return w.all(memory.StateVerified, ids...)
+		}
+	}
+	eventually(t, "all rows are verified", verified(write("before")))
+	if err := fault(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all rows are verified again", verified(write("after")))
 }
 
 func TestTheQueueRunsOnACluster(t *testing.T) {
@@ -45,16 +47,17 @@ func TestTheQueueRunsOnACluster(t *testing.T) {
 	g, err := server.RedisCluster(t.Context(), 3, 0, server.RedisOptions{})
 	server.Need(t, err)
 	t.Cleanup(func() { g.Stop() })
-	everywhere(t, g.URL(), func() {})
+	everywhere(t, g.URL(), func() error { return nil })
 
 	// The names of shelves are made in scripts: they are where the other keys are.
 	r, err := localredis.Open(t.Context(), g.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
+	client := asynqqueue.Patient(r.Client)
+	t.Cleanup(func() { client.Close(); r.Close() })
 	for i := range 4 { // of several slots
-		q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
+		q := newQueue(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", i)})
 		offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
 		work(t, q, &refuses{})
 		offer(t, q, promotion.Offer{ID: "a", Heat: 2})
@@ -71,5 +74,5 @@ func TestTheQueueFollowsAMasterThatSentinelChanges(t *testing.T) {
 	g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
 	server.Need(t, err)
 	t.Cleanup(func() { g.Stop() })
-	everywhere(t, g.URL(), g.Servers[0].Kill9)
+	everywhere(t, g.URL(), func() error { return g.FailOver(t.Context(), 0) })
 }

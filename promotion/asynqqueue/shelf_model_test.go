@@ -72,13 +72,15 @@ func i12(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	client := Patient(r.Client)
+	defer client.Close()
 	sources := []string{"crm", "a source: {odd}", "two|crm", "two, crm"} // "|" = of several verifiers
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
-		if err := r.Client.FlushAll(ctx).Err(); err != nil {
+		if err := client.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		workers := []*Queue{New(r.Client, &Options{Lease: time.Hour, Concurrency: 1}), New(r.Client, &Options{Lease: time.Hour, Concurrency: 1})}
+		workers := []*Queue{New(client, &Options{Lease: time.Hour, Concurrency: 1}), New(client, &Options{Lease: time.Hour, Concurrency: 1})}
 		q := workers[0]
 		someWorker := func(t *rapid.T) int { return rapid.IntRange(0, len(workers)-1).Draw(t, "worker") }
 		must := func(err error) {
@@ -195,15 +197,15 @@ func i12(t *testing.T) {
 				}
 				if over && !m.closed[source] { // one that was open closes for a pump at most, which is over too
 					delete(m.noted, source)
-					must(r.Client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
+					must(client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
 				}
 				delete(m.claims, c.id)
 				must(q.release(ctx, []released{{claim: c, ending: done}})) // the claim is gone: it does nothing
 			},
 			"a worker dies": func(t *rapid.T) {
 				c := someClaim(t)
-				must(r.Client.ZAdd(ctx, q.claimed, redis.Z{Score: 1, Member: string(c.id)}).Err())
-				must(r.Client.HDel(ctx, q.lost, string(c.id)).Err()) // how such rows are taken is another test's
+				must(client.ZAdd(ctx, q.claimed, redis.Z{Score: 1, Member: string(c.id)}).Err())
+				must(client.HDel(ctx, q.lost, string(c.id)).Err()) // how such rows are taken is another test's
 				must(q.pump(ctx))
 				m.at[c.id] = "waiting"
 				delete(m.claims, c.id)
@@ -213,15 +215,15 @@ func i12(t *testing.T) {
 				if !m.closed[source] {
 					t.Skip("it is open")
 				}
-				must(r.Client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
+				must(client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
 				delete(m.closed, source)
 			},
 			"the time of a note comes": func(t *rapid.T) {
 				source := rapid.SampledFrom(sources).Draw(t, "source")
-				if m.closed[source] || !m.noted[source] || !r.Client.HExists(ctx, q.closed, shelfOf(source)).Val() {
+				if m.closed[source] || !m.noted[source] || !client.HExists(ctx, q.closed, shelfOf(source)).Val() {
 					t.Skip("there is none")
 				}
-				must(r.Client.HSet(ctx, q.closed, shelfOf(source), -1).Err())
+				must(client.HSet(ctx, q.closed, shelfOf(source), -1).Err())
 				delete(m.noted, source)
 			},
 			"a breaker closes": func(t *rapid.T) {
@@ -237,7 +239,7 @@ func i12(t *testing.T) {
 					t.Skip("none yields")
 				}
 				id := rapid.SampledFrom(slices.Sorted(maps.Keys(m.yields))).Draw(t, "row")
-				must(r.Client.HSet(ctx, q.yields, string(id), 1).Err())
+				must(client.HSet(ctx, q.yields, string(id), 1).Err())
 				m.yields[id] = false // it is last until it is offered anew
 			},
 			"pump": func(t *rapid.T) {

@@ -65,7 +65,7 @@ func TestSpansAreLinkedAcrossTheQueue(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(t, verifiertest.Supports())
 		agent, worker := record(), record()
-		put := asynqqueue.New(client, &asynqqueue.Options{Tracer: agent})
+		put := newQueue(client, &asynqqueue.Options{Tracer: agent})
 		id := w.write("umbrella-7731", memory.StateUnverified)
 		heater := promotion.NewHeater(w.store, put, nil)
 		g, err := gate.New(w.store, gate.Policy{Name: "p", Declared: true}, &gate.Options{OnBlock: heater.ObserveBlocked})
@@ -87,7 +87,7 @@ func TestSpansAreLinkedAcrossTheQueue(t *testing.T) {
 			t.Fatalf("%d spans of offers, want one that is linked to the call", len(enqueued))
 		}
 
-		take := asynqqueue.New(client, &asynqqueue.Options{Tracer: worker})
+		take := newQueue(client, &asynqqueue.Options{Tracer: worker})
 		serve(t, take, w.traced(worker))
 		eventually(t, "the row is verified and the spans ended", func() bool {
 			return w.all(memory.StateVerified, id) && len(worker.of("promotion.process", id)) == 1
@@ -120,7 +120,7 @@ func TestSpansShowNoClaim(t *testing.T) {
 	said := errors.New("no such customer: " + secret)
 	w := newWorld(t, verifiertest.Fails(said), verifiertest.Refutes(secret+"-not"), verifiertest.Supports())
 	spans := record()
-	q := asynqqueue.New(client, &asynqqueue.Options{Tracer: spans})
+	q := newQueue(client, &asynqqueue.Options{Tracer: spans})
 	worker := w.traced(spans)
 	id := w.write(secret, memory.StateUnverified)
 	for range 3 {
@@ -149,7 +149,7 @@ func TestWhatRedisSaysOfTracesIsNotTrusted(t *testing.T) {
 		t.Run("a row is checked whatever stands there", func(t *testing.T) {
 			w := newWorld(t, verifiertest.Supports())
 			spans := record()
-			q := asynqqueue.New(client, &asynqqueue.Options{Tracer: spans, Tenant: fmt.Sprint("t", i)})
+			q := newQueue(client, &asynqqueue.Options{Tracer: spans, Tenant: fmt.Sprint("t", i)})
 			id := w.write("x", memory.StateUnverified)
 			w.sweep(q)
 			if err := client.HSet(t.Context(), q.TraceKey(), string(id), text).Err(); err != nil {

@@ -22,7 +22,7 @@ var _ promotion.Spending = (*asynqqueue.Queue)(nil)
 // sharing is a worker that counts with others, and the queue it counts in.
 func (w *world) sharing(client redis.UniversalClient, budget int, tick time.Duration) (*asynqqueue.Queue, *promotion.Worker) {
 	w.t.Helper()
-	q := asynqqueue.New(client, nil)
+	q := newQueue(client, nil)
 	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},
 		&promotion.Options{Budget: budget, Tick: tick, Spending: q})
 	if err != nil {
@@ -91,7 +91,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 	})
 	t.Run("sources and scopes have budgets of their own, and what was not asked is given back", func(t *testing.T) {
 		client := open(t, "in-process")
-		q, other := asynqqueue.New(client, nil), asynqqueue.New(client, &asynqqueue.Options{Tenant: "other"})
+		q, other := newQueue(client, nil), newQueue(client, &asynqqueue.Options{Tenant: "other"})
 		spend := func(q *asynqqueue.Queue, source string, free bool) {
 			t.Helper()
 			wait, err := q.Spend(t.Context(), source, 1, time.Hour)
@@ -131,7 +131,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 				w.write(fmt.Sprint("row", i), memory.StateUnverified)
 			}
 			_, worker := w.sharing(client, budget, tick)
-			q := asynqqueue.New(client, &asynqqueue.Options{Concurrency: places, Batch: batch})
+			q := newQueue(client, &asynqqueue.Options{Concurrency: places, Batch: batch})
 			c := &counted{Worker: worker}
 			serve(t, q, c)
 			w.sweep(q)

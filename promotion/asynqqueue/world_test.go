@@ -3,7 +3,9 @@ package asynqqueue_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -47,12 +50,44 @@ func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := asynqqueue.Patient(r.Client)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
+		if err := errors.Join(client.Close(), r.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return r.Client
+	return client
+}
+
+// inBubble is a Redis for a synctest bubble, within which it goes by the time of that. The
+// client of localredis resolves a name, and shares the answer with goroutines outside.
+func inBubble(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		m.Close()
+	})
+	return client
+}
+
+// newQueue is a queue that a machine under load does no harm: no lease ends by itself, and
+// no check is cut at the end, where the options do not say otherwise.
+func newQueue(client redis.UniversalClient, o *asynqqueue.Options) *asynqqueue.Queue {
+	var opts asynqqueue.Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Lease == 0 {
+		opts.Lease = time.Hour
+	}
+	if opts.ShutdownTimeout == 0 {
+		opts.ShutdownTimeout = time.Minute // it holds up a test that failed
+	}
+	return asynqqueue.New(client, &opts)
 }
 
 // eventually waits until something holds, and fails after a minute.
@@ -169,16 +204,33 @@ func (w *world) trySweep(q promotion.Queue) {
 // endLeases ends the leases of all rows that are claimed, as if their time had passed.
 func endLeases(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
 	t.Helper()
-	key := strings.TrimSuffix(q.LostKey(), "lost") + "claimed"
+	if n := endTimes(t, client, q, "claimed"); n == 0 {
+		t.Fatal("no row is claimed")
+	}
+}
+
+// endWaits ends the time for which rows are set aside, and not those on shelves, as if it
+// had passed. All of them come back in one pump.
+func endWaits(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
+	t.Helper()
+	endTimes(t, client, q, "later")
+}
+
+func endTimes(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue, set string) int {
+	t.Helper()
+	key := strings.TrimSuffix(q.LostKey(), "lost") + set
 	ids, err := client.ZRange(t.Context(), key, 0, -1).Result()
-	if err != nil || len(ids) == 0 {
-		t.Fatalf("%d rows are claimed: %v", len(ids), err)
-	}
-	for _, id := range ids {
-		if err := client.ZAddXX(t.Context(), key, redis.Z{Score: 1, Member: id}).Err(); err != nil {
-			t.Fatal(err)
+	if err == nil && len(ids) > 0 {
+		over := make([]redis.Z, len(ids))
+		for i, id := range ids {
+			over[i] = redis.Z{Score: 1, Member: id}
 		}
+		err = client.ZAddXX(t.Context(), key, over...).Err()
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(ids)
 }
 
 func (w *world) quiet() {

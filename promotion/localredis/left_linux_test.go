@@ -2,6 +2,7 @@ package localredis_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestHelperHoldsATemporaryChild(t *testing.T) {
 	}
 	open(t, "", &localredis.Options{Kind: localredis.Child})
 	os.Stdout.WriteString("there\n")
-	time.Sleep(time.Minute) // until killed
+	io.Copy(io.Discard, os.Stdin) // until killed
 }
 
 func TestTheDirectoryOfAKilledProcessGoesWhenTheNextOneStarts(t *testing.T) {
@@ -39,6 +40,11 @@ func TestTheDirectoryOfAKilledProcessGoesWhenTheNextOneStarts(t *testing.T) {
 	t.Setenv("TMPDIR", in)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperHoldsATemporaryChild$")
 	cmd.Env = append(os.Environ(), "LOCALREDIS_HELPER_TEMPORARY=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -212,7 +212,7 @@ func inProcess(ctx context.Context, log *slog.Logger, why string) *Redis {
 
 // How long the child may take to answer, and to end.
 const (
-	startWithin = 10 * time.Second
+	startWithin = time.Minute
 	stopWithin  = 5 * time.Second
 )
 

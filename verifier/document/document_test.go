@@ -32,6 +32,9 @@ func web(t *testing.T, o document.FetcherOptions, h http.HandlerFunc) (*document
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Hour
+	}
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
 	o.TLS, o.Hosts, o.Private = &tls.Config{RootCAs: pool}, append(o.Hosts, u.Host), append(o.Private, u.Host)
@@ -58,7 +61,7 @@ func asks(t *testing.T, ask verifier.Ask, err error) *verifier.ToolVerifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return verifier.NewTool("prices", ask, &verifier.ToolOptions{Rank: memory.RankPrimarySource, CompareBy: map[string]verifier.Compare{"price": verifier.CompareNumber}})
+	return verifier.NewTool("prices", ask, &verifier.ToolOptions{Timeout: time.Hour, Rank: memory.RankPrimarySource, CompareBy: map[string]verifier.Compare{"price": verifier.CompareNumber}})
 }
 
 func TestATableAnswersByTypeAndSaysWhereItIsWritten(t *testing.T) {
@@ -196,6 +199,7 @@ func TestADocumentThatCannotBeReadRefutesNothing(t *testing.T) {
 	body := func(s string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
 	}
+	const hangs = "nothing, for ever"
 	for _, c := range []struct {
 		name   string
 		h      http.HandlerFunc
@@ -215,7 +219,7 @@ func TestADocumentThatCannotBeReadRefutesNothing(t *testing.T) {
 			fmt.Fprint(w, prices)
 		}, false, 0, verifier.ErrUnavailable, 0},
 		{"a part of it", status(206), false, 0, verifier.ErrUnavailable, 0},
-		{"nothing, for ever", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false, 0, verifier.ErrUnavailable, 0},
+		{hangs, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false, 0, verifier.ErrUnavailable, 0},
 		{"a byte at a time, for ever", func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write([]byte("x")); err != nil {
@@ -236,7 +240,11 @@ func TestADocumentThatCannotBeReadRefutesNothing(t *testing.T) {
 		{"nothing", body(""), false, 0, verifier.ErrUnavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, at := web(t, document.FetcherOptions{MaxBytes: 4096, Timeout: 300 * time.Millisecond}, c.h)
+			limit := time.Hour
+			if c.name == hangs {
+				limit = 300 * time.Millisecond
+			}
+			f, at := web(t, document.FetcherOptions{MaxBytes: 4096, Timeout: limit}, c.h)
 			table := document.Table{Pin: document.Pin{URI: at + "/p.csv"}, Subject: "sku", Columns: map[string]string{"price": "price"}}
 			if c.pinned {
 				sum := sha256.Sum256([]byte(prices))

@@ -189,7 +189,7 @@ func TestEveryKindOfVerifierAnswersByOneTable(t *testing.T) {
 			}
 			t.Run(c.name+" is "+want+" to "+kind, func(t *testing.T) {
 				t.Parallel()
-				patience := 20 * time.Second
+				patience := time.Hour
 				if c.hangs {
 					patience = 150 * time.Millisecond
 				}
@@ -211,7 +211,7 @@ func TestEveryKindOfVerifierAnswersByOneTable(t *testing.T) {
 	for kind, build := range kinds {
 		t.Run("a refused connection is down to "+kind, func(t *testing.T) {
 			server := serves(t, says(""))
-			v := build(t, server, 20*time.Second)
+			v := build(t, server, time.Hour)
 			server.Close()
 			if got, err := v.Verify(t.Context(), capital); class(got, err) != "down" {
 				t.Errorf("%+v %v", got, err)
@@ -223,7 +223,7 @@ func TestEveryKindOfVerifierAnswersByOneTable(t *testing.T) {
 				io.Copy(io.Discard, r.Body)
 				cancel()
 				<-r.Context().Done()
-			}), 20*time.Second)
+			}), time.Hour)
 			if got, err := v.Verify(ctx, capital); class(got, err) != "cancelled" {
 				t.Errorf("%+v %v", got, err)
 			}

@@ -49,6 +49,10 @@ type RedisServer struct {
 // How long a server may take to start, a group to agree, and a server to end.
 const redisPatience = time.Minute
 
+// unmissed is how long a group waits for a server that does not answer, in ms. A machine
+// under load is no reason to fail over; [RedisGroup.FailOver] does it at once.
+const unmissed = "60000"
+
 // Redis starts a redis-server from the PATH, in a temporary folder. The caller ends
 // with Stop, which removes the folder. An error that wraps [exec.ErrNotFound] means
 // that no Redis is installed.
@@ -90,7 +94,7 @@ func (s *RedisServer) configure() error {
 		lines = append(lines, "appendonly yes", "appendfsync always", `save ""`, "hz 100", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
 	}
 	if s.options.Cluster {
-		lines = append(lines, "cluster-enabled yes", "cluster-node-timeout 1000", "cluster-replica-validity-factor 0")
+		lines = append(lines, "cluster-enabled yes", "cluster-node-timeout "+unmissed, "cluster-replica-validity-factor 0")
 	}
 	lines = append(lines, s.options.Settings...)
 	s.config = filepath.Join(s.Dir, "redis.conf")
@@ -299,6 +303,8 @@ type RedisGroup struct {
 	Servers []*RedisServer
 	// Sentinels watch the one master, "mymaster"; none in a Cluster.
 	Sentinels []*RedisServer
+
+	masters int
 }
 
 // URL names the group as memory/redisstore wants it.
@@ -312,6 +318,20 @@ func (g *RedisGroup) URL() string {
 		addrs = append(addrs, s.Addr)
 	}
 	return "redis://" + strings.Join(addrs, ",") + "/?" + parameter
+}
+
+// FailOver kills master i outright, and has its replica become the master. It returns
+// before the replica is the master.
+func (g *RedisGroup) FailOver(ctx context.Context, i int) error {
+	g.Servers[i].Kill9()
+	to, order := g.Servers[g.masters+i], []string{"CLUSTER", "FAILOVER", "TAKEOVER"}
+	if len(g.Sentinels) > 0 {
+		to, order = g.Sentinels[0], []string{"SENTINEL", "FAILOVER", "mymaster"}
+	}
+	return wait(ctx, func() error { // a Sentinel refuses while it has not heard from the replica lately
+		_, err := to.Do(ctx, order...)
+		return err
+	})
 }
 
 // Stop stops all of them.
@@ -349,7 +369,7 @@ const redisSlots = 16384
 // until all of them agree on it. Masters are at least 3.
 func RedisCluster(ctx context.Context, masters, replicas int, o RedisOptions) (*RedisGroup, error) {
 	o.Cluster = true
-	g := &RedisGroup{}
+	g := &RedisGroup{masters: masters}
 	_, err := g.start(ctx, masters*(1+replicas), o)
 	if err == nil {
 		err = g.form(ctx, masters)
@@ -380,8 +400,10 @@ func (g *RedisGroup) form(ctx context.Context, masters int) error {
 			return err
 		}
 		host, port, _ := net.SplitHostPort(s.Addr)
-		if _, err := g.Servers[0].Do(ctx, "CLUSTER", "MEET", host, port); err != nil {
-			return err
+		for _, other := range g.Servers[:max(i, 1)] { // gossip alone would take its time
+			if _, err := other.Do(ctx, "CLUSTER", "MEET", host, port); err != nil {
+				return err
+			}
 		}
 	}
 	all := func(want func(nodes string) error) error {
@@ -442,9 +464,9 @@ func (g *RedisGroup) form(ctx context.Context, masters int) error {
 }
 
 // RedisSentinel starts a master with so many replicas, and one Sentinel that watches
-// it under the name "mymaster" and fails over after half a second.
+// it under the name "mymaster".
 func RedisSentinel(ctx context.Context, replicas int, o RedisOptions) (*RedisGroup, error) {
-	g := &RedisGroup{}
+	g := &RedisGroup{masters: 1}
 	err := g.watch(ctx, replicas, o)
 	if err != nil {
 		return nil, errors.Join(err, g.Stop())
@@ -481,7 +503,7 @@ func (g *RedisGroup) watch(ctx context.Context, replicas int, o RedisOptions) er
 	}
 	for _, args := range [][]string{
 		{"SENTINEL", "MONITOR", "mymaster", host, port, "1"},
-		{"SENTINEL", "SET", "mymaster", "down-after-milliseconds", "500", "failover-timeout", "2000"},
+		{"SENTINEL", "SET", "mymaster", "down-after-milliseconds", unmissed, "failover-timeout", unmissed},
 	} {
 		if _, err := sentinels[0].Do(ctx, args...); err != nil {
 			return err
