@@ -262,7 +262,7 @@ func TestRejectWithABarrier(t *testing.T) {
 	if err := w.store.RecordOutcome(t.Context(), fired.ID, "fired"); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.soon(append(full, "10s")...); r.code != 0 || strings.Contains(r.out, "OPEN") || !strings.Contains(r.out, "DEPENDENT     1 call ran on it before") {
+	if r := w.soon(append(full, "10m")...); r.code != 0 || strings.Contains(r.out, "OPEN") || !strings.Contains(r.out, "DEPENDENT     1 call ran on it before") {
 		t.Errorf("%+v", r)
 	}
 }

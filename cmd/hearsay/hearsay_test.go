@@ -46,6 +46,7 @@ type world struct {
 	path  string
 	store *memory.Store
 	now   time.Time
+	clock func() time.Time // what commands take for now; nil = some time after now
 	ids   map[string]memory.ID
 	blk   []string
 	env   map[string]string
@@ -153,11 +154,24 @@ func (w *world) after(d time.Duration, args ...string) result {
 	w.t.Helper()
 	var out, talk bytes.Buffer
 	a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: func() time.Time { return w.now.Add(d) }, color: w.color}
+	if w.clock != nil {
+		a.now = w.clock
+	}
 	if w.typed != nil {
 		a.in, a.asks = strings.NewReader(*w.typed), true
 	}
 	code := a.run(w.t.Context(), args)
 	return result{code, out.String(), talk.String()}
+}
+
+// eventually runs something again and again until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for late := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("not in two minutes: %s", what)
+		}
+	}
 }
 
 func (w *world) ok(args ...string) string {

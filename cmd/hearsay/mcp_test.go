@@ -97,6 +97,11 @@ func (w *world) proxied(book string, flags ...string) *exec.Cmd {
 	return cmd
 }
 
+// child is the way to a command. Close gives it minutes to end before it is told to.
+func child(cmd *exec.Cmd) *api.CommandTransport {
+	return &api.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Minute}
+}
+
 func connect(t *testing.T, transport api.Transport) *api.ClientSession {
 	t.Helper()
 	session, err := api.NewClient(&api.Implementation{Name: "agent", Version: "1"}, nil).Connect(t.Context(), transport, nil)
@@ -140,7 +145,7 @@ func TestMCPProxy(t *testing.T) {
 				var session *api.ClientSession
 				if over == "stdio" {
 					cmd.Stderr = &talk
-					session = connect(t, &api.CommandTransport{Command: cmd})
+					session = connect(t, child(cmd))
 				} else {
 					cmd = w.proxied(book, append([]string{"--listen", "127.0.0.1:0"}, c.flags...)...)
 					session = connect(t, &api.StreamableClientTransport{Endpoint: listening(t, cmd), DisableStandaloneSSE: true})
@@ -225,7 +230,7 @@ func TestMCPProxyEndsWithItsServer(t *testing.T) {
 	cmd := w.proxied(filepath.Join(t.TempDir(), "book"), "--read-only", "die")
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
-	session := connect(t, &api.CommandTransport{Command: cmd})
+	session := connect(t, child(cmd))
 	_, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "die"})
 	session.Wait() //nolint:errcheck // the proxy is gone
 	session.Close()
@@ -266,7 +271,7 @@ func TestMCPProxyRunsAPolicyFile(t *testing.T) {
 			cmd := w.proxied(book, append(append([]string{"--only-source", "--policy", path}, c.flags...), officeFlags...)...)
 			var talk bytes.Buffer
 			cmd.Stderr = &talk
-			session := connect(t, &api.CommandTransport{Command: cmd})
+			session := connect(t, child(cmd))
 			if text, failed := callTool(t, session, "crm", mcpArguments{Name: "acme"}); failed {
 				t.Errorf("crm: %q", text)
 			}
@@ -373,7 +378,7 @@ func TestMCPProxyKeepsFromAnAgentWhatIsNotDeclared(t *testing.T) {
 			w.store.Close()
 			flags := append([]string{"--only-source", "--read-only", "crm", "-read-only=environment", "--irreversible", "mail", "--withhold", "crm"}, c.flags...)
 			cmd := w.proxied(filepath.Join(t.TempDir(), "book"), flags...)
-			session := connect(t, &api.CommandTransport{Command: cmd})
+			session := connect(t, child(cmd))
 			defer session.Close()
 			text, failed := callTool(t, session, "crm", mcpArguments{Name: "acme"})
 			if failed || strings.Contains(text, "pay@acme.example") != c.shows || strings.Contains(text, "hdl_") == c.shows {
@@ -431,7 +436,7 @@ func TestMCPProxyReadsLineageTokens(t *testing.T) {
 	cmd := w.proxied(book, "--read-only", "crm", "--read-only", "environment", "--state-changing", "mail", "--irreversible", "die", "--lineage-keys", keys, "--audience", "proxy")
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
-	session, err := mcp.Dial(t.Context(), &api.CommandTransport{Command: cmd}, nil)
+	session, err := mcp.Dial(t.Context(), child(cmd), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,7 +534,7 @@ func (w *world) parking(book, customer string, args mcpArguments, talk io.Writer
 	key := w.key("ana", "call:mail")
 	cmd = w.proxied(book, "--only-source", "-trusted-keys", w.env["HEARSAY_TRUSTED_KEYS"], "--read-only", "crm", "--state-changing", "mail", "--fires-when-free", "mail")
 	cmd.Stderr = talk
-	session = connect(w.t, &api.CommandTransport{Command: cmd})
+	session = connect(w.t, child(cmd))
 	callTool(w.t, session, "crm", mcpArguments{Name: customer}) // a text that nobody has verified
 	held, err := session.CallTool(w.t.Context(), &api.CallToolParams{Name: "mail", Arguments: args})
 	if err != nil {
@@ -657,7 +662,7 @@ func TestMCPProxyMakesACallOnceItWasApproved(t *testing.T) {
 	key := w.key("ana", "call:mail")
 	book := filepath.Join(t.TempDir(), "book")
 	cmd := w.proxied(book, append([]string{"--only-source", "-trusted-keys", w.env["HEARSAY_TRUSTED_KEYS"]}, officeFlags...)...)
-	session := connect(t, &api.CommandTransport{Command: cmd})
+	session := connect(t, child(cmd))
 	mail := func() string {
 		t.Helper()
 		text, _ := callTool(t, session, "mail", mcpArguments{To: "new@acme.example"})
@@ -750,7 +755,7 @@ func TestMCPProxyKeepsASecretIn(t *testing.T) {
 			w := newWorld(t)
 			w.store.Close()
 			cmd := w.proxied(filepath.Join(t.TempDir(), "book"), append(c.flags, "--only-source", "--read-only", "crm", "--read-only", "environment", "--source", "crm:/name")...)
-			session := connect(t, &api.CommandTransport{Command: cmd})
+			session := connect(t, child(cmd))
 			if text, failed := callTool(t, session, "crm", mcpArguments{Name: "acme"}); failed {
 				t.Errorf("crm: %q", text)
 			}

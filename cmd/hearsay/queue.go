@@ -323,12 +323,21 @@ With -o json: {"schema": "hearsay.queue/1", "paused": true, "rows": {"claimed": 
 		}
 		// Workers learn of the pause within a pump; a row that one took meanwhile counts.
 		const settled = time.Second
+		s, err := q.Stats(ctx) // before the time begins, so that what is held is known when it is over
+		if err != nil {
+			return "", err
+		}
+		held := s.Claimed
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		t := time.NewTicker(100 * time.Millisecond)
 		defer t.Stop()
-		held := int64(0)
 		for idle := time.Now(); ; {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return "", fail(exitFailed, "%d rows are still being checked after %s; the queue stays paused", held, within)
+			}
 			s, err := q.Stats(ctx)
 			if err != nil && ctx.Err() == nil {
 				return "", err
@@ -341,11 +350,6 @@ With -o json: {"schema": "hearsay.queue/1", "paused": true, "rows": {"claimed": 
 			}
 			if err == nil && time.Since(idle) >= settled {
 				return "drained; hearsay queue resume lets workers take rows again", nil
-			}
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				return "", fail(exitFailed, "%d rows are still being checked after %s; the queue stays paused", held, within)
 			}
 		}
 	})

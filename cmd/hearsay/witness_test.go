@@ -10,8 +10,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/memory/visible"
-
-	api "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func TestAStoreThatHadAWitnessIsReadAndDemotedWithoutIt(t *testing.T) {
@@ -107,7 +105,7 @@ func TestWhatAServerSaysOnStderrDoesNotReachTheTerminalRaw(t *testing.T) {
 	cmd.Env = append(cmd.Env, "TEST_MCP_STDERR=\x1b]0;owned\a\u009b2J\u202egnp\n")
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
-	session := connect(t, &api.CommandTransport{Command: cmd})
+	session := connect(t, child(cmd))
 	if _, refused := callTool(t, session, "crm", mcpArguments{Name: "acme"}); refused {
 		t.Fatal("refused")
 	}

@@ -34,11 +34,10 @@ type signing struct {
 	over  bool      // no other look comes
 }
 
-const (
-	lateAfter = 3 // intervals
-	// lastPatience is how long the checkpoint at the end may take.
-	lastPatience = 10 * time.Second
-)
+const lateAfter = 3 // intervals
+
+// lastPatience is how long the checkpoint at the end may take. Tests take more.
+var lastPatience = 10 * time.Second
 
 func newSigning(c checkpointConfig, store *memory.Store, witness *audit.Witness, registry prometheus.Registerer, log *slog.Logger) (*signing, error) {
 	s := &signing{every: c.every, log: log, now: time.Now, since: time.Now()}

@@ -11,6 +11,7 @@ import (
 // TestMain runs the tests, or, in a child process, the real program.
 func TestMain(m *testing.M) {
 	if os.Getenv("HEARSAY_TEST_AS_PROGRAM") != "" {
+		lastPatience = patience
 		main()
 	}
 	server.Together(8)

@@ -17,21 +17,32 @@ import (
 )
 
 // TestABusyNamespaceDoesNotStarveAnother floods one of two namespaces that a worker
-// serves before the other has a row: the other's rows are all verified while most of the
-// flood still waits. Each has series, checks and signed checkpoints of its own, and a
+// serves before the other has a row: the other's rows are all asked about while most of the
+// flood still waits. No question is answered before all rows of the other wait. Each has series, checks and signed checkpoints of its own, and a
 // third namespace of the same store is left alone.
 func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 	t.Parallel()
 	const flood, few = 200, 8
 	var mu sync.Mutex
-	asked := map[string]int{}
+	asked, subjects := map[string]int{}, map[string]bool{}
+	busy := 0 // questions about the busy namespace, at the last new one about the quiet one
+	open := make(chan struct{})
 	crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _, _ := strings.Cut(r.URL.Query().Get("subject"), " ")
+		subject := r.URL.Query().Get("subject")
+		name, _, _ := strings.Cut(subject, " ")
+		takes := 50 * time.Millisecond // so that rows are taken one at a time
 		mu.Lock()
 		asked[name]++
+		switch {
+		case name == "busy":
+			takes = time.Second // so that a machine that stalls is far from the end of the flood
+		case !subjects[subject]:
+			subjects[subject], busy = true, asked["busy"]
+		}
 		mu.Unlock()
 		select {
-		case <-time.After(50 * time.Millisecond): // what a question takes, so that the flood takes five seconds
+		case <-open:
+			time.Sleep(takes)
 		case <-r.Context().Done():
 		}
 		io.WriteString(w, `{"found":true,"value":"`+right+`"}`)
@@ -62,16 +73,21 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 	witness := newWitness(t)
 	file, key := signer(t)
 	d := start(t, env, "-store", "sqlite:"+path, "-queues", "busy=3,quiet=1", "-budget", "0", "-sweep-every", "200ms", "-concurrency", "2",
-		"-checkpoint-key", file, "-checkpoint-every", "200ms", "-witness", witness, "-verifier-http", "crm="+crm.URL+",predicate=billing.email")
+		"-checkpoint-key", file, "-checkpoint-every", "200ms", "-witness", witness, "-verifier-http", "crm="+crm.URL+",predicate=billing.email,timeout=5m")
 	for _, want := range []string{"namespace=busy weight=3", "namespace=quiet weight=1"} {
 		d.wait(want)
 	}
-	eventually(t, "the flood is worked on", func() bool { return questions("busy") > 0 })
+	eventually(t, "the flood has both places", func() bool { return questions("busy") >= 2 })
 	var quiet []memory.ID
 	for i := range few {
 		quiet = append(quiet, put(t, stores["quiet"], fmt.Sprint("quiet ", i), right))
 	}
 	lie := put(t, stores["quiet"], "quiet lie", wrong)
+	eventually(t, "the rows of the quiet namespace wait", func() bool {
+		_, body := d.get("/metrics")
+		return strings.Contains(body, fmt.Sprintf("hearsay_queue_size{namespace=\"quiet\",queue=\"rows\",state=\"waiting\"} %d\n", few+1))
+	})
+	close(open)
 	eventually(t, "the rows of the quiet namespace are verified", func() bool {
 		rows, err := stores["quiet"].Get(t.Context(), quiet...)
 		if err != nil {
@@ -84,12 +100,13 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 		}
 		return true
 	})
-	busy := questions("busy")
 	eventually(t, "a wrong row of it is contradicted", func() bool { return get(t, stores["quiet"], lie).Truth == memory.TruthContradicted })
+	mu.Lock()
 	t.Logf("%d of %d rows of the flood were asked about before the last of %d", busy, flood, few)
 	if busy > flood*3/4 {
 		t.Errorf("the quiet namespace waited for %d of %d rows of the other", busy, flood)
 	}
+	mu.Unlock()
 
 	eventually(t, "each namespace has its series", func() bool {
 		_, body := d.get("/metrics")
@@ -102,10 +119,12 @@ func TestABusyNamespaceDoesNotStarveAnother(t *testing.T) {
 		}
 		return true
 	})
-	status, body := d.get("/readyz")
-	if status != http.StatusOK {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	var body string
+	eventually(t, "it is ready", func() bool {
+		status := 0
+		status, body = d.get("/readyz")
+		return status == http.StatusOK
+	})
 	for _, name := range []string{"busy", "quiet"} {
 		for _, of := range []string{"store", "schema", "queue", "checkpoints"} {
 			if want := fmt.Sprintf(`"name": "%s of namespace %s"`, of, name); !strings.Contains(body, want) {

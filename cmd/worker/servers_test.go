@@ -79,9 +79,7 @@ func TestWorkerOnServers(t *testing.T) {
 			good, bad := put(t, s, "acme", right), put(t, s, "acme", wrong)
 			eventually(t, "a right row is verified", func() bool { row := get(t, s, good); return row.State() == memory.StateVerified })
 			eventually(t, "a wrong row is contradicted", func() bool { return get(t, s, bad).Truth == memory.TruthContradicted })
-			if status, body := d.get("/readyz"); status != http.StatusOK {
-				t.Errorf("%d %s", status, body)
-			}
+			eventually(t, "it is ready", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK })
 			if code := d.stop(); code != exitDone || strings.Contains(d.log(), secret) {
 				t.Errorf("exit %d\n%s", code, d.log())
 			}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -113,9 +114,24 @@ func named(spans []span, name string) (out []span) {
 	return out
 }
 
+// all returns what came so far.
+func (c *collector) all() (bodies []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.bodies)
+}
+
+// spansOf returns the spans of each kind that a check of a row has.
+func spansOf(spans []span, id memory.ID) (process, checks, asked []span) {
+	of := slices.DeleteFunc(slices.Clone(spans), func(s span) bool { return !slices.Contains(s.values, string(id)) })
+	return named(of, "promotion.process"), named(of, "promotion.check"), named(of, "promotion.verify")
+}
+
+// quick sends spans every 50 ms, and gives a collector minutes to take them.
+var quick = []string{"OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_BSP_EXPORT_TIMEOUT=300000", "OTEL_EXPORTER_OTLP_TIMEOUT=300000"}
+
 // TestSpansReachACollectorAndShowNoClaim runs the real worker over a right row, a wrong
-// one, and one whose source answers nonsense that quotes it. The last spans come with the
-// end of the worker.
+// one, and one whose source answers nonsense that quotes it.
 func TestSpansReachACollectorAndShowNoClaim(t *testing.T) {
 	for _, to := range []string{"otlp", "stdout"} {
 		t.Run(to, func(t *testing.T) {
@@ -128,7 +144,7 @@ func TestSpansReachACollectorAndShowNoClaim(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "agent.db")
 			env := []string{"TMPDIR=" + shortDir(t), "CRM_TOKEN=" + secret, "OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_HEADERS=api-key=" + secret + "%20x",
 				"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}
-			d := start(t, env, "-store", "sqlite:"+path, "-trace", to, "-budget", "0", "-sweep-every", "200ms",
+			d := start(t, append(env, quick...), "-store", "sqlite:"+path, "-trace", to, "-budget", "0", "-sweep-every", "200ms",
 				"-verifier-http", "crm="+o.URL+"/fact,predicate=billing.email,token_env=CRM_TOKEN", "-verifier-http", "odd="+odd.URL+",predicate=billing.email")
 			s := openStore(t, path)
 			good, bad := put(t, s, "acme", right), put(t, s, "acme", wrong)
@@ -141,6 +157,19 @@ func TestSpansReachACollectorAndShowNoClaim(t *testing.T) {
 				_, body := d.get("/metrics")
 				return strings.Contains(body, `hearsay_verifier_seconds_count{verifier="odd"}`) // there is none before the first question
 			})
+			eventually(t, "the spans of each row are sent", func() bool { // the end of the worker waits for the last ones only for a while
+				spans := fromCollector(t, c.all())
+				if to == "stdout" {
+					text := d.out.String()
+					spans = fromStdout(t, text[:strings.LastIndex(text, "\n")+1])
+				}
+				for _, id := range []memory.ID{good, bad, other} {
+					if process, checks, asked := spansOf(spans, id); len(process) == 0 || len(checks) == 0 || len(asked) == 0 {
+						return false
+					}
+				}
+				return len(named(spans, "promotion.transition")) >= 2
+			})
 			if code := d.stop(); code != exitDone {
 				t.Fatalf("exit %d\n%s", code, d.log())
 			}
@@ -151,8 +180,8 @@ func TestSpansReachACollectorAndShowNoClaim(t *testing.T) {
 					t.Error("spans went to the collector too")
 				}
 			} else {
-				if d.out.Len() > 0 {
-					t.Errorf("spans went to stdout too: %s", d.out.String())
+				if out := d.out.String(); out != "" {
+					t.Errorf("spans went to stdout too: %s", out)
 				}
 				for i, h := range c.headers {
 					if h.Get("Api-Key") != secret+" x" || h.Get("Content-Type") != "application/json" || c.paths[i] != "/v1/traces" {
@@ -161,10 +190,9 @@ func TestSpansReachACollectorAndShowNoClaim(t *testing.T) {
 				}
 			}
 			for _, id := range []memory.ID{good, bad, other} {
-				of := slices.DeleteFunc(slices.Clone(spans), func(s span) bool { return !slices.Contains(s.values, string(id)) })
-				process, checks, asked := named(of, "promotion.process"), named(of, "promotion.check"), named(of, "promotion.verify")
+				process, checks, asked := spansOf(spans, id)
 				if len(process) == 0 || len(checks) == 0 || len(asked) == 0 || checks[0].parent == "" || checks[0].trace != process[0].trace && len(process) == 1 {
-					t.Errorf("the spans of %s: %+v", id, of)
+					t.Errorf("the spans of %s: %+v, %+v, %+v", id, process, checks, asked)
 				}
 			}
 			if len(named(spans, "promotion.transition")) < 2 {
@@ -273,24 +301,29 @@ func TestAVariableOfTheExporterThatMakesNoSenseEndsTheWorkerAndIsNotRepeated(t *
 func TestACollectorThatRedirectsGetsNoSecretSentElsewhere(t *testing.T) {
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		elsewhere := newCollector(t)
-		asked := 0
+		var asked atomic.Int64
 		named := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked++
+			asked.Add(1)
 			http.Redirect(w, r, elsewhere.URL, status)
 		}))
 		t.Cleanup(named.Close)
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", named.URL)
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key="+secret)
-		var log strings.Builder
+		for _, v := range quick {
+			name, value, _ := strings.Cut(v, "=")
+			t.Setenv(name, value)
+		}
+		var log output
 		tracer, last, err := newTracer(t.Context(), traceOTLP, io.Discard, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, span := tracer.Start(t.Context(), "promotion.check")
 		span.End()
+		eventually(t, "it is said that the span is lost", func() bool { return strings.Contains(log.String(), "spans are lost") })
 		last(t.Context())
-		if asked != 1 || len(elsewhere.headers) > 0 || !strings.Contains(log.String(), "spans are lost") || strings.Contains(log.String(), secret) {
-			t.Errorf("%d: asked %d times, and the other %d times with %v\n%s", status, asked, len(elsewhere.headers), elsewhere.headers, &log)
+		if asked.Load() != 1 || len(elsewhere.headers) > 0 || !strings.Contains(log.String(), "spans are lost") || strings.Contains(log.String(), secret) {
+			t.Errorf("%d: asked %d times, and the other %d times with %v\n%s", status, asked.Load(), len(elsewhere.headers), elsewhere.headers, log.String())
 		}
 	}
 }

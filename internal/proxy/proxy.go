@@ -17,6 +17,7 @@ type Proxy struct {
 
 	lose    atomic.Int64
 	replies atomic.Int64
+	lost    atomic.Int64
 
 	mu    sync.Mutex
 	to    string
@@ -65,10 +66,17 @@ func (p *Proxy) Lead(to string) {
 // connections. With 0 no reply is lost.
 func (p *Proxy) LoseReplies(n int64) { p.lose.Store(n) }
 
-// lost counts a reply and reports whether it is lost.
-func (p *Proxy) lost() bool {
+// Lost returns how many replies were lost so far.
+func (p *Proxy) Lost() int64 { return p.lost.Load() }
+
+// loses counts a reply and reports whether it is lost.
+func (p *Proxy) loses() bool {
 	n := p.lose.Load()
-	return n > 0 && p.replies.Add(1)%n == 0
+	if n == 0 || p.replies.Add(1)%n != 0 {
+		return false
+	}
+	p.lost.Add(1)
+	return true
 }
 
 // dial connects a client to the server, or returns nil.
@@ -99,7 +107,7 @@ func (p *Proxy) carry(client net.Conn) {
 		buffer := make([]byte, 32<<10)
 		for {
 			n, err := server.Read(buffer)
-			if err != nil || p.lost() {
+			if err != nil || p.loses() {
 				return
 			}
 			if _, err := client.Write(buffer[:n]); err != nil {

@@ -92,6 +92,9 @@ func TestLoseReplies(t *testing.T) {
 			t.Errorf("the second of two is not lost: %q", got)
 		}
 	}
+	if n := p.Lost(); n != 3 {
+		t.Errorf("3 replies were lost, and %d are counted", n)
+	}
 	p.LoseReplies(0)
 	c := connect(t, p.Addr)
 	for range 4 {
