@@ -49,6 +49,7 @@ var rooms = map[string]room{
 
 	"internal/localhttp": {},
 	"internal/sample":    {},
+	"internal/proxy":     {},
 	"internal/teststore": {own: []string{"memory", "memory/pgstore", "memory/redisstore", "memory/sqlitestore", "memory/storetest", "memory/storetest/server"}, foreign: []string{"github.com/jackc/pgx/v5"}},
 	"internal/testmain":  {own: []string{"internal/sample"}, foreign: []string{"go.uber.org/goleak", "pgregory.net/rapid"}},
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -59,19 +57,19 @@ func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
 	return client
 }
 
-// inBubble is a Redis for a synctest bubble, within which it goes by the time of that. The
-// client of localredis resolves a name, and shares the answer with goroutines outside.
+// inBubble is a Redis inside the process, which goes by the time of a synctest bubble.
 func inBubble(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	m := miniredis.NewMiniRedis()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.InProcess})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		m.Close()
 	})
-	return client
+	return r.Client
 }
 
 // newQueue is a queue that a machine under load does no harm: no lease ends by itself, and

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 )
@@ -184,7 +185,11 @@ func checkVersion(ctx context.Context, c redis.UniversalClient) error {
 func inProcess(ctx context.Context, log *slog.Logger, why string) *Redis {
 	log.LogAttrs(ctx, slog.LevelWarn, "queue runs inside the process and ends with it", slog.String("redis", string(InProcess)), slog.String("why", why))
 	m := miniredis.NewMiniRedis()
-	client := redis.NewClient(&redis.Options{Addr: "in-process", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+	client := redis.NewClient(&redis.Options{
+		Addr: "in-process", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		// To set them up, the client would look up the address in DNS.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
