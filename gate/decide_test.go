@@ -136,7 +136,10 @@ func TestI5EveryFaultDenies(t *testing.T) {
 						f := newFake(verified("a"), verified("b"))
 						req := mail(id("a"), id("b"))
 						req.Contract.Effect = effect
-						g := newGate(t, f, declared(), &gate.Options{Mode: mode})
+						g, err := gate.New(f, declared(), &gate.Options{Mode: mode}) // its timeout is the default
+						if err != nil {
+							t.Fatal(err)
+						}
 						if d := g.Decide(t.Context(), req); d.Err() != nil {
 							t.Fatalf("a sound store denies: %v", d.Err())
 						}
