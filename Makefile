@@ -9,6 +9,10 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # take three times as long; other tests of their packages race the same code.
 NO_RACE = EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
 
+# These tests have one goroutine, and take seconds with the race detector. .ci/run leaves them
+# out; .ci/full race empties this list.
+ONE_GOROUTINE = LS5AMoveOnOneAxisMovesNoOther|ARowThatDoesNotFitIsRefusedAlone|I11DecisionsAreFoundThroughTheirLedger|APointInTimeIsWhatItWas|NothingThatHappensBetweenTwoReadsIsTakenForTampering|ArgumentsThatTakeTooLongAreRefused|ASchemaThatIsUsualIsTaken|ALongOutputIsRecordedWhole|OneLookClearsARowOfWhichNothingIsFound|Spoofing|TheLargestLineageFires|ARingDoesAsAModelDoes|WhoeverEditsTheFileIsFound|ALossOfPowerTakesNothingAcknowledgedWithFullAndNeverHalfABatch|ALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused
+
 .PHONY: help modules lint build test race bench check check-full
 .DEFAULT_GOAL := help
 
@@ -34,7 +38,7 @@ test: ## go test PACKAGES (./...), with TESTFLAGS; HEARSAY_FULL=1 tries every ca
 # The engine of SQLite is C made into Go. It shares nothing with goroutines but what our code
 # hands it, and with it instrumented its tests take eight times as long.
 race: ## go test -race PACKAGES (./...)
-	go test -race -count=1 -timeout 30m -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE))$$' $(PACKAGES)
+	go test -race -count=1 -timeout 30m -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE)|$(ONE_GOROUTINE))$$' $(PACKAGES)
 
 bench: ## run each benchmark of the tests once
 	go test -run '^$$' -timeout 30m -vet=off -bench . -benchtime 1x $(PACKAGES)

@@ -12,7 +12,7 @@ TMPDIR=$(mktemp -d /tmp/XXXXXX)
 export TMPDIR
 chmod 711 "$TMPDIR"
 # A check tries what it is written to try, whatever the caller's environment says.
-unset PACKAGES TESTFLAGS HEARSAY_FULL RAPID_CHECKS
+unset PACKAGES TESTFLAGS ONE_GOROUTINE HEARSAY_FULL RAPID_CHECKS
 log=$TMPDIR/log
 mkdir "$log"
 # The run leaves no server and no file behind, however it ends. What still runs at the end
@@ -159,12 +159,13 @@ nested() {
   printf '%s modules tested\n' "$count"
 }
 
-# race PATTERN ...: runs the tests of packages with the race detector.
+# race PATTERN ...: runs the tests of packages with the race detector. ONE_GOROUTINE replaces
+# the Makefile's list of tests that need none.
 race() {
   local packages package
   packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@")
   [ -n "$packages" ] || fail "no package to race"
-  make -s race PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
+  make -s race ${ONE_GOROUTINE:+"ONE_GOROUTINE=$ONE_GOROUTINE"} PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
   for package in $packages; do
     awk -v p="$package" '$1 == "ok" && $2 == p && !/no tests to run/ { ran = 1 } END { exit !ran }' "$log/race" || { cat "$log/race"; fail "$package was not raced"; }
   done

@@ -496,12 +496,8 @@ func resort(m *mutant, d memory.Driver, f func(uint64) uint64) {
 // TestChildRunsAMutant is the child of the test below; on its own it asks the
 // driver without a fault.
 func TestChildRunsAMutant(t *testing.T) {
-	kinds := map[string]string{} // by name
-	for kind, list := range map[string]map[string]func(m *mutant, d memory.Driver){"maintenance": maintenanceMutants, "scan": scanMutants, "list": listMutants} {
+	for _, list := range []map[string]func(m *mutant, d memory.Driver){maintenanceMutants, scanMutants, listMutants} {
 		maps.Copy(mutants, list)
-		for name := range list {
-			kinds[name] = kind
-		}
 	}
 	change := mutants[os.Getenv(mutantVariable)]
 	open := func(t *testing.T) memory.Driver {
