@@ -63,11 +63,11 @@ func (r *Run) Wait(ctx context.Context, hold string) (gate.Released, error) {
 	return gate.Wait(ctx, r.agent.store, hold)
 }
 
-// Close ends the run and its forks: they make no more calls, what they have parked is not
-// made by itself any more, and no held call of the run is approved any more, unless it was
-// saved ([Run.Save]) and may go on elsewhere. It returns when the calls that were being made have
-// ended and are recorded. Inside the function of a tool it does not wait, since that
-// would be for itself. It may be called more than once.
+// Close ends the run and its forks. They make no more calls. A parked call no longer fires
+// by itself, and a held call can no longer be approved, unless the run was saved
+// ([Run.Save]) and may go on elsewhere. Close returns when the calls under way have ended
+// and are recorded. Inside the function of a tool it does not wait, for it would wait for
+// itself. It may be called more than once.
 func (r *Run) Close() {
 	if r.ready() != nil {
 		return

@@ -46,13 +46,16 @@ func (e *ArgumentError) Error() string {
 // Is reports whether target is [ErrArguments].
 func (e *ArgumentError) Is(target error) bool { return target == ErrArguments }
 
-// Canonical brings the arguments of a call to the one form of RFC 8785, so that
-// what the gate saw, what a permit is bound to and what the tool gets are the
-// same bytes. Nothing and white space are {}. It refuses, as an [*ArgumentError],
-// what two readers could read differently: text that is not one JSON object or
-// not UTF-8, a member named twice (also in another letter case, since some decoders
-// take the two for one field), a number above 2^53 (an integer that float64
-// would round), more than [MaxArguments] bytes or [MaxDepth] levels.
+// Canonical brings the arguments of a call to the form of RFC 8785. The gate judges,
+// the permit binds and the tool receives the same bytes. Empty input and white space
+// are {}.
+//
+// It refuses what two readers could read differently, as an [*ArgumentError]:
+//   - text that is not one JSON object, or not UTF-8;
+//   - a member that is named twice. Names that differ in letter case only are the same:
+//     some decoders take them for one field;
+//   - a number above 2^53, which float64 would round;
+//   - more than [MaxArguments] bytes, or more than [MaxDepth] levels.
 func Canonical(args []byte) ([]byte, error) {
 	if len(args) > MaxArguments {
 		return nil, &ArgumentError{Rule: "too_large", Text: fmt.Sprintf("%d bytes, at most %d", len(args), MaxArguments)}

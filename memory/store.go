@@ -936,9 +936,9 @@ func (s *Store) said(ctx context.Context, d *Draft, row Head, record Object, now
 	return r, nil
 }
 
-// byItself reports whether a model says exactly what the row of another model says, of
-// another family than all that it came from, out of nothing that the row came from too, and
-// for the first time.
+// byItself reports whether a draft corroborates a row independently. Its model states the
+// same claim for the first time, its family is none of those that the row came from, and
+// the two share no source.
 func (s *Store) byItself(ctx context.Context, d *Draft, row Head, e *Evidence) (bool, error) {
 	if d.Origin != OriginModelDerived || row.Origin.External() || d.LineageUnknown || d.Quotes != "" || row.Has(FlagErased) || row.Commitment != s.commitment(d.Content) {
 		return false, nil

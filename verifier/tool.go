@@ -77,12 +77,14 @@ type ToolVerifier struct {
 // is nil, or the rank is not one a tool can have: a program with such a line
 // cannot work. nil options are usable.
 //
-// A triple is supported when the source gives the claimed object, and refuted
-// when it gives another one and the predicate has only one object, or says that
-// its list is complete. All else is unclear: a row of free text (there is
-// nothing to ask), a source that knows nothing, values that cannot be compared, an
-// answer that is off its form, and a name that nobody can tell from another one
-// ([memory.CheckName]).
+// A triple is supported when the source gives the claimed object. It is refuted when the
+// source gives another object, and either the predicate has only one object or the source
+// says that its list is complete. All else is unclear:
+//   - a row of free text, about which nothing can be asked;
+//   - a source that knows nothing;
+//   - values that cannot be compared;
+//   - an answer that is not of the form of [Ask];
+//   - a name that looks like another one ([memory.CheckName]).
 func NewTool(name string, ask Ask, o *ToolOptions) *ToolVerifier {
 	t := &ToolVerifier{name: name, ask: ask}
 	if o != nil {

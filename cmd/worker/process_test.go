@@ -35,31 +35,12 @@ type daemon struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	addr string
-	out  output        // stdout
-	done chan struct{} // closed when stderr ended
+	out  testmain.Output // stdout
+	done chan struct{}   // closed when stderr ended
 
 	mu    sync.Mutex
 	lines []string
 	more  chan struct{} // closed and renewed with each line
-}
-
-// output keeps what is written to it. It is safe for concurrent use.
-type output struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-// Write implements [io.Writer].
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.String()
 }
 
 // start runs the worker until it listens.

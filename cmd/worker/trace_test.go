@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -313,7 +314,7 @@ func TestACollectorThatRedirectsGetsNoSecretSentElsewhere(t *testing.T) {
 			name, value, _ := strings.Cut(v, "=")
 			t.Setenv(name, value)
 		}
-		var log output
+		var log testmain.Output
 		tracer, last, err := newTracer(t.Context(), traceOTLP, io.Discard, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package asynqqueue_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/promotion"
@@ -126,12 +126,12 @@ type world struct {
 	verifier *verifiertest.Scripted
 	worker   *promotion.Worker
 	log      *slog.Logger
-	lines    *lines
+	lines    *testmain.Output
 }
 
 func newWorld(t *testing.T, steps ...verifiertest.Step) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.NewStore(nil), verifier: verifiertest.New("crm", steps...), lines: &lines{}}
+	w := &world{t: t, store: storetest.NewStore(nil), verifier: verifiertest.New("crm", steps...), lines: &testmain.Output{}}
 	w.log = slog.New(slog.NewTextHandler(w.lines, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
 	w.worker, err = promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},
@@ -245,24 +245,6 @@ func stats(t *testing.T, q *asynqqueue.Queue) asynqqueue.Stats {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // checker is a function that is a Checker.

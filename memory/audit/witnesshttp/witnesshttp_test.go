@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -53,29 +52,11 @@ func created(t testing.TB) (path string) {
 	return path
 }
 
-// log is what a server logged.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // served is a server that a test can stop, change and look into.
 type served struct {
 	testing.TB
 	path string
-	log  *log
+	log  *testmain.Output
 	*httptest.Server
 	file  *audit.WitnessFile
 	front atomic.Pointer[func(next http.Handler, w http.ResponseWriter, r *http.Request)]
@@ -83,7 +64,7 @@ type served struct {
 
 func serve(t testing.TB) *served {
 	t.Helper()
-	s := &served{TB: t, path: created(t), log: &log{}}
+	s := &served{TB: t, path: created(t), log: &testmain.Output{}}
 	s.start("127.0.0.1:0")
 	t.Cleanup(s.stop)
 	return s
