@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -24,7 +23,7 @@ type body struct {
 	Category            string
 	Run                 string
 	Subjects            []string
-	// What follows is of form 2.
+	// What follows is optional.
 	Supersedes           ID
 	Quotes               ID
 	DeclaredFrom         []ID
@@ -41,9 +40,6 @@ type body struct {
 	Foreign              []Attribute
 }
 
-// bodyForm begins a body.
-const bodyForm = "\x80\x00\x02"
-
 // draft is what of a body its identity and the terms that it is found by depend on.
 func (v *body) draft() Draft {
 	return Draft{Content: v.Content, Origin: v.Origin, Asserter: v.Asserter, Run: v.Run, Anchor: v.Anchor, Subjects: v.Subjects, Quotes: v.Quotes}
@@ -51,7 +47,6 @@ func (v *body) draft() Draft {
 
 func (v *body) encode() []byte {
 	e := encoder{b: make([]byte, 0, 192+len(v.Content.Text))}
-	e.b = append(e.b, bodyForm...)
 	for _, s := range [...]string{v.Content.Text, v.Content.Subject, v.Content.Predicate, v.Content.Object,
 		v.Asserter.Principal, v.Asserter.Model, v.Asserter.Family, v.Asserter.Tool, v.Anchor, v.Source, v.Category, v.Run} {
 		e.str(s)
@@ -66,30 +61,12 @@ func (v *body) encode() []byte {
 	e.time(v.ValidUntil)
 	e.num(uint64(v.CheckEvery))
 	e.strs(v.Subjects)
-	e.str(string(v.Supersedes))
-	e.str(string(v.Quotes))
-	e.ids(v.DeclaredFrom)
-	e.str(v.AgentVersion)
-	e.str(v.Task)
-	e.str(v.Purpose)
-	e.byte(byte(v.DataClass))
-	e.strs(v.Domains)
-	e.time(v.SaidAt)
-	e.byte(byte(v.ValidFromGrain))
-	e.byte(byte(v.ValidUntilGrain))
-	e.float(v.ValidFromConfidence)
-	e.float(v.ValidUntilConfidence)
-	e.num(uint64(len(v.Foreign)))
-	for _, a := range v.Foreign {
-		e.str(a.Name)
-		e.str(a.Value)
-	}
+	e.members(v.members)
 	return e.b
 }
 
 func (v *body) decode(b []byte) error {
-	rest, ok := bytes.CutPrefix(b, []byte(bodyForm))
-	d := decoder{b: rest, bad: !ok}
+	d := decoder{b: b}
 	for _, s := range [...]*string{&v.Content.Text, &v.Content.Subject, &v.Content.Predicate, &v.Content.Object,
 		&v.Asserter.Principal, &v.Asserter.Model, &v.Asserter.Family, &v.Asserter.Tool, &v.Anchor, &v.Source, &v.Category, &v.Run} {
 		*s = d.str()
@@ -100,19 +77,45 @@ func (v *body) decode(b []byte) error {
 	v.ValidFrom, v.ValidUntil = d.time(), d.time()
 	v.CheckEvery = time.Duration(d.num())
 	v.Subjects = d.strs()
-	v.Supersedes, v.Quotes, v.DeclaredFrom = ID(d.str()), ID(d.str()), d.ids()
-	v.AgentVersion, v.Task, v.Purpose = d.str(), d.str(), d.str()
-	v.DataClass, v.Domains, v.SaidAt = DataClass(d.byte()), d.strs(), d.time()
-	v.ValidFromGrain, v.ValidUntilGrain = Granularity(d.byte()), Granularity(d.byte())
-	v.ValidFromConfidence, v.ValidUntilConfidence = d.float(), d.float()
+	d.members(v.members)
+	return d.end()
+}
+
+// members lists the optional members.
+func (v *body) members(m *members) {
+	m.id(1, &v.Supersedes)
+	m.id(2, &v.Quotes)
+	m.ids(3, &v.DeclaredFrom)
+	m.str(4, &v.AgentVersion)
+	m.str(5, &v.Task)
+	m.str(6, &v.Purpose)
+	octet(m, 7, &v.DataClass)
+	m.strs(8, &v.Domains)
+	m.time(9, &v.SaidAt)
+	octet(m, 10, &v.ValidFromGrain)
+	octet(m, 11, &v.ValidUntilGrain)
+	m.float(12, &v.ValidFromConfidence)
+	m.float(13, &v.ValidUntilConfidence)
+	member(m, 14, &v.Foreign, empty, (*encoder).attributes, (*decoder).attributes)
+}
+
+func (e *encoder) attributes(list []Attribute) {
+	e.num(uint64(len(list)))
+	for _, a := range list {
+		e.str(a.Name)
+		e.str(a.Value)
+	}
+}
+
+func (d *decoder) attributes() (list []Attribute) {
 	n := d.num()
 	if n > uint64(len(d.b)) {
-		return errWire
+		d.bad = true
 	}
-	for range n {
-		v.Foreign = append(v.Foreign, Attribute{Name: d.str(), Value: d.str()})
+	for i := uint64(0); i < n && !d.bad; i++ {
+		list = append(list, Attribute{Name: d.str(), Value: d.str()})
 	}
-	return d.end()
+	return list
 }
 
 // body opens the body of a row.
@@ -126,12 +129,4 @@ func (s *Store) body(ctx context.Context, o Object) (body, error) {
 		err = b.decode(plain)
 	}
 	return b, faulty(err, "row body")
-}
-
-// faulty turns a decoding fault into one of the store, and leaves others alone.
-func faulty(err error, what string) error {
-	if err == errWire {
-		return fmt.Errorf("%w: %s", ErrDamaged, what)
-	}
-	return err
 }

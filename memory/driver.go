@@ -133,12 +133,42 @@ var (
 	ErrFull = fmt.Errorf("%w: there is no room left", ErrStore)
 	// ErrForeign: the file or database belongs to another program.
 	ErrForeign = errors.New("memory: not a hearsay store")
-	// ErrSchema: the store was written by another version of the schema.
-	ErrSchema = errors.New("memory: store schema is of another version")
+	// ErrSchema: another version wrote the store, or what is in it; see [FormError].
+	ErrSchema = errors.New("memory: the store is of another version")
 	// ErrInvalidBatch: a batch or query breaks the contract (empty or repeated
 	// key, limit out of range); nothing was written.
 	ErrInvalidBatch = errors.New("memory: invalid batch or query")
 )
+
+// Form is the number of the form in which this version stores: the tables or keys of a
+// driver, and what stands in them. It grows with every change that another version would
+// misread. A driver writes it when it makes a store, and Open refuses a store of another
+// form with a [*FormError]. A [Store] writes it into each scope, too.
+const Form = 3
+
+// FormError says that a store is of another form than [Form]. It is left as it is: this
+// version reads no other form, and there is no migration. errors.Is(err, ErrSchema) holds.
+type FormError struct {
+	Found int // in the store; 0 = a version wrote it that knew no number
+}
+
+func (e *FormError) Error() string {
+	if e.Found > Form {
+		return fmt.Sprintf("memory: the store is of form %d and this version reads form %d only: use the newer version that wrote it", e.Found, Form)
+	}
+	return fmt.Sprintf("memory: the store is of form %d and this version reads form %d only: use the version that wrote it, or make a new store with a new keyring", e.Found, Form)
+}
+
+// Is reports whether target is [ErrSchema].
+func (e *FormError) Is(target error) bool { return target == ErrSchema }
+
+// CheckForm returns a [*FormError] if found, which a driver read, is not [Form].
+func CheckForm(found int) error {
+	if found == Form {
+		return nil
+	}
+	return &FormError{Found: found}
+}
 
 // ConflictError names the first key of a batch that was not at the revision the
 // batch asked for. errors.Is(err, ErrConflict) holds.

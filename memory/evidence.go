@@ -215,15 +215,7 @@ func encodeEvidence(list []Evidence) []byte {
 	return e.b
 }
 
-// evidenceForm follows a zero that begins a list of evidence. A list without any is the
-// zero alone; it is the last of what is stored with it.
-const evidenceForm = 2
-
 func (e *encoder) evidence(list []Evidence) {
-	if e.num(0); len(list) == 0 {
-		return
-	}
-	e.byte(evidenceForm)
 	e.num(uint64(len(list)))
 	for i := range list {
 		v := &list[i]
@@ -236,25 +228,19 @@ func (e *encoder) evidence(list []Evidence) {
 		e.byte(void)
 		e.byte(byte(v.Kind))
 		e.time(v.At)
-		for _, s := range [...]string{v.Source, v.Verifier, v.Group, v.Anchor.URI, v.Anchor.Version, v.Anchor.Hash, v.Authority} {
+		for _, s := range [...]string{v.Source, v.Verifier, v.Group} {
 			e.str(s)
 		}
-		e.ids(v.DerivedFrom)
+		e.members(v.members)
 	}
 }
 
 func (d *decoder) evidence() []Evidence {
-	if d.num() != 0 {
+	n := d.num()
+	if n > uint64(len(d.b)) { // each takes more than a byte
 		d.bad = true
 	}
-	if d.bad || len(d.b) == 0 {
-		return nil
-	}
-	form, n := d.byte(), d.num()
-	if form != evidenceForm || n == 0 || n > uint64(len(d.b)) { // each takes more than a byte
-		d.bad = true
-	}
-	if d.bad {
+	if d.bad || n == 0 {
 		return nil
 	}
 	list := make([]Evidence, n)
@@ -265,10 +251,19 @@ func (d *decoder) evidence() []Evidence {
 		v.Void, v.Quorum = void&1 == 1, int(void>>1)
 		v.Kind = SourceKind(d.byte())
 		v.At = d.time()
-		for _, s := range [...]*string{&v.Source, &v.Verifier, &v.Group, &v.Anchor.URI, &v.Anchor.Version, &v.Anchor.Hash, &v.Authority} {
+		for _, s := range [...]*string{&v.Source, &v.Verifier, &v.Group} {
 			*s = d.str()
 		}
-		v.DerivedFrom = d.ids()
+		d.members(v.members)
 	}
 	return list
+}
+
+// members lists the optional members.
+func (v *Evidence) members(m *members) {
+	m.str(1, &v.Anchor.URI)
+	m.str(2, &v.Anchor.Version)
+	m.str(3, &v.Anchor.Hash)
+	m.str(4, &v.Authority)
+	m.ids(5, &v.DerivedFrom)
 }

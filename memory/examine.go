@@ -488,7 +488,7 @@ func (x *examination) logged(log *Log, o Object) ([]Term, error) {
 			x.shut[o.Key] = class != 0 && isErased(err)
 			return []Term{last}, x.unopened(o.Key, o.Revision, err)
 		}
-		x.call(s.markOf(h.Slot), log.begun, mark(markHold, h.ID))
+		x.call(s.markOf(h.Slot), log.begun, callMark{markHold, h.ID}.encode())
 		return append(s.holdTerms(&h, class), last), nil
 	case decisionKey:
 		r, _, class, ok, err := s.decisionOf(x.ctx, o)
@@ -640,7 +640,7 @@ func (x *examination) firedOut(r *keptDecision, o Object, at Sequence) {
 	if !r.Unsettled() {
 		x.call(x.s.markOf(r.Slot), at, nil)
 	} else {
-		x.call(x.s.markOf(r.Slot), at, mark(markFired, r.ID))
+		x.call(x.s.markOf(r.Slot), at, callMark{markFired, r.ID}.encode())
 	}
 }
 

@@ -587,20 +587,13 @@ func (x *examination) twice(calls []made) {
 
 // mark holds the mark of a call against what the logs say of it.
 func (x *examination) mark(key string, c *callFacts) {
-	about := ""
-	if len(c.found) > 1 {
-		switch c.found[0] {
-		case markHold:
-			about = holdKey.named(string(c.found[1:]))
-		case markFired:
-			about = decisionKey.named(string(c.found[1:]))
-		}
-	}
+	found, err := callMarkOf(c.found)
+	about := found.about()
 	switch {
 	case x.gone[key]:
 	case about != "" && (x.gone[about] || x.faulty[about]): // it was erased since: nobody knows the call any more
 	case bytes.Equal(c.found, c.mark):
-	case c.mark == nil && c.at == 0 && about == "":
+	case err != nil:
 		x.suspect(key, 1, "it does not decode")
 	case len(c.found) == 0:
 		x.suspect(key, 1, "it is gone: the call could be made a second time")
@@ -610,10 +603,10 @@ func (x *examination) mark(key string, c *callFacts) {
 }
 
 func markText(mark []byte) string {
-	if len(mark) < 2 {
-		return "nothing"
+	if m, err := callMarkOf(mark); err == nil && m.id != "" {
+		return m.id
 	}
-	return string(mark[1:])
+	return "nothing"
 }
 
 // compareIndex holds the index of terms against what objects carry.

@@ -1,7 +1,11 @@
 package memory
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +58,7 @@ func TestBodiesAndEvidenceReadAsTheyWereWritten(t *testing.T) {
 		v.Supersedes, v.Quotes, v.DeclaredFrom, v.AgentVersion, v.Task, v.Purpose = id, id, []ID{id}, "v1", "task", "billing"
 		v.DataClass, v.Domains, v.SaidAt, v.ValidFromGrain = DataClassPersonal, []string{"x"}, v.ValidFrom, GranularityDay
 		v.ValidFromConfidence, v.Foreign = 0.5, []Attribute{{"score", str.Draw(t, "value")}}
+		v.ValidUntilGrain, v.ValidUntilConfidence = GranularityMonth, 0.25
 		var got body
 		if err := got.decode(v.encode()); err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("%v\n%+v\nwant\n%+v", err, got, v)
@@ -63,6 +68,85 @@ func TestBodiesAndEvidenceReadAsTheyWereWritten(t *testing.T) {
 		d := decoder{b: encodeEvidence([]Evidence{e, e})}
 		if list := d.evidence(); d.end() != nil || len(list) != 2 || !reflect.DeepEqual(list[1], e) {
 			t.Fatalf("evidence: %+v", list)
+		}
+	})
+}
+
+// A record with an optional member that this version does not know is refused, and the error
+// names the member and the record.
+func TestAMemberThatIsNotKnownIsRefused(t *testing.T) {
+	with := func(b []byte) []byte { // ends with the zero that ends its members
+		return append(binary.AppendUvarint(bytes.Clone(b[:len(b)-1]), 99), 1, 0)
+	}
+	tried := 0
+	for name, decode := range map[string]func() error{
+		"row body": func() error { return faulty(new(body).decode(with((&body{}).encode())), "row body") },
+		"row evidence": func() error {
+			d := decoder{b: with(encodeEvidence([]Evidence{{Source: "s"}}))}
+			d.evidence()
+			return faulty(d.end(), "row evidence")
+		},
+		"line": func() error {
+			_, err := lineOf(Object{Data: with((&lineRecord{}).encode())})
+			return err
+		},
+		"mark of a call": func() error {
+			_, err := callMarkOf(with(callMark{markFired, "dec_1"}.encode()))
+			return err
+		},
+		"decision record": func() error {
+			return faulty(fromJSON([]byte(`{"id":"dec_1","99":1}`), new(keptDecision)), "decision record")
+		},
+		"hold": func() error {
+			return faulty(fromJSON([]byte(`{"id":"hold_1","99":1}`), &keptHold{Hold: new(Hold)}), "hold")
+		},
+	} {
+		err := decode()
+		if !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "99") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		tried++
+	}
+	t.Logf("%d kinds of records", tried)
+}
+
+// One value has one form: what decodes encodes to the same bytes.
+func FuzzARecordHasOneForm(f *testing.F) {
+	f.Add(byte(0), (&body{Task: "t", Domains: []string{"x"}, SaidAt: fromMicros(1)}).encode())
+	f.Add(byte(1), encodeEvidence([]Evidence{{Source: "s", Authority: "a"}, {Anchor: Anchor{URI: "u"}}}))
+	f.Add(byte(2), (&lineRecord{By: "mem_1"}).encode())
+	f.Add(byte(3), callMark{markHold, "hold_1"}.encode())
+	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
+		var again []byte
+		switch kind % 4 {
+		case 0:
+			var v body
+			if v.decode(b) != nil {
+				return
+			}
+			again = v.encode()
+		case 1:
+			d := decoder{b: b}
+			list := d.evidence()
+			if d.end() != nil {
+				return
+			}
+			again = encodeEvidence(list)
+		case 2:
+			l, err := lineOf(Object{Data: b})
+			if err != nil || b == nil {
+				return
+			}
+			again = l.encode()
+		default:
+			m, err := callMarkOf(b)
+			if err != nil || len(b) == 0 {
+				return
+			}
+			again = m.encode()
+		}
+		if !bytes.Equal(again, b) {
+			t.Fatalf("%q is encoded as %q", b, again)
 		}
 	})
 }

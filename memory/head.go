@@ -153,9 +153,8 @@ func (h *Head) Ancestors() (ids []ID, ok bool) {
 
 // The form of a head.
 const (
-	headVersion = 2
-	headMoving  = 11 + 2 + 5*8 + 4 + 16             // what a transition can move
-	headFixed   = 1 + headMoving + 4 + 8 + 3*16 + 8 // and what it cannot, but for the ancestors
+	headMoving = 11 + 2 + 5*8 + 4 + 16         // what a transition can move
+	headFixed  = headMoving + 4 + 8 + 3*16 + 8 // and what it cannot, but for the ancestors
 )
 
 var errHead = errors.New("memory: a stored head does not decode")
@@ -174,11 +173,10 @@ func fromMicros(v int64) time.Time {
 	return time.UnixMicro(v).UTC()
 }
 
-// encode writes the fixed binary form: version, what can move, depth, when it was
+// encode writes the fixed binary form: what can move, depth, when it was
 // written in microseconds, three tokens, the class, the ancestors.
 func (h *Head) encode() []byte {
 	b := make([]byte, 0, headFixed+len(h.ancestors))
-	b = append(b, headVersion)
 	b = h.appendMoving(b)
 	b = binary.BigEndian.AppendUint32(b, h.Depth)
 	b = binary.BigEndian.AppendUint64(b, uint64(micros(h.CreatedAt)))
@@ -238,19 +236,19 @@ func decodeHead(h *Head, id ID, revision uint64, b []byte) error {
 	if err := h.decode(b); err != nil {
 		return err
 	}
-	h.moving = b[1 : 1+headMoving]
+	h.moving = b[:headMoving]
 	return nil
 }
 
 // decode reads what encode wrote. It keeps a slice of b.
 func (h *Head) decode(b []byte) error {
-	if len(b) < headFixed || b[0] != headVersion || (len(b)-headFixed)%packedID != 0 {
+	if len(b) < headFixed || (len(b)-headFixed)%packedID != 0 {
 		return errHead
 	}
-	if err := h.decodeMoving(b[1 : 1+headMoving]); err != nil {
+	if err := h.decodeMoving(b[:headMoving]); err != nil {
 		return err
 	}
-	b = b[1+headMoving:]
+	b = b[headMoving:]
 	h.Depth = binary.BigEndian.Uint32(b)
 	h.CreatedAt = fromMicros(int64(binary.BigEndian.Uint64(b[4:])))
 	b = b[12:]

@@ -231,11 +231,51 @@ type CallStep struct {
 	Stale *Hold
 }
 
-// marks of a call: who stands in its slot.
+// callMark says who stands in the slot of a call. The zero mark says nobody.
+type callMark struct {
+	kind byte // markHold or markFired
+	id   string
+}
+
 const (
-	markHold  = 'h'
-	markFired = 'f'
+	markHold  = 'h' // id is of a hold
+	markFired = 'f' // id is of the decision that let the call through
 )
+
+func (m callMark) encode() []byte {
+	e := encoder{}
+	e.byte(m.kind)
+	e.str(m.id)
+	e.members(none)
+	return e.b
+}
+
+func callMarkOf(data []byte) (m callMark, err error) {
+	if len(data) == 0 {
+		return m, nil
+	}
+	d := decoder{b: data}
+	m.kind, m.id = d.byte(), d.str()
+	d.members(none)
+	if m.kind != markHold && m.kind != markFired || m.id == "" {
+		d.bad = true
+	}
+	if err := d.end(); err != nil {
+		return callMark{}, faulty(err, "mark of a call")
+	}
+	return m, nil
+}
+
+// about is the key of what the mark names.
+func (m callMark) about() string {
+	switch m.kind {
+	case markHold:
+		return holdKey.named(m.id)
+	case markFired:
+		return decisionKey.named(m.id)
+	}
+	return ""
+}
 
 // maxHoldArgs bounds the arguments that a hold keeps.
 const maxHoldArgs = 1 << 20
@@ -258,24 +298,21 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 		return Standing{}, err
 	}
 	at := Standing{Revision: objs[0].Revision}
-	mark := objs[0].Data
-	if len(mark) < 2 {
-		return at, nil
+	m, err := callMarkOf(objs[0].Data)
+	if err != nil {
+		return Standing{}, err
 	}
-	id := string(mark[1:])
-	switch mark[0] {
+	switch m.kind {
 	case markFired:
-		at.Fired, at.Prior = id, id
+		at.Fired, at.Prior = m.id, m.id
 	case markHold:
-		h, err := s.Hold(ctx, id)
+		h, err := s.Hold(ctx, m.id)
 		if err != nil && !errors.Is(err, ErrNotFound) && !isErased(err) {
 			return Standing{}, err
 		}
 		if err == nil {
 			at.Hold, at.Prior = &h, h.prior()
 		}
-	default:
-		return Standing{}, faulty(errWire, "the mark of a call")
 	}
 	if at.Prior == "" {
 		return at, nil
@@ -326,9 +363,7 @@ func (s *Store) holdOf(ctx context.Context, o Object) (h Hold, prev link, class 
 		err = fmt.Errorf("%w: %s", ErrErased, KeyText(o.Key))
 	default:
 		kept := keptHold{Hold: &h}
-		if json.Unmarshal(b, &kept) != nil {
-			err = errWire
-		}
+		err = fromJSON(b, &kept)
 		h.Asked = kept.Asked
 	}
 	h.Revision = o.Revision
@@ -472,8 +507,6 @@ func (t *atom) holdEntry(was HoldState, next *Hold, authority Authority) AuditEn
 	return e
 }
 
-func mark(kind byte, id string) []byte { return append([]byte{kind}, id...) }
-
 // call adds to the atom of a decision what it does to the standing of its call.
 func (t *atom) call(r *DecisionRecord, class Class) error {
 	c, key := r.Call, t.store.markOf(r.Call.Slot)
@@ -516,12 +549,12 @@ func (t *atom) call(r *DecisionRecord, class Class) error {
 			return err
 		}
 		if c.Hold.Revision == 0 {
-			t.put(Put{Key: key, From: seen, Data: mark(markHold, c.Hold.ID)})
+			t.put(Put{Key: key, From: seen, Data: callMark{markHold, c.Hold.ID}.encode()})
 		} else {
 			t.check(key, seen)
 		}
 	case c.Track && r.Fired:
-		t.put(Put{Key: key, From: seen, Data: mark(markFired, r.ID)})
+		t.put(Put{Key: key, From: seen, Data: callMark{markFired, r.ID}.encode()})
 	default:
 		t.check(key, seen)
 	}
@@ -550,15 +583,17 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 			return err
 		}
 	}
-	m := read[0]
+	m, err := callMarkOf(read[0].Data)
+	if err != nil {
+		return err
+	}
 	unknown := stillUnknown(outcome)
 	switch {
-	case len(m.Data) < 2:
-	case m.Data[0] == markFired && unknown: // it stands in the way of the same call as before
-	case m.Data[0] == markFired && string(m.Data[1:]) == r.ID:
-		t.put(Put{Key: m.Key, From: m.Revision}) // nothing stands in its way any more
-	case m.Data[0] == markHold:
-		objs, err := s.get(t.ctx, holdKey.named(string(m.Data[1:])))
+	case m.kind == markFired && unknown: // it stands in the way of the same call as before
+	case m.kind == markFired && m.id == r.ID:
+		t.put(Put{Key: read[0].Key, From: read[0].Revision}) // nothing stands in its way any more
+	case m.kind == markHold:
+		objs, err := s.get(t.ctx, m.about())
 		if err != nil {
 			return err
 		}

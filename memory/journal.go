@@ -149,9 +149,9 @@ type record struct {
 }
 
 const (
-	recordVersion = 1
-	recordFixed   = 1 + 5 + 8 + 8 + 8
-	digestSize    = 16 // of SHA-256: what a payload must be to fit is fixed by 128 bits
+	recordMark  = 1 // a pack begins with another one
+	recordFixed = 1 + 5 + 8 + 8 + 8
+	digestSize  = 16 // of SHA-256: what a payload must be to fit is fixed by 128 bits
 )
 
 func digestOf(payload []byte) (d [digestSize]byte) {
@@ -164,7 +164,7 @@ func digestOf(payload []byte) (d [digestSize]byte) {
 // ends with the digest of the payload.
 func (r *record) encode() (b []byte, covered int) {
 	b = make([]byte, 0, recordFixed+16+len(r.state)+digestSize+1+len(r.payload)+sha256.Size)
-	b = append(b, recordVersion, r.kind, r.authority, r.axis, r.from, r.to)
+	b = append(b, recordMark, r.kind, r.authority, r.axis, r.from, r.to)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.sequence))
 	b = append(b, r.nonce[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.class))
@@ -184,7 +184,7 @@ func (r *record) encode() (b []byte, covered int) {
 // decode reads what encode and the MAC made. It keeps slices of b. covered is what
 // the MAC covers besides the chain.
 func (r *record) decode(b []byte) (covered []byte, err error) {
-	if len(b) < recordFixed || b[0] != recordVersion {
+	if len(b) < recordFixed || b[0] != recordMark {
 		return nil, errWire
 	}
 	all := b

@@ -104,17 +104,21 @@ func lineOf(o Object) (l lineRecord, err error) {
 		return l, nil
 	}
 	d := decoder{b: o.Data}
-	flags, by := d.byte(), d.ids()
+	flags := d.byte()
 	l.functional, l.plain = d.ids(), d.ids()
 	l.moreFunctional, l.morePlain = flags&lineMoreFunctional != 0, flags&lineMorePlain != 0
-	if d.end() != nil || flags >= lineUnknown || len(by) > 1 {
-		return lineRecord{}, faulty(errWire, "line")
+	d.members(l.members)
+	if flags >= lineUnknown {
+		d.bad = true
 	}
-	if len(by) == 1 {
-		l.By = by[0]
+	if err := d.end(); err != nil {
+		return lineRecord{}, faulty(err, "line")
 	}
 	return l, nil
 }
+
+// members lists the optional members.
+func (l *lineRecord) members(m *members) { m.id(1, &l.By) }
 
 func (l *lineRecord) encode() []byte {
 	var flags byte
@@ -126,13 +130,9 @@ func (l *lineRecord) encode() []byte {
 	}
 	e := encoder{}
 	e.byte(flags)
-	if l.By == "" {
-		e.ids(nil)
-	} else {
-		e.ids([]ID{l.By})
-	}
 	e.ids(l.functional)
 	e.ids(l.plain)
+	e.members(l.members)
 	return e.b
 }
 

@@ -1,9 +1,9 @@
 package memory_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -86,29 +86,41 @@ func TestABadLookupIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStoreThatAnOlderVersionWroteIsRefusedAndKept(t *testing.T) {
-	d := storetest.NewMap()
-	s, err := memory.New(d, keyring.Ephemeral(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, data := s.OlderForm()
-	if err := d.Apply(t.Context(), s.Tenant(), memory.Batch{Puts: []memory.Put{{Key: key, Data: data}}}); err != nil {
-		t.Fatal(err)
-	}
-	id := memory.ID("mem_000000000000000000000000a0")
-	_, _, find := s.Find(t.Context(), memory.Lookup{Text: "contact"})
-	_, get := s.Get(t.Context(), id)
-	_, fit := s.Fitness(t.Context(), []memory.ID{id})
-	_, put := s.Put(t.Context(), modelDraft(says("acme", "phone", "1")))
-	_, verify := s.VerifyAll(t.Context(), memory.Verifying{})
-	_, rebuild := s.Rebuild(t.Context(), "test", nil)
-	for what, err := range map[string]error{"find": find, "get": get, "fitness": fit, "put": put, "verify": verify, "rebuild": rebuild} {
-		if !errors.Is(err, memory.ErrForm) {
-			t.Errorf("%s: %v", what, err)
+func TestAStoreOfAnotherFormIsRefusedAndKept(t *testing.T) {
+	for _, form := range []int{0, 1, memory.Form - 1, memory.Form + 1} {
+		d := storetest.NewMap()
+		s, err := memory.New(d, keyring.Ephemeral(), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if objs, err := d.Get(t.Context(), s.Tenant(), []string{key}); err != nil || objs[0].Revision != 1 || !bytes.Equal(objs[0].Data, data) {
-		t.Errorf("%+v, %v: it was changed", objs, err)
+		key, data := s.OlderForm()
+		if form == 0 {
+			err = d.Apply(t.Context(), s.Tenant(), memory.Batch{Puts: []memory.Put{{Key: key, Data: data}}})
+		} else {
+			err = s.MakeForm(t.Context(), uint64(form))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := d.Get(t.Context(), s.Tenant(), []string{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := memory.ID("mem_000000000000000000000000a0")
+		_, _, find := s.Find(t.Context(), memory.Lookup{Text: "contact"})
+		_, get := s.Get(t.Context(), id)
+		_, fit := s.Fitness(t.Context(), []memory.ID{id})
+		_, put := s.Put(t.Context(), modelDraft(says("acme", "phone", "1")))
+		_, verify := s.VerifyAll(t.Context(), memory.Verifying{})
+		_, rebuild := s.Rebuild(t.Context(), "test", nil)
+		for what, err := range map[string]error{"find": find, "get": get, "fitness": fit, "put": put, "verify": verify, "rebuild": rebuild} {
+			var wrong *memory.FormError
+			if !errors.As(err, &wrong) || wrong.Found != form || !errors.Is(err, memory.ErrSchema) {
+				t.Errorf("form %d: %s: %v", form, what, err)
+			}
+		}
+		if after, err := d.Get(t.Context(), s.Tenant(), []string{key}); err != nil || !reflect.DeepEqual(after, before) {
+			t.Errorf("form %d: %+v, %v: it was changed", form, after, err)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // stay as they were (C12-5.7).
 
 const (
-	packVersion = 2 // a record begins with 1
+	packMark    = 2 // a record begins with recordMark
 	packEntries = 64
 	// packTail is how many entries at the end of a log are left as they are.
 	packTail  = 8
@@ -27,7 +27,7 @@ const (
 // pack makes one entry of many.
 func pack(run []LogEntry) (LogEntry, error) {
 	var b bytes.Buffer
-	b.WriteByte(packVersion)
+	b.WriteByte(packMark)
 	z, err := flate.NewWriter(&b, flate.BestCompression)
 	if err != nil {
 		return LogEntry{}, err
@@ -49,7 +49,7 @@ func pack(run []LogEntry) (LogEntry, error) {
 	return LogEntry{Revision: run[len(run)-1].Revision, Data: b.Bytes()}, nil
 }
 
-func packed(l LogEntry) bool { return len(l.Data) > 0 && l.Data[0] == packVersion }
+func packed(l LogEntry) bool { return len(l.Data) > 0 && l.Data[0] == packMark }
 
 // expand yields the entries that a stored entry stands for: itself, or those that
 // were packed into it.

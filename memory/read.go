@@ -1054,8 +1054,9 @@ func (t *atom) decision(r *keptDecision, old Object, prev link, class Class, ter
 // decisionOf opens a decision. ok is false if it was erased.
 func (s *Store) decisionOf(ctx context.Context, o Object) (r keptDecision, prev link, class Class, ok bool, err error) {
 	b, prev, class, ok, err := s.opened(ctx, o)
-	if ok && json.Unmarshal(b, &r) != nil {
-		ok, err = false, errWire
+	if ok {
+		err = fromJSON(b, &r)
+		ok = err == nil
 	}
 	return r, prev, class, ok, faulty(err, "decision record")
 }

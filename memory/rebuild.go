@@ -512,7 +512,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	}
 	if r.Unsettled() {
 		if at, have := b.calls[r.Slot]; !have || at.ended {
-			b.calls[r.Slot] = standing{mark: mark(markFired, r.ID)}
+			b.calls[r.Slot] = standing{mark: callMark{markFired, r.ID}.encode()}
 		}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
@@ -594,7 +594,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	if h.State != HoldStale {
-		b.calls[h.Slot] = standing{mark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
+		b.calls[h.Slot] = standing{callMark{markHold, h.ID}.encode(), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }

@@ -175,9 +175,7 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 				v.Reinstated = Reinstatement{At: d.time(), By: d.str(), Reason: d.str()}
 			}
 		}
-		if len(d.b) > 0 && !d.bad { // an older version wrote no more
-			r.damaged = d.ids()
-		}
+		r.damaged = d.ids()
 		if err := d.end(); err != nil {
 			return nil, faulty(err, "revocations")
 		}
@@ -192,7 +190,7 @@ const (
 	markEnded  // what ended it follows
 )
 
-func encodeRevocations(list []Revocation) []byte {
+func encodeRevocations(list []Revocation, damaged []ID) []byte {
 	e := encoder{}
 	e.num(uint64(len(list)))
 	for i := range list {
@@ -217,6 +215,7 @@ func encodeRevocations(list []Revocation) []byte {
 			e.str(v.Reinstated.Reason)
 		}
 	}
+	e.ids(damaged)
 	return e.b
 }
 
@@ -464,9 +463,7 @@ func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version s
 func (t *atom) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
 	nonce = newNonce()
 	class := t.nobody()
-	plain := encoder{b: encodeRevocations(list)}
-	plain.ids(old.damaged)
-	data := t.seal(class, revokedKey, old.Revision, plain.b)
+	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list, old.damaged))
 	e := AuditEntry{Kind: kind, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
 	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, class, e, change{})
 	return nonce

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"crypto/hmac"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -167,15 +168,18 @@ func (s *Store) fingerprint() []byte {
 	return f[:16]
 }
 
-// ErrForm: an older version wrote the store. This version does not read it, and writes
-// nothing to it.
-var ErrForm = errors.New("memory: an older version wrote the store, and this one does not read it: make a new store with a new keyring")
+// keysObject is what the first object of a scope holds: what its keys are known by, and
+// [Form].
+func (s *Store) keysObject() []byte { return binary.AppendUvarint(s.fingerprint(), Form) }
 
-// storeForm is the form of what is stored. It stands behind the fingerprint of the keys,
-// where older versions have nothing.
-const storeForm = 1
-
-func (s *Store) keysObject() []byte { return append(s.fingerprint(), storeForm) }
+// formOf reads the form behind the fingerprint. Versions that knew none wrote nothing there.
+func formOf(b []byte) int {
+	form, n := binary.Uvarint(b)
+	if n != len(b) {
+		return 0
+	}
+	return int(form)
+}
 
 // admit makes sure that the store was written with these keys and is all there, or is
 // empty and was never written with them.
@@ -201,13 +205,12 @@ func (s *Store) admit(ctx context.Context) (empty bool, err error) {
 	case len(o.Data) < len(f) || !hmac.Equal(o.Data[:len(f)], f):
 		return false, &WrongKeyError{Tenant: s.scope.tenant, Namespace: s.scope.namespace}
 	case len(o.Data) == len(f) && len(made) == 0:
-		return false, ErrForm
+		return false, &FormError{}
 	case !s.driver.unsealed(&o):
 		return false, &DamagedError{Keys: []string{keysKey}}
-	case len(o.Data) == len(f):
-		return false, ErrForm
-	case len(o.Data) != len(f)+1 || o.Data[len(f)] != storeForm:
-		return false, fmt.Errorf("%w: its form", ErrSchema)
+	}
+	if err := CheckForm(formOf(o.Data[len(f):])); err != nil {
+		return false, err
 	}
 	if len(made) == 0 { // whoever made the store was cut off
 		if _, err := s.keys.Key(ctx, s.scope.mark()); err != nil {
@@ -223,7 +226,7 @@ func (s *Store) admit(ctx context.Context) (empty bool, err error) {
 // taken for a new or an old one. It is the name of no data subject.
 func (s *scope) mark() string {
 	e := encoder{}
-	for _, part := range [...]string{s.tenant, s.namespace, "", "form 2"} {
+	for _, part := range [...]string{s.tenant, s.namespace, "", fmt.Sprint("form ", Form)} {
 		e.str(part)
 	}
 	return string(e.b)
@@ -267,7 +270,7 @@ func (t *atom) singletons(missing func(key string) bool) {
 		t.log(Put{Key: epochKey}, link{}, nil, nil, nobody, made("the first epoch"), change{})
 	}
 	if missing(revokedKey) {
-		data := t.seal(nobody, revokedKey, 0, encodeRevocations(nil))
+		data := t.seal(nobody, revokedKey, 0, encodeRevocations(nil, nil))
 		t.log(Put{Key: revokedKey}, link{}, data, data, nobody, made("nothing is revoked"), change{})
 	}
 	for _, key := range fenceKeys {

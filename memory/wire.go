@@ -1,9 +1,14 @@
 package memory
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -12,6 +17,23 @@ import (
 // mean something, and none of JSON's second keys.
 
 var errWire = errors.New("memory: a stored value does not decode")
+
+// unknownMember is an optional member that this version does not know: a newer one wrote it.
+type unknownMember string
+
+func (m unknownMember) Error() string { return "memory: unknown member " + string(m) }
+
+// faulty says of what a decoding fault is: it is damage, or the work of a newer version. It
+// leaves other errors alone.
+func faulty(err error, what string) error {
+	if err == errWire {
+		return fmt.Errorf("%w: %s", ErrDamaged, what)
+	}
+	if m := unknownMember(""); errors.As(err, &m) {
+		return fmt.Errorf("%w: a newer version wrote it: the member %s of a %s is unknown here", ErrSchema, string(m), what)
+	}
+	return err
+}
 
 type encoder struct{ b []byte }
 
@@ -42,8 +64,9 @@ func (e *encoder) strs(list []string) {
 // decoder reads what encoder wrote. After a fault it gives zero values, and end
 // tells.
 type decoder struct {
-	b   []byte
-	bad bool
+	b       []byte
+	bad     bool
+	unknown uint64 // the tag of a member that this version does not know; 0 = there is none
 }
 
 func (d *decoder) take(n uint64) []byte {
@@ -106,8 +129,105 @@ func (d *decoder) ids() []ID {
 
 // end asks that everything was read and nothing was wrong.
 func (d *decoder) end() error {
-	if d.bad || len(d.b) > 0 {
+	switch {
+	case d.unknown != 0:
+		return unknownMember(fmt.Sprint(d.unknown))
+	case d.bad || len(d.b) > 0:
 		return errWire
 	}
 	return nil
+}
+
+// members are the optional members of a record: each a tag and a value, with ascending tags,
+// and a zero after the last. A member that has the zero value of its type is left out.
+//
+// One function lists the members of a kind of record, in the order of their tags, for both
+// directions. A new member takes a new tag, and no other [Form]: a version that does not know
+// the tag refuses the record. A tag is never used again for something else.
+type members struct {
+	e    *encoder // it writes; nil = it reads
+	d    *decoder
+	next uint64 // the tag that d is at
+}
+
+func (e *encoder) members(list func(m *members)) {
+	list(&members{e: e})
+	e.num(0)
+}
+
+func (d *decoder) members(list func(m *members)) {
+	m := members{d: d, next: d.num()}
+	list(&m)
+	if !d.bad && m.next != 0 {
+		d.unknown, d.bad = m.next, true
+	}
+}
+
+// none lists no member.
+func none(*members) {}
+
+// member writes or reads one member. absent reports whether a value is the zero value.
+func member[T any](m *members, tag uint64, v *T, absent func(T) bool, put func(*encoder, T), get func(*decoder) T) {
+	if m.e != nil {
+		if !absent(*v) {
+			m.e.num(tag)
+			put(m.e, *v)
+		}
+		return
+	}
+	if m.next != tag || m.d.bad {
+		return
+	}
+	*v = get(m.d)
+	m.next = m.d.num()
+	if absent(*v) || m.next != 0 && m.next <= tag { // one form for one value
+		m.d.bad = true
+	}
+}
+
+func zero[T comparable](v T) bool { return v == *new(T) }
+func empty[T any](v []T) bool     { return len(v) == 0 }
+
+func (m *members) str(tag uint64, v *string) {
+	member(m, tag, v, zero, (*encoder).str, (*decoder).str)
+}
+
+func (m *members) id(tag uint64, v *ID) {
+	member(m, tag, v, zero, func(e *encoder, id ID) { e.str(string(id)) }, func(d *decoder) ID { return ID(d.str()) })
+}
+
+func (m *members) ids(tag uint64, v *[]ID) {
+	member(m, tag, v, empty, (*encoder).ids, (*decoder).ids)
+}
+
+func (m *members) strs(tag uint64, v *[]string) {
+	member(m, tag, v, empty, (*encoder).strs, (*decoder).strs)
+}
+
+func (m *members) float(tag uint64, v *float64) {
+	member(m, tag, v, zero, (*encoder).float, (*decoder).float)
+}
+
+func (m *members) time(tag uint64, v *time.Time) {
+	member(m, tag, v, func(t time.Time) bool { return micros(t) == 0 }, (*encoder).time, (*decoder).time)
+}
+
+func octet[T ~uint8](m *members, tag uint64, v *T) {
+	member(m, tag, v, zero, func(e *encoder, v T) { e.byte(byte(v)) }, func(d *decoder) T { return T(d.byte()) })
+}
+
+// fromJSON reads a record that is stored as JSON. The names of its members are their tags:
+// one that this version does not know is refused.
+func fromJSON(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			return nil
+		}
+	} else if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return unknownMember(name)
+	}
+	return errWire
 }

@@ -22,7 +22,7 @@ type Migration struct {
 	Version int    // 1, 2, 3, …
 	Name    string // "store"
 	SHA256  string // of Text, in hex
-	Text    string // with {{schema}} where the name of the schema goes
+	Text    string // with {{schema}} where the name of the schema goes, and {{form}} for [memory.Form]
 }
 
 // MigrationStatus is a migration and when it was applied.
@@ -68,14 +68,14 @@ CREATE TABLE IF NOT EXISTS ` + quote(schema) + `.hearsay_migration (
 // statements are the text of one step, without its transaction.
 func (m Migration) statements(schema string) string {
 	return fmt.Sprintf("%sINSERT INTO %s.hearsay_migration (version, name, sha256) VALUES (%d, '%s', '%s');\n",
-		strings.ReplaceAll(m.Text, "{{schema}}", quote(schema)), quote(schema), m.Version, m.Name, m.SHA256)
+		strings.NewReplacer("{{schema}}", quote(schema), "{{form}}", strconv.Itoa(memory.Form)).Replace(m.Text), quote(schema), m.Version, m.Name, m.SHA256)
 }
 
 // grants are the text that gives a role what [Open] and the driver need.
 func grants(schema, role string) string {
 	s, r := quote(schema), quote(role)
 	return `GRANT USAGE ON SCHEMA ` + s + ` TO ` + r + `;
-GRANT SELECT ON ` + s + `.hearsay_migration TO ` + r + `;
+GRANT SELECT ON ` + s + `.hearsay_migration, ` + s + `.hearsay_form TO ` + r + `;
 GRANT SELECT, INSERT ON ` + s + `.tenant TO ` + r + `;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ` + s + `.object, ` + s + `.log, ` + s + `.term TO ` + r + `;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ` + s + ` TO ` + r + `;
@@ -199,13 +199,14 @@ func verify(ctx context.Context, c *pgx.Conn, schema string) error {
 }
 
 // history reads which migrations a schema has. A schema with tables but without a
-// record of ours belongs to somebody else.
+// record of ours belongs to somebody else. One of another form gives a [*memory.FormError].
 func history(ctx context.Context, c *pgx.Conn, schema string) ([]MigrationStatus, error) {
-	var tables, columns int
+	var tables, columns, forms int
 	err := c.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace WHERE n.nspname = $1),
 		(SELECT count(*) FROM pg_attribute a JOIN pg_class k ON k.oid = a.attrelid JOIN pg_namespace n ON n.oid = k.relnamespace
-			WHERE n.nspname = $1 AND k.relname = 'hearsay_migration' AND a.attname IN ('version', 'name', 'sha256', 'applied_at'))`, schema).
-		Scan(&tables, &columns)
+			WHERE n.nspname = $1 AND k.relname = 'hearsay_migration' AND a.attname IN ('version', 'name', 'sha256', 'applied_at')),
+		(SELECT count(*) FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace WHERE n.nspname = $1 AND k.relname = 'hearsay_form')`, schema).
+		Scan(&tables, &columns, &forms)
 	switch {
 	case err != nil:
 		return nil, err
@@ -218,10 +219,21 @@ func history(ctx context.Context, c *pgx.Conn, schema string) ([]MigrationStatus
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s MigrationStatus, err error) {
+	applied, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s MigrationStatus, err error) {
 		err = row.Scan(&s.Version, &s.Name, &s.SHA256, &s.Applied)
 		return s, err
 	})
+	if err != nil || len(applied) == 0 { // nothing is made yet
+		return applied, err
+	}
+	form := 0
+	if forms > 0 {
+		err = c.QueryRow(ctx, `SELECT coalesce(max(form), 0) FROM `+quote(schema)+`.hearsay_form`).Scan(&form)
+	}
+	if err == nil {
+		err = memory.CheckForm(form)
+	}
+	return applied, err
 }
 
 // compare holds what was applied against the migrations of this program.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/fault"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/jackc/pgx/v5"
@@ -145,6 +146,30 @@ func TestAnAlteredOrNewerSchemaIsRefused(t *testing.T) {
 		_, err = pgstore.Status(t.Context(), shared.RuntimeURL("owner"), o)
 		clean(t, err, memory.ErrSchema, words)
 	}
+}
+
+func TestAStoreOfAnotherFormIsRefused(t *testing.T) {
+	t.Parallel()
+	storetest.RunForm(t, func(t *testing.T) (func() (memory.Driver, error), func(int)) {
+		o := fresh(t)
+		migrate(t, shared, o)
+		owner := connect(t, shared, "owner")
+		open := func() (memory.Driver, error) { return pgstore.Open(t.Context(), shared.RuntimeURL("app"), o) }
+		return open, func(form int) {
+			exec1(t, owner, `SET search_path = `+o.Schema+`; DROP TABLE IF EXISTS hearsay_form`)
+			if form == 0 {
+				return
+			}
+			exec1(t, owner, fmt.Sprintf(`CREATE TABLE hearsay_form (form integer PRIMARY KEY); INSERT INTO hearsay_form VALUES (%d); GRANT SELECT ON hearsay_form TO app`, form))
+			if form == memory.Form {
+				return
+			}
+			_, err := pgstore.Migrate(t.Context(), shared.RuntimeURL("owner"), o)
+			clean(t, err, memory.ErrSchema, "")
+			_, err = pgstore.Status(t.Context(), shared.RuntimeURL("owner"), o)
+			clean(t, err, memory.ErrSchema, "")
+		}
+	})
 }
 
 func TestASchemaOfAnotherProgramIsRefusedUntouched(t *testing.T) {

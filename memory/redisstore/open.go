@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,10 +34,9 @@ type Options struct {
 
 const (
 	defaultPrefix = "hearsay"
-	// The mark of a store says whose it is and how it is laid out.
-	markKind      = ":store"
-	magic         = "hearsay redisstore "
-	schemaVersion = "2"
+	// The mark of a store says whose it is, and its form: [memory.Form].
+	markKind = ":store"
+	magic    = "hearsay redisstore "
 
 	// How long a step of a call may take if its context says nothing shorter.
 	readTimeout = 10 * time.Second
@@ -257,7 +257,7 @@ func (d *Driver) adopt(ctx context.Context, existing bool) error {
 		return fmt.Errorf("%w: there is none under the prefix %q", ErrMissing, d.prefix)
 	}
 	if empty {
-		if err := d.client.SetNX(ctx, d.prefix+markKind, magic+schemaVersion, 0).Err(); err != nil {
+		if err := d.client.SetNX(ctx, d.prefix+markKind, fmt.Sprint(magic, memory.Form), 0).Err(); err != nil {
 			return err
 		}
 	}
@@ -278,14 +278,12 @@ func (d *Driver) marked(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	version, ok := strings.CutPrefix(mark, magic)
-	switch {
-	case !ok:
+	number, ok := strings.CutPrefix(mark, magic)
+	if !ok {
 		return false, memory.ErrForeign
-	case version != schemaVersion:
-		return false, fmt.Errorf("%w: the store has %.10q, this program %q", memory.ErrSchema, version, schemaVersion)
 	}
-	return true, nil
+	form, _ := strconv.Atoi(number) // what is no number is of no form
+	return true, memory.CheckForm(form)
 }
 
 // empty says whether there is no key under the prefix.

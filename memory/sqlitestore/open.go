@@ -42,11 +42,8 @@ type Options struct {
 	Strict bool
 }
 
-const (
-	// applicationID marks the file as ours ("Hrsy").
-	applicationID = 0x48727379
-	schemaVersion = 2
-)
+// applicationID marks the file as ours ("Hrsy"). Its user_version is [memory.Form].
+const applicationID = 0x48727379
 
 // schema is every table and index of a store, by name. The file must hold
 // exactly these, to the letter: a trigger or a view that somebody put there
@@ -265,7 +262,7 @@ func initialise(ctx context.Context, dsn string) error {
 		}
 		statements := []string{
 			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-			fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
+			fmt.Sprintf("PRAGMA user_version = %d", memory.Form),
 			schema["tenant"], schema["object"], schema["log"], schema["term"],
 		}
 		for _, s := range statements {
@@ -323,10 +320,8 @@ func (c *conn) identity(ctx context.Context, counting string) (empty bool, err e
 		return false, err
 	}
 	switch {
-	case id == applicationID && version == schemaVersion:
-		return false, nil
 	case id == applicationID:
-		return false, fmt.Errorf("%w: the file has %d, this program %d", memory.ErrSchema, version, schemaVersion)
+		return false, memory.CheckForm(int(version))
 	case id != 0 || version != 0:
 		return false, memory.ErrForeign
 	}

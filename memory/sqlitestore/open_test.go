@@ -20,6 +20,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/sqlitestore"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // other opens a file as another program would.
@@ -157,8 +158,6 @@ func write(t *testing.T, path string, content []byte) {
 func TestAStoreOfAnotherSchemaIsRefusedUntouched(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
-		"a later version":         "PRAGMA user_version = 3",
-		"no version":              "PRAGMA user_version = 0",
 		"a trigger":               "CREATE TRIGGER sly AFTER INSERT ON log BEGIN DELETE FROM log; END",
 		"a view":                  "CREATE VIEW sly AS SELECT 1",
 		"one more table":          "CREATE TABLE more (x)",
@@ -221,17 +220,29 @@ func TestAStoreOfAnotherSchemaIsRefusedUntouched(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a later version that is still in the log of the file", func(t *testing.T) {
+	t.Run("a later form that is still in the log of the file", func(t *testing.T) {
 		t.Parallel()
 		path := fresh(t)
 		open(t, path, nil).Close()
 		db := other(t, path)
-		run(t, db, "PRAGMA user_version = 3") // the open handle keeps it from the file
+		run(t, db, fmt.Sprint("PRAGMA user_version = ", memory.Form+1)) // the open handle keeps it from the file
 		_, err := sqlitestore.Open(t.Context(), path, nil)
 		clean(t, err, memory.ErrSchema)
 		var version int
-		if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 3 {
+		if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != memory.Form+1 {
 			t.Fatalf("version is %d now (%v)", version, err)
+		}
+	})
+}
+
+func TestAStoreOfAnotherFormIsRefused(t *testing.T) {
+	t.Parallel()
+	storetest.RunForm(t, func(t *testing.T) (func() (memory.Driver, error), func(int)) {
+		path := fresh(t)
+		return func() (memory.Driver, error) { return sqlitestore.Open(t.Context(), path, nil) }, func(form int) {
+			db := other(t, path)
+			run(t, db, fmt.Sprint("PRAGMA user_version = ", form))
+			db.Close()
 		}
 	})
 }

@@ -9,6 +9,12 @@
 -- The number is within the key, and not in a column before it, so that there is no
 -- index by which the planner could read all that a tenant has.
 
+-- The form of the store: one row. Open refuses a store of another form.
+CREATE TABLE {{schema}}.hearsay_form (
+    form integer PRIMARY KEY
+);
+INSERT INTO {{schema}}.hearsay_form (form) VALUES ({{form}});
+
 -- Numbers are never used twice: whoever kept one beyond the life of its tenant
 -- finds nothing by it.
 CREATE TABLE {{schema}}.tenant (
