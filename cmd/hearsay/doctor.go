@@ -36,7 +36,7 @@ that was acknowledged could be lost or go unnoticed, what, and what to do. It wr
 one object of a few bytes, always the same one, to see that the store takes writes, and
 changes nothing else. A SQLite file is read as a whole. What was not looked at is marked –.
 
-  store                     it opens, and is of this program's schema
+  store                     it opens, and is of the form that this program reads
   store takes writes        as far as one small write tells: no server that only reads, no full disk or memory
   settings of its server    by their own names; see docs/stores.md
   clock                     that of the server against this one; entries of the future
@@ -53,7 +53,7 @@ changes nothing else. A SQLite file is read as a whole. What was not looked at i
   worker verifiers          its verifiers answered when they were asked last
 
 Exit code 0 if all is safe, 4 if something is not; if the store does not open, that of
-the reason: 5 it cannot be reached, 1 it is of another schema or program, 2 its URL is
+the reason: 5 it cannot be reached, 1 it is of another form or program, 2 its URL is
 none. The report is printed in each case.
 
 With -o json: {"schema": "hearsay.doctor/1", "healthy": …, "findings": [{"check",

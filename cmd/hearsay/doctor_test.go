@@ -534,7 +534,7 @@ func TestDoctorOfServers(t *testing.T) {
 	if seen, _ := w.doctor("--store", r.URL()); seen.of("keys.folder").Safe || !strings.Contains(seen.of("keys.folder").Found, "no keyring") {
 		t.Errorf("%q", unsafe(seen))
 	}
-	for mark, say := range map[string]string{"hearsay redisstore 99": "schema is of another version", "something": "not a hearsay store"} {
+	for mark, say := range map[string]string{"hearsay redisstore 99": "form 99", "something": "not a hearsay store"} {
 		if _, err := r.Do(t.Context(), "SET", "hearsay:store", mark); err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,7 @@ func TestMigrate(t *testing.T) {
 		owner, app := database(t, p, "altered")
 		w.ok("migrate", "up", "--store", owner, "--role", "app")
 		psql(t, owner, "UPDATE hearsay.hearsay_migration SET sha256 = 'x' WHERE version = 1")
-		refused(t, app, "schema")
+		refused(t, app, "altered")
 	})
 	t.Run("a schema of another program is foreign", func(t *testing.T) {
 		owner, app := database(t, p, "stranger")

@@ -103,7 +103,7 @@ func TestWorkerOnServers(t *testing.T) {
 		psql(t, "DROP SCHEMA hearsay CASCADE")
 	})
 	for _, c := range []struct{ name, mark, say string }{
-		{"a later release", "hearsay redisstore 99", "schema is of another version"}, {"another program", "something", "not a hearsay store"}, {"nobody who says so", "", "not a hearsay store"},
+		{"a later release", "hearsay redisstore 99", "form 99"}, {"another program", "something", "not a hearsay store"}, {"nobody who says so", "", "not a hearsay store"},
 	} {
 		t.Run("keys in Redis of "+c.name+" are refused", func(t *testing.T) {
 			was, err := r.Do(t.Context(), "GET", "hearsay:store")

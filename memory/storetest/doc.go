@@ -14,7 +14,8 @@
 //		})
 //	}
 //
-// [Run] asks the contract, [RunDurable] asks what must outlive a handle,
+// [Run] asks the contract, [RunDurable] asks what must outlive a handle, [RunForm] asks
+// that stores of other forms are refused,
 // [Compare] runs random operations against the reference driver of [NewMap], and
 // [Benchmark] measures the calls the rest of the program is made of.
 //
