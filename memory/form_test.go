@@ -110,6 +110,30 @@ func TestAMemberThatIsNotKnownIsRefused(t *testing.T) {
 	t.Logf("%d kinds of records", tried)
 }
 
+// A member that is out of order, there twice, or there with the zero value is damage.
+func TestMembersHaveOneForm(t *testing.T) {
+	plain := (&body{}).encode()
+	plain = plain[:len(plain)-1]
+	for name, c := range map[string]struct {
+		members string
+		want    error
+	}{
+		"in order":          {"\x04\x01v\x05\x01t\x00", nil},
+		"out of order":      {"\x05\x01t\x04\x01v\x00", ErrDamaged},
+		"twice":             {"\x04\x01v\x04\x01v\x00", ErrDamaged},
+		"an empty string":   {"\x04\x00\x00", ErrDamaged},
+		"an empty list":     {"\x08\x00\x00", ErrDamaged},
+		"a zero byte":       {"\x07\x00\x00", ErrDamaged},
+		"no end":            {"\x04\x01v", ErrDamaged},
+		"more than the end": {"\x00\x00", ErrDamaged},
+	} {
+		err := faulty(new(body).decode(append(bytes.Clone(plain), c.members...)), "row body")
+		if !errors.Is(err, c.want) || errors.Is(err, ErrSchema) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // One value has one form: what decodes encodes to the same bytes.
 func FuzzARecordHasOneForm(f *testing.F) {
 	f.Add(byte(0), (&body{Task: "t", Domains: []string{"x"}, SaidAt: fromMicros(1)}).encode())
