@@ -5,8 +5,11 @@
 //	go run ./bench/traces -data DIR -check      exit status 4 if a target is missed
 //
 // DIR holds the folder agentdojo: AgentDojo v1.2 (MIT) as offline traces, no model
-// and no code of it. What is replayed is upstream's own ground truth of each task,
-// and of each attack after the first read that shows the attacker's text.
+// and no code of it. It is not part of this repository. In it are tools.json (the tools of
+// each suite, their effects and sinks), one file for each of the suites banking, slack,
+// travel and workspace (tasks, calls, rows), and pairs.jsonl (which attack meets which task).
+// What is replayed is upstream's own ground truth of each task, and of each attack after the
+// first read that shows the attacker's text.
 //
 // # From a trace to rows, the same for task and attack
 //
