@@ -244,12 +244,12 @@ type steps struct {
 	fenced   int // permits that were consumed on the fence
 }
 
-func (s *steps) Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error) {
+func (s *steps) FitnessFor(ctx context.Context, ids []memory.ID, act, slot memory.Digest) (memory.Fitness, error) {
 	if s.before != nil {
 		s.before("read")
 	}
 	s.reads++
-	return s.Store.Fitness(ctx, ids)
+	return s.Store.FitnessFor(ctx, ids, act, slot)
 }
 
 func (s *steps) Record(ctx context.Context, r memory.DecisionRecord) error {
@@ -581,9 +581,9 @@ type sized struct {
 	sizes []int
 }
 
-func (s *sized) Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error) {
+func (s *sized) FitnessFor(ctx context.Context, ids []memory.ID, act, slot memory.Digest) (memory.Fitness, error) {
 	s.sizes = append(s.sizes, len(ids))
-	return s.Store.Fitness(ctx, ids)
+	return s.Store.FitnessFor(ctx, ids, act, slot)
 }
 
 // TestAClockThatJumps: limits are moments on the store's clock. When it jumps ahead,

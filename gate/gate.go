@@ -21,7 +21,9 @@ import (
 // limits of time against.
 type Store interface {
 	Now() time.Time
-	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
+	// FitnessFor must read the heads of the rows, and in the same trip the mark of an act,
+	// unless act is zero. slot is of the call that is about to be made.
+	FitnessFor(ctx context.Context, ids []memory.ID, act, slot memory.Digest) (memory.Fitness, error)
 	Record(ctx context.Context, r memory.DecisionRecord) error
 	// RecordOutcome must note how a call ended that a record let through, or give
 	// [memory.ErrNotFound] if there is no such record.
@@ -337,7 +339,11 @@ func (g *Gate) fitness(ctx context.Context, req *Request) (memory.Fitness, error
 	if req.Lineage.len() > MaxLineage {
 		return memory.Fitness{}, nil // Evaluate denies it unseen
 	}
-	return g.store.Fitness(ctx, req.Lineage.ids())
+	var act, slot memory.Digest
+	if t := tighten(&req.Contract, g.policy.Tools[req.Contract.Tool], time.Time{}); t.effect == Irreversible {
+		act, slot = actOf(req), slotOf(req)
+	}
+	return g.store.FitnessFor(ctx, req.Lineage.ids(), act, slot)
 }
 
 // judge evaluates and says what the gate adds: names, the mode, how to go on.

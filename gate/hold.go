@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -67,7 +68,16 @@ func slotOf(req *Request) memory.Digest {
 	if req.SentBy != "" {
 		run = "sent by " + req.SentBy
 	}
-	for _, part := range [...]string{"hearsay/call/1", req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, run, req.Principal} {
+	for _, part := range [...]string{"hearsay/call/1", req.Contract.Server, req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, run, req.Principal} {
+		h.add(part)
+	}
+	return h.sum()
+}
+
+// actOf stands for what is done if the call is made, whichever run asks for it.
+func actOf(req *Request) memory.Digest {
+	h := hash{make([]byte, 0, 512)}
+	for _, part := range [...]string{"hearsay/act/1", req.Contract.Server, req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, req.Principal} {
 		h.add(part)
 	}
 	return h.sum()
@@ -129,18 +139,23 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	}
 	s := &standing{g: g, d: d, req: req, f: f, step: &memory.CallStep{Slot: slotOf(req)}}
 	s.step.Track = d.Effect != ReadOnly
+	if d.Effect == Irreversible {
+		s.step.Act, s.step.ActSeen, s.made = actOf(req), f.Act.Revision, f.Act
+	}
 	if req.Within && d.Effect != ReadOnly {
 		s.block(Reason{Code: NestedCall})
 		return nil, nil
 	}
 	if req.Resumes == "" {
 		switch {
-		case d.Outcome == Permit && !look:
+		case d.Outcome == Permit && !look && s.made.Decision == "":
 			return s.step, nil
 		case d.Outcome == Deny: // it is not held, and the model is told all the same
-			if at, err := g.store.Standing(ctx, s.step.Slot); err == nil && at.Prior != "" && d.Effect != ReadOnly {
-				d.add(Reason{Code: OutcomeUnknown, Detail: at.Prior})
-				order(d.Reasons)
+			if at, err := g.store.Standing(ctx, s.step.Slot); err == nil && d.Effect != ReadOnly {
+				if prior := cmp.Or(s.made.Decision, at.Prior); prior != "" {
+					d.add(Reason{Code: OutcomeUnknown, Detail: prior})
+					order(d.Reasons)
+				}
 			}
 			return nil, nil
 		}
@@ -149,7 +164,10 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	if err != nil {
 		return nil, fmt.Errorf("gate: the held calls could not be read: %w", err)
 	}
-	s.step.Seen, s.before, s.prior, s.priorAt = at.Revision, at.Hold, at.Prior, at.PriorAt
+	s.step.Seen, s.before, s.own, s.prior, s.priorAt = at.Revision, at.Hold, at.Prior, at.Prior, at.PriorAt
+	if s.made.Decision != "" { // the last one, in whichever run
+		s.prior, s.priorAt = s.made.Decision, s.made.At
+	}
 	return s.step, s.settle(ctx)
 }
 
@@ -162,8 +180,10 @@ type standing struct {
 	step   *memory.CallStep
 	before *memory.Hold
 
-	prior   string // let the same call through, and its outcome is not known
+	prior   string // let the same call through last, and its outcome is not known
 	priorAt time.Time
+	own     string         // did so in this run
+	made    memory.ActMark // of the act, if it is irreversible
 }
 
 func (s *standing) settle(ctx context.Context) error {
@@ -198,7 +218,7 @@ func (s *standing) settle(ctx context.Context) error {
 	}
 	binding := s.g.binding(s.step.Slot, s.req, s.f, s.d.Reasons)
 	switch {
-	case open && h.Binding != binding:
+	case open && (h.Binding != binding || state == memory.HoldGranted && !s.knows(h)):
 		if state == memory.HoldGranted {
 			s.note(ApprovalStale, s.moved(h))
 		}
@@ -230,7 +250,7 @@ func (s *standing) settle(ctx context.Context) error {
 func (s *standing) unsettled() {
 	d := s.d
 	if s.prior == "" || d.Effect == ReadOnly {
-		s.prior = ""
+		s.prior, s.own = "", ""
 		return
 	}
 	r := Reason{Code: OutcomeUnknown, Detail: s.prior}
@@ -240,11 +260,13 @@ func (s *standing) unsettled() {
 		note = ", and its source has been read since"
 	case d.Effect == StateChanging && limit > 0 && !s.priorAt.IsZero() && s.f.Now.Sub(s.priorAt) >= limit:
 		note = ", more than " + limit.String() + " ago"
+	case s.abandoned():
+		note = ", in another run more than " + abandonedFor.String() + " ago, and no key is configured by which a person could settle it"
 	case d.Outcome == Permit && s.g.opts.Mode == Observe && d.Effect != Irreversible:
 		r.Outcome, d.Observed = Hold, true
 		d.Reasons = append(d.Reasons, r)
 		order(d.Reasons)
-		s.prior = ""
+		s.prior, s.own = "", ""
 		return
 	default:
 		s.block(r)
@@ -253,7 +275,17 @@ func (s *standing) unsettled() {
 	r.Detail += note
 	d.note(r)
 	order(d.Reasons)
-	s.prior = ""
+	s.prior, s.own = "", ""
+}
+
+// abandonedFor is how long another run's call of a tool that nobody declared stands in the
+// way where nobody can settle it.
+const abandonedFor = 24 * time.Hour
+
+// abandoned reports whether nobody will ever say how the call of another run ended.
+func (s *standing) abandoned() bool {
+	return s.req.Contract.Undeclared && s.g.opts.Approvals == nil && s.made.Decision == s.prior && !s.made.Own &&
+		s.f.Now.Sub(s.made.At) >= abandonedFor
 }
 
 // told reports whether a row that the run has read since shows how the call ended: what
@@ -312,6 +344,8 @@ func (s *standing) note(c Code, detail string) {
 // moved says what is not as it was when the hold was opened.
 func (s *standing) moved(h *memory.Hold) string {
 	switch {
+	case !s.knows(h):
+		return "the same call was made since, and how it ended is not known"
 	case h.Policy != s.g.label:
 		return "the policy is another one"
 	case h.ArgsSHA256.String() != s.d.ArgsSHA256:
@@ -349,10 +383,20 @@ func (s *standing) hold(to memory.HoldState, by, why string) *memory.Hold {
 	return &next
 }
 
+// knows reports whether who looks at the hold hears of the last call that may have been
+// done.
+func (s *standing) knows(h *memory.Hold) bool {
+	return s.prior == "" || s.prior == h.Prior || s.prior == h.Made
+}
+
 // attach joins the call to the open hold.
 func (s *standing) attach(to memory.HoldState, why string) *memory.Hold {
 	next := s.hold(to, "gate", why)
 	next.Tries++
+	if !s.knows(next) {
+		next.Made = s.prior
+		next.Round++ // what was signed before does not know of it
+	}
 	s.d.ExpiresAt, s.d.Parked = next.ExpiresAt, next.Parked && s.req.Park && s.d.Effect != Irreversible
 	return next
 }
@@ -360,7 +404,7 @@ func (s *standing) attach(to memory.HoldState, why string) *memory.Hold {
 // through lets the call through, and ends the hold.
 func (s *standing) through(why, by string) {
 	next := s.hold(memory.HoldFired, by, why)
-	next.Fired, next.Prior = s.d.ID, ""
+	next.Fired, next.Prior, next.Made = s.d.ID, "", ""
 }
 
 // grant lets the call through if a person's signature says so for exactly this call,
@@ -441,7 +485,10 @@ func (s *standing) open(binding memory.Digest) error {
 		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
 		Args: json.RawMessage(req.Args), Asked: s.g.question(req), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
 		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
-		Tries: 1, Prior: s.prior, By: "gate", Why: "held",
+		Tries: 1, Prior: s.own, By: "gate", Why: "held",
+	}
+	if !s.knows(h) {
+		h.Made = s.prior
 	}
 	for _, r := range d.Reasons {
 		if r.Outcome != Permit && !slices.Contains(h.Codes, string(r.Code)) {
@@ -531,11 +578,11 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
-		if len(f.Heads) == 0 && h.Prior == "" && len(h.Codes) == 1 && h.Codes[0] == string(OutcomeUnknown) {
+		if len(f.Heads) == 0 && h.Unknown() == "" && len(h.Codes) == 1 && h.Codes[0] == string(OutcomeUnknown) {
 			r.How = HowSettled
 			return r, true, nil
 		}
-		if len(f.Heads) == 0 || h.Prior != "" { // only a person can release it
+		if len(f.Heads) == 0 || h.Unknown() != "" { // only a person can release it
 			return r, false, nil
 		}
 		for i := range f.Heads {

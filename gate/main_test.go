@@ -77,7 +77,7 @@ func (f *fake) says(id memory.ID, c memory.Content, from ...memory.ID) {
 	f.rows[id] = r
 }
 
-func (f *fake) Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error) {
+func (f *fake) FitnessFor(ctx context.Context, ids []memory.ID, _, _ memory.Digest) (memory.Fitness, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fit := memory.Fitness{Now: clock0, Epoch: 7}

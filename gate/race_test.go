@@ -33,9 +33,9 @@ type racing struct {
 	seen      *client      // keeps when it read and when it consumed, if set
 }
 
-func (r *racing) Fitness(ctx context.Context, ids []memory.ID) (f memory.Fitness, err error) {
+func (r *racing) FitnessFor(ctx context.Context, ids []memory.ID, act, slot memory.Digest) (f memory.Fitness, err error) {
 	call := r.seen.now()
-	f, err = r.Store.Fitness(ctx, ids)
+	f, err = r.Store.FitnessFor(ctx, ids, act, slot)
 	if err == nil && len(f.Heads) == 1 {
 		r.seen.add(call, asked{looked, f.Heads[0].Revision}, reply{fit: f.Heads[0].Retrieval == memory.RetrievalNormal})
 	}

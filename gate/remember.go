@@ -118,7 +118,7 @@ func (g *Gate) remembered(ctx context.Context, req *Request) (f memory.Fitness, 
 	case len(missing) > len(ids)/2:
 		return f, false // it is another lineage
 	case len(missing) > 0:
-		fresh, err := g.store.Fitness(ctx, missing)
+		fresh, err := g.store.FitnessFor(ctx, missing, memory.Digest{}, memory.Digest{})
 		if err != nil || len(fresh.Heads) != len(missing) {
 			return f, false // whoever reads all of them hears of it
 		}

@@ -38,7 +38,10 @@ type Setting struct {
 // Contract is what is declared about a tool. What is not declared is assumed to
 // be the worst. A [Rule] of the policy may tighten a contract and never lift it.
 type Contract struct {
-	Tool   string
+	Tool string
+	// Server names the server that has the tool; "" = this program. Tools of one name on two
+	// servers are different ones.
+	Server string
 	Effect Effect
 	// BlastRadius is how far what one call changes may reach; unset = the outside world.
 	BlastRadius BlastRadius

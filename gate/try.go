@@ -41,7 +41,7 @@ func (g *Gate) question(req *Request) json.RawMessage {
 		p.Tools = map[string]Rule{req.Contract.Tool: rule}
 	}
 	c := req.Contract
-	c.Output, c.Fixed, c.Schema = nil, nil, [32]byte{} // the hold has the schema
+	c.Server, c.Output, c.Fixed, c.Schema = "", nil, nil, [32]byte{} // the hold has the schema
 	if c.Ceiling == 0 {
 		c.Ceiling = memory.SensitivityInternal // as it counts
 	}
@@ -88,8 +88,8 @@ func Try(ctx context.Context, s Tried, h *memory.Hold) (d Decision, ok bool, err
 		req.speaker = s.Speaker(h.Principal)
 	}
 	d = a.Policy.Evaluate(&req, f)
-	if h.Prior != "" {
-		d.add(Reason{Code: OutcomeUnknown, Detail: h.Prior})
+	if h.Unknown() != "" {
+		d.add(Reason{Code: OutcomeUnknown, Detail: h.Unknown()})
 		order(d.Reasons)
 	}
 	return d, true, nil

@@ -488,7 +488,7 @@ func (x *examination) logged(log *Log, o Object) ([]Term, error) {
 			x.shut[o.Key] = class != 0 && isErased(err)
 			return []Term{last}, x.unopened(o.Key, o.Revision, err)
 		}
-		x.call(s.markOf(h.Slot), log.begun, callMark{markHold, h.ID}.encode())
+		x.call(s.markOf(h.Slot), log.begun, slotMark(markHold, h.ID))
 		return append(s.holdTerms(&h, class), last), nil
 	case decisionKey:
 		r, _, class, ok, err := s.decisionOf(x.ctx, o)
@@ -551,6 +551,15 @@ func (x *examination) decision(r *keptDecision, o Object, last Sequence) {
 			m.ended = 0
 		}
 		x.calls[key].made = append(x.calls[key].made, m)
+		if !r.Act.IsZero() {
+			mark := x.s.scope.actMark(&r.DecisionRecord)
+			if !r.Unsettled() {
+				mark = nil
+			}
+			key := x.s.actOf(r.Act)
+			x.call(key, at, mark)
+			x.calls[key].made = append(x.calls[key].made, m)
+		}
 	}
 	var seen []byte
 	segments := map[string]*segment{}
@@ -640,7 +649,7 @@ func (x *examination) firedOut(r *keptDecision, o Object, at Sequence) {
 	if !r.Unsettled() {
 		x.call(x.s.markOf(r.Slot), at, nil)
 	} else {
-		x.call(x.s.markOf(r.Slot), at, callMark{markFired, r.ID}.encode())
+		x.call(x.s.markOf(r.Slot), at, slotMark(markFired, r.ID))
 	}
 }
 

@@ -18,3 +18,6 @@ func (s *Store) MakeForm(ctx context.Context, form uint64) error {
 	data := binary.AppendUvarint(s.fingerprint(), form)
 	return s.driver.Apply(ctx, s.scope.tenant, Batch{Puts: []Put{{Key: keysKey, Data: data}}})
 }
+
+// ActKey is the key of the mark of an act.
+func (s *Store) ActKey(act Digest) string { return s.actOf(act) }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -123,9 +124,11 @@ type Hold struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	Tries     int       `json:"tries"`            // how often it was asked for
 	Parked    bool      `json:"parked,omitempty"` // it fires by itself once its rows are fit
-	// Prior is a decision that let the same call through before and whose outcome
-	// is not known; Fired the one that let it through since.
+	// Prior is a decision that let the same call through before, in the same run, and whose
+	// outcome is not known; Made is the last one that did so in another run. Fired is the one
+	// that let it through since.
 	Prior string `json:"prior,omitempty"`
+	Made  string `json:"made,omitempty"`
 	Fired string `json:"fired,omitempty"`
 
 	// By, Why and At are of the last move: who made it, in whose words, when.
@@ -139,6 +142,10 @@ type Hold struct {
 
 	Revision uint64 `json:"-"` // of the object
 }
+
+// Unknown is the last decision that let the same call through and of which nobody knows how
+// the call ended; "" if there is none.
+func (h *Hold) Unknown() string { return cmp.Or(h.Made, h.Prior) }
 
 // Open reports whether the call can still be released at a moment.
 func (h *Hold) Open(now time.Time) bool {
@@ -217,7 +224,14 @@ type Standing struct {
 // CallStep is what a decision does to the standing of its call, in the atom that
 // records it.
 type CallStep struct {
+	// Slot stands for the call in its run.
 	Slot Digest
+	// Act stands for the call in any run: what is done if it is made. While nobody knows how
+	// a call of an act ended, its mark names the decision. Zero = the call may be made in two
+	// runs at once. ActSeen is ActMark.Revision as it was read; 0 if it was not read: then
+	// there must be none.
+	Act     Digest
+	ActSeen uint64
 	// Seen is Standing.Revision as it was read; 0 if it was not read: then there
 	// must be none.
 	Seen uint64
@@ -235,6 +249,9 @@ type CallStep struct {
 type callMark struct {
 	kind byte // markHold or markFired
 	id   string
+	// Of the mark of an act: when the call was let through, and what its slot is known by.
+	at   time.Time
+	slot Token
 }
 
 const (
@@ -242,11 +259,11 @@ const (
 	markFired = 'f' // id is of the decision that let the call through
 )
 
-func (m callMark) encode() []byte {
+func (m *callMark) encode() []byte {
 	e := encoder{}
 	e.byte(m.kind)
 	e.str(m.id)
-	e.members(none)
+	e.members(m.members)
 	return e.b
 }
 
@@ -256,7 +273,7 @@ func callMarkOf(data []byte) (m callMark, err error) {
 	}
 	d := decoder{b: data}
 	m.kind, m.id = d.byte(), d.str()
-	d.members(none)
+	d.members(m.members)
 	if m.kind != markHold && m.kind != markFired || m.id == "" {
 		d.bad = true
 	}
@@ -266,8 +283,32 @@ func callMarkOf(data []byte) (m callMark, err error) {
 	return m, nil
 }
 
+// members lists the optional members.
+func (m *callMark) members(o *members) {
+	o.time(1, &m.at)
+	member(o, 2, &m.slot, zero, (*encoder).token, (*decoder).token)
+}
+
+func (e *encoder) token(v Token) { e.b = append(e.b, v[:]...) }
+
+func (d *decoder) token() (v Token) {
+	copy(v[:], d.take(uint64(len(v))))
+	return v
+}
+
+// slotMark is the mark of a slot.
+func slotMark(kind byte, id string) []byte { return (&callMark{kind: kind, id: id}).encode() }
+
+// actMark is the mark of an act that a decision lets through.
+func (s *scope) actMark(r *DecisionRecord) []byte {
+	return (&callMark{kind: markFired, id: r.ID, at: r.At, slot: s.slot(r.Slot)}).encode()
+}
+
+// slot is what a slot is known by: it is a digest of arguments, which could be guessed.
+func (s *scope) slot(slot Digest) Token { return s.blind("call", string(slot[:])) }
+
 // about is the key of what the mark names.
-func (m callMark) about() string {
+func (m *callMark) about() string {
 	switch m.kind {
 	case markHold:
 		return holdKey.named(m.id)
@@ -289,7 +330,19 @@ const (
 	termOpenHold = "O" // those that wait, are granted, or fired without an outcome
 )
 
-func (s *Store) markOf(slot Digest) string { return callKey.at(s.scope.blind("call", string(slot[:]))) }
+// actOf is the key of the mark of an act. It is a mark of a call like that of a slot.
+func (s *Store) actOf(act Digest) string { return callKey.at(s.scope.blind("act", string(act[:]))) }
+
+// marksOf are the keys of the marks that stand for a call that fired.
+func (s *Store) marksOf(r *DecisionRecord) []string {
+	keys := []string{s.markOf(r.Slot)}
+	if !r.Act.IsZero() {
+		keys = append(keys, s.actOf(r.Act))
+	}
+	return keys
+}
+
+func (s *Store) markOf(slot Digest) string { return callKey.at(s.scope.slot(slot)) }
 
 // Standing reads what became of a call before.
 func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
@@ -345,7 +398,10 @@ func (s *Store) Hold(ctx context.Context, id string) (Hold, error) {
 		return Hold{}, fmt.Errorf("%w: hold %s", ErrNotFound, clip(id, 40))
 	}
 	h, _, _, err := s.holdOf(ctx, objs[0])
-	return h, err
+	if err != nil {
+		return h, err
+	}
+	return s.presently(ctx, h)
 }
 
 // keptHold is a hold as it is stored.
@@ -420,6 +476,9 @@ func (s *Store) heldCalls(ctx context.Context, term string) iter.Seq2[Hold, erro
 					continue
 				case isErased(err):
 					continue
+				}
+				if err == nil {
+					h, err = s.presently(ctx, h)
 				}
 				if !yield(h, err) || err != nil {
 					return
@@ -549,14 +608,21 @@ func (t *atom) call(r *DecisionRecord, class Class) error {
 			return err
 		}
 		if c.Hold.Revision == 0 {
-			t.put(Put{Key: key, From: seen, Data: callMark{markHold, c.Hold.ID}.encode()})
+			t.put(Put{Key: key, From: seen, Data: slotMark(markHold, c.Hold.ID)})
 		} else {
 			t.check(key, seen)
 		}
 	case c.Track && r.Fired:
-		t.put(Put{Key: key, From: seen, Data: callMark{markFired, r.ID}.encode()})
+		t.put(Put{Key: key, From: seen, Data: slotMark(markFired, r.ID)})
 	default:
 		t.check(key, seen)
+	}
+	if !r.Act.IsZero() {
+		key, seen := t.store.actOf(r.Act), c.ActSeen
+		if seen == 0 {
+			seen = t.store.madeCalls.gone(key)
+		}
+		t.put(Put{Key: key, From: seen, Data: t.store.scope.actMark(r)})
 	}
 	return nil
 }
@@ -577,17 +643,27 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 		return nil
 	}
 	s := t.store
-	if key := s.markOf(r.Slot); len(read) != 1 || read[0].Key != key {
+	keys := s.marksOf(r)
+	if !slices.EqualFunc(keys, read, func(key string, o Object) bool { return o.Key == key }) {
 		var err error
-		if read, err = s.get(t.ctx, key); err != nil {
+		if read, err = s.get(t.ctx, keys...); err != nil {
 			return err
+		}
+	}
+	unknown := stillUnknown(outcome)
+	for _, o := range read[1:] { // of the act
+		m, err := callMarkOf(o.Data)
+		if err != nil {
+			return err
+		}
+		if !unknown && m.id == r.ID { // else another call of the act was let through since
+			t.put(Put{Key: o.Key, From: o.Revision})
 		}
 	}
 	m, err := callMarkOf(read[0].Data)
 	if err != nil {
 		return err
 	}
-	unknown := stillUnknown(outcome)
 	switch {
 	case m.kind == markFired && unknown: // it stands in the way of the same call as before
 	case m.kind == markFired && m.id == r.ID:
@@ -693,7 +769,11 @@ func (s *Store) moveHold(ctx context.Context, m *HoldMove) (Hold, error) {
 		return Hold{}, err
 	}
 	now := s.Now()
-	next, err := h.move(m, now)
+	is, err := s.presently(ctx, h)
+	if err != nil {
+		return Hold{}, err
+	}
+	next, err := is.move(m, now)
 	if err != nil {
 		return Hold{}, err
 	}

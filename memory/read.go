@@ -24,6 +24,19 @@ type Fitness struct {
 	Epoch uint64 // bumped on fail-over and restore; a permit checks it
 	Fence Fence  // where the demotion fence stood
 	Now   time.Time
+	// Act is what [Store.FitnessFor] read of the act; zero if it was not asked for.
+	Act ActMark
+}
+
+// ActMark says whether an act may have been done: the call that a run asks for, whichever
+// run asks.
+type ActMark struct {
+	Revision uint64 // of the mark; what is recorded next checks it
+	// Decision let a call of the act through, in any run, and nobody knows how it ended; ""
+	// if there is none.
+	Decision string
+	At       time.Time // when it did
+	Own      bool      // the call was of the slot that was asked for
 }
 
 // Fitness reads the current heads of ids in one round trip. States are never
@@ -31,6 +44,13 @@ type Fitness struct {
 // its epoch, revocations or fences, or has one that was changed, [ErrDamaged] (I-14). A
 // damaged head is one of a row that does not exist, with [FlagDamaged].
 func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
+	return s.FitnessFor(ctx, ids, Digest{}, Digest{})
+}
+
+// FitnessFor is [Store.Fitness], and reads the mark of an act in the same trip, unless act
+// is zero. slot is of the call that is about to be made; see [CallStep]. A mark that cannot
+// be read is an error.
+func (s *Store) FitnessFor(ctx context.Context, ids []ID, act, slot Digest) (Fitness, error) {
 	if err := s.ready(ctx); err != nil {
 		return Fitness{}, err
 	}
@@ -38,11 +58,27 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err != nil {
 		return Fitness{}, err
 	}
-	keys := headKey.each(make([]string, 0, len(ids)+3+fences), ids)
+	keys := headKey.each(make([]string, 0, len(ids)+4+fences), ids)
 	keys = append(append(append(keys, epochKey, revokedKey), fenceKeys[:]...), outageKey)
+	if !act.IsZero() {
+		keys = append(keys, s.actOf(act))
+	}
 	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
 		return Fitness{}, err
+	}
+	var made ActMark
+	if !act.IsZero() {
+		last := len(objs) - 1
+		if slices.Contains(damaged, last) {
+			return Fitness{}, &DamagedError{Keys: []string{objs[last].Key}}
+		}
+		m, err := callMarkOf(objs[last].Data)
+		if err != nil {
+			return Fitness{}, err
+		}
+		made = ActMark{Revision: objs[last].Revision, Decision: m.id, At: m.at, Own: m.id != "" && m.slot == s.scope.slot(slot)}
+		objs = objs[:last]
 	}
 	last := len(objs) - 1
 	unknown := slices.Contains(damaged, last) // how the verifiers are decides nothing
@@ -71,7 +107,7 @@ func (s *Store) Fitness(ctx context.Context, ids []ID) (Fitness, error) {
 	if err := s.unfit(ctx, heads, shared[1]); err != nil {
 		return Fitness{}, err
 	}
-	f := Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Fence: Fence{incarnation: incarnation + 1}, Now: s.Now()}
+	f := Fitness{Heads: heads, Epoch: objs[len(ids)].Revision, Fence: Fence{incarnation: incarnation + 1}, Now: s.Now(), Act: made}
 	for i, o := range objs[len(ids)+2:] {
 		f.Fence.revision[i] = o.Revision
 	}
@@ -812,6 +848,7 @@ type DecisionRecord struct {
 	// Call is what the decision does to the standing of its call; nil = nothing.
 	Call *CallStep `json:"-"`
 	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
+	Act  Digest    `json:"act,omitzero"`  // CallStep.Act of a call that fired; Record sets it
 	// Writes are what a call that fires sets in systems of record, if it rests on what is
 	// not fit. The same atom notes them, and Marked names the objects that say so: what a
 	// source repeats of it later verifies nothing. Unvouched are the rows at fault, and
@@ -820,6 +857,8 @@ type DecisionRecord struct {
 	Marked        [][]byte   `json:"marked,omitempty"`
 	Unvouched     []ID       `json:"unvouched,omitempty"`
 	UnvouchedMore bool       `json:"unvouched_more,omitempty"`
+	// Settled is set if a person said how it ended.
+	Settled *Settled `json:"settled,omitempty"`
 	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; ""
 	// while that is not known.
 	Outcome string `json:"outcome,omitempty"`
@@ -855,7 +894,10 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if r.Fence != nil && r.Fence.incarnation == 0 {
 		return invalid("fence", "required", "nobody looked at it")
 	}
-	r.At, r.Slot = s.Now(), r.tracked()
+	r.At, r.Slot, r.Act = s.Now(), r.tracked(), Digest{}
+	if !r.Slot.IsZero() {
+		r.Act = r.Call.Act
+	}
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
 	}
@@ -969,7 +1011,7 @@ func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error
 		return fmt.Errorf("%w: decision id used twice", ErrInvalidBatch)
 	}
 	if !r.Slot.IsZero() {
-		s.madeCalls.put(key, s.markOf(r.Slot), err)
+		s.madeCalls.put(key, s.marksOf(r), err)
 	} else if r.Call != nil && err != nil {
 		s.madeCalls.forget(s.markOf(r.Call.Slot))
 	}
@@ -1086,9 +1128,7 @@ func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
 func (s *Store) recordOutcome(ctx context.Context, id, outcome string, by *Settlement) error {
 	_, err := retry(ctx, func() (struct{}, error) {
 		keys := []string{decisionKey.named(id)}
-		if mark := s.madeCalls.of(keys[0]); mark != "" {
-			keys = append(keys, mark)
-		}
+		keys = append(keys, s.madeCalls.of(keys[0])...)
 		objs, err := s.get(ctx, keys...)
 		if err != nil {
 			return struct{}{}, err
@@ -1115,6 +1155,7 @@ func (s *Store) recordOutcome(ctx context.Context, id, outcome string, by *Settl
 		nonce, now := newNonce(), s.Now()
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
 		if by != nil {
+			r.Settled = &Settled{By: by.Actor, Reason: by.Reason, At: now}
 			entry.Actor, entry.Authority, entry.Source, entry.Reason = by.Actor, AuthorityUser, "settle", outcome+": "+by.Reason
 		}
 		tx := s.begin(ctx, now)

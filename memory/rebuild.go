@@ -37,7 +37,7 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 }
 
 func (s *Store) rebuilding() *rebuilding {
-	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]standing{}, own: map[string][][]ID{}}
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]standing{}, acts: map[Digest][]byte{}, own: map[string][][]ID{}}
 }
 
 // all makes everything again that has a log, or that is a function of what has one.
@@ -100,6 +100,7 @@ type rebuilding struct {
 	lines   map[string]*lineRecord // that have a verified row
 	classes map[Class]bool
 	calls   map[Digest]standing
+	acts    map[Digest][]byte // the mark of an act; nil = there is none
 	own     map[string][][]ID // by object, what each call rested on that noted there what it set
 	batch   []Restored
 	size    int
@@ -512,7 +513,12 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	}
 	if r.Unsettled() {
 		if at, have := b.calls[r.Slot]; !have || at.ended {
-			b.calls[r.Slot] = standing{mark: callMark{markFired, r.ID}.encode()}
+			b.calls[r.Slot] = standing{mark: slotMark(markFired, r.ID)}
+		}
+	}
+	if !r.Act.IsZero() { // the logs come in the order in which the decisions were made
+		if b.acts[r.Act] = nil; r.Unsettled() {
+			b.acts[r.Act] = b.s.scope.actMark(&r.DecisionRecord)
 		}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
@@ -533,6 +539,17 @@ func (b *rebuilding) marks(ctx context.Context) error {
 		}
 		if objs[0].Revision == 0 {
 			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: at.mark}}); err != nil {
+				return err
+			}
+		}
+	}
+	for act, mark := range b.acts {
+		objs, err := b.get(ctx, b.s.actOf(act))
+		if err != nil {
+			return err
+		}
+		if objs[0].Revision == 0 && mark != nil {
+			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: mark}}); err != nil {
 				return err
 			}
 		}
@@ -594,7 +611,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	if h.State != HoldStale {
-		b.calls[h.Slot] = standing{callMark{markHold, h.ID}.encode(), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
+		b.calls[h.Slot] = standing{slotMark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }

@@ -87,6 +87,40 @@ func (s *Store) Settle(ctx context.Context, m Settlement) error {
 	return s.recordOutcome(ctx, m.Decision, outcome+m.Actor, &m)
 }
 
+// Settled is a person's word on a call, as its decision keeps it.
+type Settled struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// presently is a hold as it is now. One that waits to know how another call ended says so
+// only while nobody knows. If a person has said that it was done, it is refused in her words
+// from then on.
+func (s *Store) presently(ctx context.Context, h Hold) (Hold, error) {
+	for _, prior := range [...]*string{&h.Prior, &h.Made} {
+		if *prior == "" || h.State != HoldWaiting && h.State != HoldGranted {
+			continue
+		}
+		d, err := s.Decision(ctx, *prior)
+		switch {
+		case errors.Is(err, ErrNotFound), isErased(err), unreadable(err): // nobody knows
+			continue
+		case err != nil:
+			return h, err
+		case d.Unsettled():
+			continue
+		}
+		*prior = ""
+		if w := d.Settled; w != nil && strings.HasPrefix(d.Outcome, OutcomeSettledDone) {
+			h.State, h.Args, h.Asked, h.Grant, h.GrantEnds = HoldRejected, nil, nil, nil, time.Time{}
+			h.Round++
+			h.By, h.Why, h.At = w.By, doneAlready+w.Reason, w.At
+		}
+	}
+	return h, nil
+}
+
 // settles gives an error if the person's word is not wanted, or not yet.
 func (m *Settlement) settles(r *DecisionRecord, now time.Time) error {
 	fault := func(text string) error { return &HoldError{ID: r.ID, State: r.StateAt(now), By: "run", Text: text} }
@@ -174,33 +208,35 @@ func (s *Store) RunEnded(ctx context.Context, run string) (bool, error) {
 	return err == nil && objs[0].Revision > 0, err
 }
 
-// callMarks remembers which mark stands for a call that this process let through: its
-// outcome then reads both in one trip. It remembers too at which revision a mark was taken
+// callMarks remembers which marks stand for a call that this process let through: its
+// outcome then reads all in one trip. It remembers too at which revision a mark was taken
 // away, so that the same call made again need not look first. Each is checked in the atom
 // that rests on it.
 type callMarks struct {
 	mu       sync.Mutex
-	standing map[string]string // by the key of the decision
-	away     map[string]uint64 // by the key of the mark
+	standing map[string][]string // by the key of the decision
+	away     map[string]uint64   // by the key of the mark
 }
 
 // marksKept bounds each of the two: some 2 MB at most.
 const marksKept = 1 << 13
 
-// put notes what came of recording a decision with a mark.
-func (m *callMarks) put(decision, mark string, err error) {
+// put notes what came of recording a decision with marks.
+func (m *callMarks) put(decision string, marks []string, err error) {
 	var conflict *ConflictError
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case err == nil:
 		if len(m.standing) >= marksKept || m.standing == nil {
-			m.standing = map[string]string{}
+			m.standing = map[string][]string{}
 		}
-		m.standing[decision] = mark
-		delete(m.away, mark)
-	case errors.As(err, &conflict) && conflict.Key == mark:
-		delete(m.away, mark)
+		m.standing[decision] = marks
+		for _, mark := range marks {
+			delete(m.away, mark)
+		}
+	case errors.As(err, &conflict) && slices.Contains(marks, conflict.Key):
+		delete(m.away, conflict.Key)
 	}
 }
 
@@ -211,8 +247,8 @@ func (m *callMarks) forget(mark string) {
 	delete(m.away, mark)
 }
 
-// of is the mark of a decision, "" if it is not known.
-func (m *callMarks) of(decision string) string {
+// of are the marks of a decision, none if they are not known.
+func (m *callMarks) of(decision string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.standing[decision]
@@ -229,14 +265,14 @@ func (m *callMarks) gone(mark string) uint64 {
 func (m *callMarks) ended(decision string, puts []Put) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mark := m.standing[decision]
+	marks := m.standing[decision]
 	delete(m.standing, decision)
 	for i := range puts {
-		if p := &puts[i]; p.Key == mark && len(p.Data) == 0 {
+		if p := &puts[i]; slices.Contains(marks, p.Key) && len(p.Data) == 0 {
 			if len(m.away) >= marksKept || m.away == nil {
 				m.away = map[string]uint64{}
 			}
-			m.away[mark] = p.From + 1
+			m.away[p.Key] = p.From + 1
 		}
 	}
 }

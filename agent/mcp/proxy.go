@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,9 @@ type ProxyOptions struct {
 	Contracts Contracts
 	// Principal is whom the agent acts for, in rows and decisions; "" = "mcp".
 	Principal string
+	// Server names the server: the same call of another one is another call. "" = the name
+	// that it gives itself.
+	Server string
 	// OnlySource says that the agent is given no text but what its user types, what
 	// its operator wrote and what this proxy passes: no other server, no memory, no
 	// earlier conversation, nor one that was begun before this proxy was made. Only then is the lineage of a call known, and may a
@@ -74,11 +78,11 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: "server", session: session}
+	p := &Proxy{offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session}
 	if p.was, err = texted(listed); err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, listed, o.Contracts, p.hasChanged)
+	tools, err := handles(session, cmp.Or(o.Server, p.upstream), listed, o.Contracts, p.hasChanged)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +96,6 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 		principal = "mcp"
 	}
 	p.run = a.Start(principal)
-	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
-		p.upstream = init.ServerInfo.Name
-	}
 	p.of, p.desk, p.reads = one(p.run), newDesk(context.Background()), enters(p.run)
 	if o.Tokens != nil {
 		read := &readers{}

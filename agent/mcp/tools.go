@@ -45,6 +45,9 @@ type Contracts map[string][]agent.Option
 // server lists them. Each tool needs a contract and each contract a tool, else it
 // is [ErrUnclassified] or [ErrNoTool]. The list is taken now, once.
 //
+// Each tool is one of the server by the name that the server gives itself; a contract with
+// [agent.Server] names it otherwise.
+//
 // The session should be one of [Dial], or of a client with [OnlyGated] and without
 // automatic multi-round-trip requests: the values that such a request asks for
 // reach the server without having been seen by the gate.
@@ -56,7 +59,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts)
 	if missing := undeclared(listed, contracts); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
 	}
-	return handles(session, listed, contracts, func(string) bool { return false })
+	return handles(session, nameOf(session), listed, contracts, func(string) bool { return false })
 }
 
 // undeclared are the tools without a contract.
@@ -67,6 +70,14 @@ func undeclared(listed []*api.Tool, contracts Contracts) (names []string) {
 		}
 	}
 	return names
+}
+
+// nameOf is the name that a server gives itself.
+func nameOf(session *api.ClientSession) string {
+	if init := session.InitializeResult(); init != nil && init.ServerInfo != nil && init.ServerInfo.Name != "" {
+		return init.ServerInfo.Name
+	}
+	return "server"
 }
 
 func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) {
@@ -89,7 +100,7 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 }
 
 // handles makes tools of a listing. One that has changed since is not called.
-func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
+func handles(session *api.ClientSession, server string, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -97,7 +108,7 @@ func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts
 	}
 	out := make([]agent.Tool, 0, len(listed))
 	for _, t := range listed {
-		tool, err := handle(session, t, contracts[t.Name], changed)
+		tool, err := handle(session, server, t, contracts[t.Name], changed)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
@@ -108,7 +119,7 @@ func handles(session *api.ClientSession, listed []*api.Tool, contracts Contracts
 
 // handle makes a tool of a listed one. What is declared of it is held to the schemas that
 // the server gives.
-func handle(session *api.ClientSession, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
+func handle(session *api.ClientSession, server string, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
 	arguments, err := schema(t.Name, "argument_schema", t.InputSchema)
 	if err != nil {
 		return agent.Tool{}, err
@@ -116,13 +127,13 @@ func handle(session *api.ClientSession, t *api.Tool, declared []agent.Option, ch
 	if arguments.Type != "object" {
 		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	options := declared
+	options := append([]agent.Option{agent.Server(server)}, declared...)
 	if t.OutputSchema != nil {
 		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
 		if err != nil {
 			return agent.Tool{}, err
 		}
-		options = slices.Concat([]agent.Option{agent.ServerOutputSchema(answers)}, declared)
+		options = slices.Concat([]agent.Option{agent.ServerOutputSchema(answers)}, options)
 	}
 	tool := agent.Raw(t.Name, t.Description, arguments, caller(session, t.Name, changed), slices.Concat(options, tighter(t.Annotations))...)
 	return tool, tool.Check()

@@ -477,6 +477,9 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	if h.Prior != "" {
 		c.line("BEFORE", "the same call was made by %s, and how it ended is not known", h.Prior)
 	}
+	if h.Made != "" {
+		c.line("BEFORE", "the same call was made in another run, by %s, and how it ended is not known", h.Made)
+	}
 	if made := inDoubt(h); made != "" {
 		c.line("settle", "%s", settleCommand(made))
 	}
@@ -672,8 +675,8 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			break
 		}
 		w.Blocked, w.Release = true, "with_step"
-		if h.Prior != "" {
-			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(h.Prior)})
+		if h.Unknown() != "" {
+			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(h.Unknown())})
 		}
 		for _, id := range left.rows {
 			mends, err := mends(ctx, s, id)

@@ -481,7 +481,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return err
 	}
 	defer session.Close() // its error is how the server exited, after the last answer
-	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
+	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, Server: strings.Join(command, " "), OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
 	if trusted != nil {
 		if options.Tokens, err = agent.NewTokens(store, agent.TokenOptions{Audience: f.audience, Trusted: trusted}); err != nil {
 			return usage("hearsay mcp proxy: %w", err)

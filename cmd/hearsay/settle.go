@@ -22,7 +22,7 @@ func inDoubt(h *memory.Hold) string {
 	if h.State == memory.HoldFired || h.State == memory.HoldUnknown {
 		return h.Fired
 	}
-	return h.Prior
+	return h.Unknown()
 }
 
 func settleCommand(decision string) string {

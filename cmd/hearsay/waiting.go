@@ -76,7 +76,7 @@ func (o *obstacles) recorded(h *memory.Hold) {
 				continue
 			}
 		case gate.OutcomeUnknown:
-			if h.Prior == "" { // it is known by now
+			if h.Unknown() == "" { // it is known by now
 				continue
 			}
 		case gate.ApprovalForeign, gate.ApprovalStale, gate.ApprovalExpired, gate.ApprovalWithdrawn, gate.ApprovalUsed:

@@ -528,7 +528,7 @@ func TestABarrierDoesNotWaitForACallThatNobodyEnds(t *testing.T) {
 		w.move(0, memory.TruthSupported)
 		dead := w.decide(w.ask("send", "r1", "a@b.example", w.rows...))
 		w.pass(memory.UnknownAfter - time.Minute)
-		works := w.decide(w.ask("send", "r2", "a@b.example", w.rows...))
+		works := w.decide(w.ask("send", "r2", "c@d.example", w.rows...))
 		if dead.Blocked() || works.Blocked() {
 			t.Fatal(dead.Err(), works.Err())
 		}

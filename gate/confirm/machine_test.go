@@ -1,6 +1,7 @@
 package confirm_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -154,6 +155,7 @@ type machine struct {
 	grants  map[string]*approved // by hold
 	blocked map[string]time.Time // refused calls, and when
 	silent  map[string]string    // calls that were let through without an outcome: the decision
+	acts    map[string]string    // of what cannot be undone, whichever run asked: the last such decision
 	since   map[string]time.Time // when they were
 	flying  map[string]string    // decision: call
 	spent   map[string]bool      // decisions and grants that were used
@@ -170,7 +172,7 @@ type approved struct {
 }
 
 func newMachine(w *desk, pick func(int) int) *machine {
-	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, since: map[string]time.Time{}, flying: map[string]string{},
+	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, acts: map[string]string{}, since: map[string]time.Time{}, flying: map[string]string{},
 		spent: map[string]bool{}, calls: map[string]string{}}
 }
 
@@ -200,7 +202,7 @@ func (m *machine) clock() time.Time {
 func (m *machine) call(fatal func(string, ...any), race bool) {
 	tools, runs := []string{"send", "book"}, []string{"r1", "r2"}
 	tool, run, arg := tools[m.pick(2)], runs[m.pick(2)], []string{"a@b.example", "c@d.example"}[m.pick(2)]
-	call := tool + "/" + run + "/" + arg
+	call, act := tool+"/"+run+"/"+arg, tool+"/"+arg
 	if race {
 		m.between = func() { m.n.raced++; m.disturb() }
 	}
@@ -210,12 +212,13 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 		fatal("%s: a fault: %v", call, d.Err())
 	}
 	fit, grant := m.fit(), m.grants[d.HoldID]
-	unknown := m.silent[call] != "" && (tool == "send" || m.clock().Sub(m.since[call]) < gate.DefaultUnknownFor) // what can be put back waits no longer
+	prior := cmp.Or(m.acts[act], m.silent[call])
+	unknown := prior != "" && (tool == "send" || m.clock().Sub(m.since[call]) < gate.DefaultUnknownFor) // what can be put back waits no longer
 	refused := false
 	if at, ok := m.blocked[call]; ok && m.clock().Sub(at) < memory.RejectedFor {
 		refused = true
 	}
-	good := grant != nil && grant.call == call && grant.bound == m.bound(call) && m.clock().Before(grant.ends) && (!unknown || grant.settles == m.silent[call])
+	good := grant != nil && grant.call == call && grant.bound == m.bound(call) && m.clock().Before(grant.ends) && (!unknown || grant.settles == prior)
 	if d.Blocked() {
 		if d.HoldID == d.ID {
 			m.holds, m.calls[d.ID] = append(m.holds, d.ID), call
@@ -243,7 +246,7 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 	case refused:
 		fatal("%s fires, and a person refused it", call)
 	case unknown && (d.Approval == nil || !good):
-		fatal("%s fires again, and nobody knows how it ended before", call)
+		fatal("%s fires again, and nobody knows how it ended before: prior %s own %s; race %v; approval %+v; grant %+v bound %v; reasons %+v", call, prior, m.silent[call], race, d.Approval, grant, m.bound(call), d.Reasons)
 	case !fit && d.Approval == nil:
 		fatal("%s fires on rows that are not fit", call)
 	case !fit && !good:
@@ -266,6 +269,9 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 	}
 	m.flying[d.ID] = call
 	m.silent[call], m.since[call] = d.ID, m.clock()
+	if tool == "send" {
+		m.acts[act] = d.ID
+	}
 }
 
 // settle has a person say that a call was not done of which nobody knows.
@@ -289,6 +295,7 @@ func (m *machine) ended(call, id string) {
 	if m.silent[call] == id {
 		delete(m.silent, call)
 	}
+	maps.DeleteFunc(m.acts, func(_, last string) bool { return last == id })
 	for _, g := range m.grants { // what is settled needs no settling
 		if g.settles == id {
 			g.settles = ""
@@ -335,7 +342,7 @@ func (m *machine) say(fatal func(string, ...any)) {
 		m.signed = append(m.signed, s)
 		switch verb {
 		case confirm.Approve:
-			m.grants[id] = &approved{call: call, bound: bound, ends: s.Expires, settles: h.Prior}
+			m.grants[id] = &approved{call: call, bound: bound, ends: s.Expires, settles: h.Unknown()}
 		case confirm.Withdraw:
 			delete(m.grants, id)
 		case confirm.Refuse:
@@ -399,12 +406,13 @@ func (m *machine) step(fatal func(string, ...any)) {
 	case k < 16:
 		m.disturb()
 	case k < 17: // a call ends
-		for id, call := range m.flying {
+		if len(m.flying) > 0 {
+			id := slices.Min(slices.Collect(maps.Keys(m.flying)))
+			call := m.flying[id]
 			if err := m.RecordOutcome(context.Background(), id, []string{"fired", "failed"}[m.pick(2)]); err != nil {
 				fatal("%v", err)
 			}
 			m.ended(call, id)
-			break
 		}
 	case k < 18: // the process dies: what was under way has no outcome
 		clear(m.flying)

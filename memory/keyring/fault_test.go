@@ -3,6 +3,7 @@ package keyring_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,13 +152,16 @@ func (s scene) noKey(t *testing.T) {
 	}
 }
 
-// contents reads every file below a folder.
+// contents reads every file below a folder. One that goes meanwhile holds nothing.
 func contents(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			out[path], err = os.ReadFile(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
 		return err
 	})

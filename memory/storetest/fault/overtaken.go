@@ -163,8 +163,9 @@ func (s *overtaken) harm(ctx context.Context) error {
 // the last one that it did not was not.
 func (s *overtaken) fired(ctx context.Context, rows []memory.ID) (n int, last error) {
 	for _, id := range rows {
-		d := s.gate.Decide(ctx, gate.Request{Contract: gate.Contract{Tool: "send_email", Effect: gate.Irreversible, Sinks: []string{"/to"}}, Principal: "ana", Run: s.NewDecisionID(),
-			Args: []byte(`{"to":"a@b.example"}`), Lineage: gate.Known([]memory.ID{id}, nil), Sinks: []gate.Sink{{Pointer: "/to", Source: gate.SourceRow, Row: id}}})
+		run := s.NewDecisionID() // and words of its own: nobody says how these calls end
+		d := s.gate.Decide(ctx, gate.Request{Contract: gate.Contract{Tool: "send_email", Effect: gate.Irreversible, Sinks: []string{"/to"}}, Principal: "ana", Run: run,
+			Args: fmt.Appendf(nil, `{"body":%q,"to":"a@b.example"}`, run), Lineage: gate.Known([]memory.ID{id}, nil), Sinks: []gate.Sink{{Pointer: "/to", Source: gate.SourceRow, Row: id}}})
 		if d.Outcome == gate.Permit && !d.Blocked() {
 			n++
 		} else {
