@@ -114,7 +114,6 @@ func (s *Store) presently(ctx context.Context, h Hold) (Hold, error) {
 		*prior = ""
 		if w := d.Settled; w != nil && strings.HasPrefix(d.Outcome, OutcomeSettledDone) {
 			h.State, h.Args, h.Asked, h.Grant, h.GrantEnds = HoldRejected, nil, nil, nil, time.Time{}
-			h.Round++
 			h.By, h.Why, h.At = w.By, doneAlready+w.Reason, w.At
 		}
 	}
