@@ -163,9 +163,6 @@ func (d *decoder) members(list func(m *members)) {
 	}
 }
 
-// none lists no member.
-func none(*members) {}
-
 // member writes or reads one member. absent reports whether a value is the zero value.
 func member[T any](m *members, tag uint64, v *T, absent func(T) bool, put func(*encoder, T), get func(*decoder) T) {
 	if m.e != nil {
