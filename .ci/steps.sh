@@ -163,7 +163,10 @@ nested() {
 # the Makefile's list of tests that need none.
 race() {
   local packages package
-  packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@")
+  # Those that have a test, an example or a fuzz target: some have TestMain and benchmarks only.
+  packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@" | while read -r package dir; do
+    ! grep -qE '^func (Test|Fuzz|Example)[^M]|^func TestM[^a]' "$dir"/*_test.go || printf '%s\n' "$package"
+  done)
   [ -n "$packages" ] || fail "no package to race"
   make -s race ${ONE_GOROUTINE:+"ONE_GOROUTINE=$ONE_GOROUTINE"} PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
   for package in $packages; do
