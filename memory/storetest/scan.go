@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -173,7 +174,7 @@ func askScanOfMuch(a *asker) {
 }
 
 func askScanWhileInserting(a *asker) {
-	const stay = 40
+	const stay, rounds = 40, 40
 	var want []memory.Logged
 	var b memory.Batch
 	for i := range stay {
@@ -183,7 +184,7 @@ func askScanWhileInserting(a *asker) {
 	}
 	a.ok(a.d.Apply(a.ctx, a.tenant, b))
 	var at atomic.Int64
-	beside(a, 40, func(round int) error {
+	beside(a, rounds, func(round int) error {
 		defer at.Add(1)
 		// New logs between the others, and entries that come and go again behind theirs.
 		key := want[round*7%stay].Key
@@ -194,6 +195,9 @@ func askScanWhileInserting(a *asker) {
 		if err == nil && round%2 == 0 {
 			err = Rewrite(a.ctx, a.d, a.tenant, key, []memory.LogEntry{{Revision: uint64(2 + round/stay)}})
 		}
+		if err != nil {
+			at.Store(rounds) // nobody waits for a further one
+		}
 		return err
 	}, func() error {
 		var got []memory.Logged
@@ -202,6 +206,9 @@ func askScanWhileInserting(a *asker) {
 			var err error
 			if page, more, err = a.d.Scan(a.ctx, a.tenant, "0", after, 7); err != nil {
 				return err
+			}
+			for wrote := at.Load(); at.Load() == wrote && wrote < rounds; { // a write between two pages
+				time.Sleep(10 * time.Microsecond)
 			}
 			for _, e := range page {
 				if prior := (memory.Logged{Key: after.Key, LogEntry: memory.LogEntry{Revision: after.Revision}}); compareLogged(prior, e) >= 0 {
@@ -217,7 +224,7 @@ func askScanWhileInserting(a *asker) {
 		}
 		return nil
 	})
-	a.true(at.Load() >= 40, "the writer was over after %d rounds", at.Load())
+	a.true(at.Load() >= rounds, "the writer was over after %d rounds", at.Load())
 }
 
 func askScanAliasing(a *asker) {
