@@ -24,7 +24,7 @@ import (
 type PostgresServer struct {
 	dir  string
 	bin  string
-	port int
+	port port
 	as   *syscall.Credential
 	args []string
 
@@ -56,6 +56,7 @@ func Postgres(ctx context.Context, settings ...string) (*PostgresServer, error) 
 	}
 	s.dir = filepath.Join(parent, "data")
 	if err := s.create(ctx, parent, settings); err != nil {
+		s.port.free()
 		return nil, errors.Join(err, os.RemoveAll(parent), s.released())
 	}
 	return s, nil
@@ -77,11 +78,12 @@ func (s *PostgresServer) create(ctx context.Context, parent string, settings []s
 	}
 	for attempt := 1; ; attempt++ {
 		var err error
-		if s.port, err = freePort(0); err != nil {
+		s.port.free()
+		if s.port, err = takePort(false); err != nil {
 			return err
 		}
 		s.args = []string{
-			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p", strconv.Itoa(s.port),
+			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p", strconv.Itoa(s.port.number),
 			"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "max_wal_size=512MB",
 		}
 		for _, setting := range settings {
@@ -179,7 +181,7 @@ func (s *PostgresServer) URL() string { return s.RuntimeURL("postgres") }
 
 // RuntimeURL is where a role of the server connects to.
 func (s *PostgresServer) RuntimeURL(role string) string {
-	u := url.URL{Scheme: "postgres", User: url.User(role), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), Path: "postgres", RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.User(role), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port.number)), Path: "postgres", RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
@@ -223,6 +225,7 @@ func (s *PostgresServer) Stop(ctx context.Context) error {
 	if _, running := s.pid(); running == nil {
 		err = s.stop(ctx, "immediate")
 	}
+	s.port.free()
 	return errors.Join(err, os.RemoveAll(filepath.Dir(s.dir)), s.released())
 }
 

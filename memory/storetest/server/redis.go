@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -41,6 +40,7 @@ type RedisServer struct {
 	Dir  string // its files
 
 	options RedisOptions
+	port    port
 	config  string
 	process *os.Process
 	exited  chan struct{} // closed when the process is gone
@@ -71,21 +71,21 @@ func Redis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 		}
 	}
 	if err != nil {
+		s.port.free()
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-// configure chooses a port and writes the configuration. A node of a cluster also listens
-// 10,000 above its port.
-func (s *RedisServer) configure() error {
-	port, err := freePort(10_000)
-	if err != nil {
+// configure takes a port and writes the configuration.
+func (s *RedisServer) configure() (err error) {
+	s.port.free()
+	if s.port, err = takePort(s.options.Cluster); err != nil {
 		return err
 	}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port.number))
 	lines := []string{
-		"port " + strconv.Itoa(port), "bind 127.0.0.1", "dir " + s.Dir, "daemonize no", "loglevel warning", "logfile " + filepath.Join(s.Dir, "log"),
+		"port " + strconv.Itoa(s.port.number), "bind 127.0.0.1", "dir " + s.Dir, "daemonize no", "loglevel warning", "logfile " + filepath.Join(s.Dir, "log"),
 	}
 	if s.options.Password != "" {
 		lines = append(lines, "requirepass "+s.options.Password)
@@ -99,23 +99,6 @@ func (s *RedisServer) configure() error {
 	lines = append(lines, s.options.Settings...)
 	s.config = filepath.Join(s.Dir, "redis.conf")
 	return os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
-}
-
-// freePort returns a port on which nobody listens, as is the port by so much above it. Both
-// are below those that systems give to clients.
-func freePort(above int) (int, error) {
-	for range 100 {
-		p := 12_000 + rand.IntN(10_000)
-		if free(p) && free(p+above) {
-			return p, nil
-		}
-	}
-	return 0, errors.New("server: no free port")
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	return err == nil && l.Close() == nil
 }
 
 // Start starts the server again after [RedisServer.Kill9] or
@@ -151,8 +134,7 @@ func (s *RedisServer) Start(ctx context.Context) error {
 			return errEnded
 		default:
 		}
-		_, err := s.Do(ctx, "PING")
-		return err
+		return s.answers(ctx)
 	})
 	if err != nil {
 		s.Kill9()
@@ -161,7 +143,22 @@ func (s *RedisServer) Start(ctx context.Context) error {
 	return nil
 }
 
-var errEnded = errors.New("it ended")
+// answers reports an error unless this server answers, and no other one on its port.
+func (s *RedisServer) answers(ctx context.Context) error {
+	if _, err := s.Do(ctx, "PING"); err != nil {
+		return err
+	}
+	info, err := s.Do(ctx, "INFO", "server")
+	if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.process.Pid)) {
+		return errOther
+	}
+	return err
+}
+
+var (
+	errEnded = errors.New("it ended")
+	errOther = errors.New("another server answers on its port")
+)
 
 // wait asks until there is no error, or the patience or the context is over.
 func wait(ctx context.Context, ask func() error) error {
@@ -169,7 +166,7 @@ func wait(ctx context.Context, ask func() error) error {
 	defer cancel()
 	for {
 		err := ask()
-		if err == nil || errors.Is(err, errEnded) {
+		if err == nil || errors.Is(err, errEnded) || errors.Is(err, errOther) {
 			return err
 		}
 		timer := time.NewTimer(5 * time.Millisecond)
@@ -218,6 +215,7 @@ func (s *RedisServer) Restart(ctx context.Context) error {
 // to write a file anew, may go on for a moment.
 func (s *RedisServer) Stop() error {
 	s.Kill9()
+	defer s.port.free()
 	for end := time.Now().Add(redisPatience); ; time.Sleep(5 * time.Millisecond) {
 		if err := os.RemoveAll(s.Dir); err == nil || time.Now().After(end) {
 			return err
