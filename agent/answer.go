@@ -24,7 +24,8 @@ const maxErrorLine = 2000
 // What a tool returned is not memory: where it imitates the tag of memory, the text
 // loses the bracket that opens the tag ([recall.Defuse]). The output itself, and the
 // row that it became, stay as they were. If a call that only reads repeats what nobody
-// has verified ([Result.Pending]), a note behind the output says so.
+// has verified ([Result.Pending]), a note behind the output says so. Another one says that
+// the same call was done before in the run, of a tool that nobody declared.
 func ToolText(res Result, err error) string {
 	var (
 		denied    *gate.DeniedError
@@ -33,19 +34,31 @@ func ToolText(res Result, err error) string {
 	)
 	switch {
 	case err == nil && len(res.Withheld) > 0:
-		return recall.Defuse(outputText(res.Output)) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending)
+		return recall.Defuse(outputText(res.Output)) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case err == nil:
-		return recall.Defuse(outputText(res.Output)) + pendingText(res.Pending)
+		return recall.Defuse(outputText(res.Output)) + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case errors.As(err, &doubt):
 		return doubt.toolText(res)
 	case errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
 		return "FAILED: " + recall.Defuse(errorLine(err))
+	case errors.As(err, &denied) && len(res.Output) > 0: // the same call was done before
+		return denied.ToolText() + "\nThe first call answered: " + recall.Defuse(outputText(res.Output))
 	case errors.As(err, &denied):
 		return denied.ToolText()
 	case errors.As(err, &arguments):
 		return "NOT EXECUTED: the arguments are not valid: " + recall.Defuse(errorLine(arguments)) + "\nCorrect them and call again."
 	}
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
+}
+
+// repeatedText tells a model that it has made a call a second time; "" if it has not.
+func repeatedText(d *gate.Decision) string {
+	for _, r := range d.Reasons {
+		if r.Code == gate.AlreadyDone && r.Outcome == gate.Permit {
+			return "\n\nNote of the system: the same call was made before in this run, and it was done (" + r.Detail + "). It was made once more now."
+		}
+	}
+	return ""
 }
 
 // maxPending is how many rows are named one by one.

@@ -126,7 +126,7 @@ func Delegate[In, Out any](name, description string, to *Agent, fn func(ctx cont
 			return out, ErrNotBuilt
 		}
 		if by := callingIn(ctx); by != nil {
-			run.principal = by.run.principal
+			run.principal, run.caller = by.run.principal, callerOf(by.run)
 			for _, text := range by.run.ledger.words() {
 				run.ledger.heard(text)
 			}

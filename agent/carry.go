@@ -94,9 +94,17 @@ func (r *Run) sentBy() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.oneCall || r.sender == [2]string{} {
-		return ""
+		return r.caller
 	}
 	return fmt.Sprintf("%q %q", r.sender[0], r.sender[1])
+}
+
+// callerOf names the run whose calls the runs make that it asks ([Delegate]).
+func callerOf(r *Run) string {
+	if by := r.sentBy(); by != "" {
+		return by
+	}
+	return fmt.Sprintf("%q %q", r.agent.name, r.id)
 }
 
 // entering puts rows and their ancestors into a ledger: [ledger.read] or [ledger.carry].

@@ -31,11 +31,11 @@ func (s *losing) Put(ctx context.Context, d memory.Draft) (memory.Receipt, error
 	return s.Store.Put(ctx, d)
 }
 
-func (s *losing) RecordOutcome(ctx context.Context, decision, outcome string) error {
+func (s *losing) RecordOutcome(ctx context.Context, decision, outcome string, answer ...memory.ID) error {
 	if s.lost.Load() || s.lostOutcome.Load() {
 		return errLost
 	}
-	return s.Store.RecordOutcome(ctx, decision, outcome)
+	return s.Store.RecordOutcome(ctx, decision, outcome, answer...)
 }
 
 // doubtful is an agent over a store that its tools may lose.

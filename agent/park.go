@@ -99,7 +99,7 @@ func (r *Run) over(ctx context.Context) {
 	r.mu.Lock()
 	held := r.held
 	r.held = nil
-	if r.lasting || r.oneCall {
+	if r.lasting || r.oneCall || r.caller != "" {
 		delete(held, r.id)
 	}
 	r.mu.Unlock()

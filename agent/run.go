@@ -34,6 +34,7 @@ type Run struct {
 	idle    chan struct{}     // closed when firing gets to 0; nil = nobody waits for it
 	waiting map[string]parked // by hold
 	sender  [2]string         // agent and run that a token named
+	caller  string            // of a delegate's run: the run whose calls it makes
 }
 
 // ID names the run in rows, decisions and logs.
@@ -287,9 +288,12 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 
 // Result is what a call that fired gave.
 type Result struct {
-	Output   json.RawMessage // as the tool returned it; written anew if declared fields became rows of their own
-	Rows     []memory.ID     // the rows its output became
-	Decision gate.Decision   // the permit it fired on
+	// Output is what the tool returned, written anew if declared fields became rows of their
+	// own. Of a call that is held because the run has done it before ([gate.AlreadyDone]) it
+	// is what the first one returned, as its rows say it now.
+	Output   json.RawMessage
+	Rows     []memory.ID   // the rows its output became
+	Decision gate.Decision // the permit it fired on
 	// Unread is the size of an answer that was longer than [MaxOutput]. Nobody is shown a
 	// byte of it; the output says so in its place. 0 means that the output is the answer.
 	Unread int
@@ -355,7 +359,7 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 		if d.Parked {
 			r.park(d.HoldID, p)
 		}
-		return Result{Decision: d}, err
+		return r.blocked(ctx, d), err
 	}
 	r.answered(ctx, &d)
 	if err := ctx.Err(); err != nil { // who asked has gone since the gate was asked
@@ -383,6 +387,31 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 		res.Pending = pending
 	}
 	return res, err
+}
+
+// blocked is what a blocked call gives. If the same call was done before, it is told what
+// that one returned, as far as its rows can still be shown.
+func (r *Run) blocked(ctx context.Context, d gate.Decision) Result {
+	res := Result{Decision: d}
+	if len(d.Answer) == 0 {
+		return res
+	}
+	rows, err := r.rows(ctx, d.Answer)
+	if err != nil {
+		return res
+	}
+	rows = slices.DeleteFunc(rows, func(row memory.Row) bool {
+		return row.Security != memory.SecurityClean || row.Retrieval != memory.RetrievalNormal && row.Retrieval != memory.RetrievalRestricted
+	})
+	if len(rows) == 0 || r.enter(ctx, rows) != nil {
+		return res
+	}
+	lines := make([]string, len(rows))
+	for i := range rows {
+		lines[i] = rows[i].Content.String()
+	}
+	res.Output, res.Rows = mustString(strings.Join(lines, "\n")), idsOf(rows)
+	return res
 }
 
 // answeredReads is what it counts that a source has just said what a row says: as much as a
@@ -486,7 +515,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "tool output not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", err))
 		outcome += ", output not recorded"
 	}
-	if outcomeErr := r.agent.store.RecordOutcome(ctx, d.ID, outcome); outcomeErr != nil {
+	if outcomeErr := r.agent.store.RecordOutcome(ctx, d.ID, outcome, got.rows...); outcomeErr != nil {
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "outcome of a call not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", outcomeErr))
 		err = errors.Join(err, outcomeErr)
 		outcome = memory.OutcomeUnknown

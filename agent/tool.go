@@ -131,11 +131,18 @@ const ChoicePredicate = "tool"
 
 // SameBy declares which arguments, by JSON pointer, say that two calls are the same one:
 // a call with the same order and another wording is not another call. Undeclared, all of
-// them do. While it is not known how a call ended, the same call is held; one that waits,
-// or that a person refused, stands for each that is the same.
+// them do. While it is not known how a call ended, the same call is held, and one that
+// cannot be undone after it was done, too; one that waits, or that a person refused, stands
+// for each that is the same.
 func SameBy(pointers ...string) Option {
 	return func(t *Tool) { t.contract.Identity = append(t.contract.Identity, pointers...) }
 }
+
+// Repeatable lets a run make the same call of an irreversible tool again after it was done:
+// of one that is meant to be, such as a message to a queue. Without it such a call is held
+// (gate.AlreadyDone), since a model that repeats it has most often lost the first answer. A
+// policy can take it back.
+func Repeatable() Option { return func(t *Tool) { t.contract.Repeatable = true } }
 
 // ShownBy declares that what the system of record says of a predicate, in an
 // [Authoritative] field of another tool, of the subject that the arguments at the pointers

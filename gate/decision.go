@@ -110,8 +110,10 @@ type Decision struct {
 	HoldID   string
 	Parked   bool      // it fires by itself once its rows are fit, until ExpiresAt
 	Approval *Approval // the grant it fired on; nil if it needed none
-	Words    string    // of approval_rejected: the person's reason, word for word
-	By       string    // and who she is
+	// Answer are the rows that the answer of the first call became, of already_done.
+	Answer []memory.ID
+	Words  string // of approval_rejected: the person's reason, word for word
+	By     string // and who she is
 
 	// Consumed are the rows at the fitness versions the permit was consumed on, in
 	// the atom that recorded it, and Epoch the store's epoch (I-7). Both are empty
@@ -420,6 +422,7 @@ type decisionJSON struct {
 	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
 	Parked      bool           `json:"parked,omitempty"`
 	Approval    *Approval      `json:"approval,omitempty"`
+	Answer      []memory.ID    `json:"answer,omitempty"`
 	Rejection   *rejectionJSON `json:"rejection,omitempty"`
 	Consumed    []memory.Cited `json:"consumed,omitempty"`
 	ToolSchema  memory.Digest  `json:"tool_schema,omitzero"`
@@ -437,7 +440,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Schema: "decision/1", Status: d.status(), Final: d.Final(), Executed: !d.Blocked(), Fault: d.Fault,
 		BlockID: d.block(), Tool: d.Tool, ToolCallID: d.CallID, Effect: d.Effect, BlastRadius: d.BlastRadius, RowsAtFault: d.RowsAtFault, Remedies: d.Remedies, Retry: d.Retry,
 		Policy: d.Policy, Loosened: d.Loosened, ArgsSHA256: d.ArgsSHA256, At: d.At, ExpiresAt: d.ExpiresAt, Parked: d.Parked, Approval: d.Approval,
-		Consumed: d.Consumed, ToolSchema: d.Schema, Binding: d.Binding, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
+		Answer: d.Answer, Consumed: d.Consumed, ToolSchema: d.Schema, Binding: d.Binding, Agent: d.Agent, Session: d.Run, Principal: d.Principal,
 	}
 	if d.ID != j.BlockID {
 		j.DecisionID = d.ID

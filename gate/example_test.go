@@ -95,6 +95,6 @@ func ExampleParsePolicy() {
 	// Output:
 	// prod@7 3 <nil>
 	// gate: policy: line 4: tools.send_email.max_age: want a duration such as 24h or 30m
-	// gate: policy: line 4: tools.send_email.cieling: no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, optional_sinks, trusted_output, computed_arguments, named, max_blast_radius
+	// gate: policy: line 4: tools.send_email.cieling: no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, optional_sinks, trusted_output, computed_arguments, repeatable, named, max_blast_radius
 	// denied true
 }

@@ -27,7 +27,7 @@ type Store interface {
 	Record(ctx context.Context, r memory.DecisionRecord) error
 	// RecordOutcome must note how a call ended that a record let through, or give
 	// [memory.ErrNotFound] if there is no such record.
-	RecordOutcome(ctx context.Context, decision, outcome string) error
+	RecordOutcome(ctx context.Context, decision, outcome string, answer ...memory.ID) error
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	NewDecisionID() string
 	Calls

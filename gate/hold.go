@@ -140,6 +140,7 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	s := &standing{g: g, d: d, req: req, f: f, step: &memory.CallStep{Slot: slotOf(req)}}
 	s.step.Track = d.Effect != ReadOnly
 	if d.Effect == Irreversible {
+		s.step.Once = !slices.Contains(d.Loosened, repeatable)
 		s.step.Act, s.step.ActSeen, s.made = actOf(req), f.Act.Revision, f.Act
 	}
 	if req.Within && d.Effect != ReadOnly {
@@ -154,8 +155,12 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 			if at, err := g.store.Standing(ctx, s.step.Slot); err == nil && d.Effect != ReadOnly {
 				if prior := cmp.Or(s.made.Decision, at.Prior); prior != "" {
 					d.add(Reason{Code: OutcomeUnknown, Detail: prior})
-					order(d.Reasons)
 				}
+				if at.Done != "" && s.step.Once {
+					d.add(alreadyDone(&at))
+					d.Answer = at.Answer
+				}
+				order(d.Reasons)
 			}
 			return nil, nil
 		}
@@ -165,6 +170,9 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 		return nil, fmt.Errorf("gate: the held calls could not be read: %w", err)
 	}
 	s.step.Seen, s.before, s.own, s.prior, s.priorAt = at.Revision, at.Hold, at.Prior, at.Prior, at.PriorAt
+	if s.step.Once {
+		s.done = at
+	}
 	if s.made.Decision != "" { // the last one, in whichever run
 		s.prior, s.priorAt = s.made.Decision, s.made.At
 	}
@@ -182,8 +190,9 @@ type standing struct {
 
 	prior   string // let the same call through last, and its outcome is not known
 	priorAt time.Time
-	own     string         // did so in this run
-	made    memory.ActMark // of the act, if it is irreversible
+	own     string          // did so in this run
+	done    memory.Standing // Done of it: did so in this run, and was done; "" if the call may be repeated
+	made    memory.ActMark  // of the act, if it is irreversible
 }
 
 func (s *standing) settle(ctx context.Context) error {
@@ -204,6 +213,7 @@ func (s *standing) settle(ctx context.Context) error {
 		return nil
 	}
 	s.unsettled()
+	s.repeated()
 	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if d.Outcome == Permit { // its rows are fit now, or never were in question
 		if open && h.ArgsSHA256.String() != d.ArgsSHA256 { // what waits is not what is made
@@ -276,6 +286,31 @@ func (s *standing) unsettled() {
 	d.note(r)
 	order(d.Reasons)
 	s.prior, s.own = "", ""
+}
+
+// repeated holds a call that cannot be undone if the run has made the same one and it was
+// done. Of a tool that nobody declared it is a note.
+func (s *standing) repeated() {
+	if s.done.Done == "" {
+		return
+	}
+	r := alreadyDone(&s.done)
+	s.d.Answer = s.done.Answer
+	if rule := s.g.policy.Tools[s.req.Contract.Tool]; s.req.Contract.Undeclared && rule.Effect == nil && !rule.Once {
+		s.d.note(r)
+		order(s.d.Reasons)
+		return
+	}
+	s.block(r)
+}
+
+// alreadyDone says which call was done before, and when.
+func alreadyDone(at *memory.Standing) Reason {
+	r := Reason{Code: AlreadyDone, Detail: at.Done}
+	if !at.DoneAt.IsZero() {
+		r.Detail += " at " + at.DoneAt.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	return r
 }
 
 // abandonedFor is how long another run's call of a tool that nobody declared stands in the
@@ -485,7 +520,7 @@ func (s *standing) open(binding memory.Digest) error {
 		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
 		Args: json.RawMessage(req.Args), Asked: s.g.question(req), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
 		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
-		Tries: 1, Prior: s.own, By: "gate", Why: "held",
+		Tries: 1, Prior: s.own, Done: s.done.Done, By: "gate", Why: "held",
 	}
 	if !s.knows(h) {
 		h.Made = s.prior
@@ -582,7 +617,7 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 			r.How = HowSettled
 			return r, true, nil
 		}
-		if len(f.Heads) == 0 || h.Unknown() != "" { // only a person can release it
+		if len(f.Heads) == 0 || h.Unknown() != "" || slices.Contains(h.Codes, string(AlreadyDone)) { // only a person can release it
 			return r, false, nil
 		}
 		for i := range f.Heads {

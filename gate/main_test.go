@@ -105,7 +105,7 @@ func (f *fake) Record(ctx context.Context, r memory.DecisionRecord) error {
 	return nil
 }
 
-func (f *fake) RecordOutcome(_ context.Context, decision, outcome string) error {
+func (f *fake) RecordOutcome(_ context.Context, decision, outcome string, _ ...memory.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.outcomes = append(f.outcomes, decision+" "+outcome)

@@ -36,7 +36,7 @@ func TestI4ACallSaysWhatItSetsOnlyWhereSomethingWasExcused(t *testing.T) {
 	}
 	t.Run("every code that speaks against a row taints, or is named here", func(t *testing.T) {
 		harmless := []Code{SensitivityExceeded, ClosureTooLarge, ToolNotChosen, BlastTooWide, ToolNotNamed, EffectNotDeclared, SinkLeftOut, PolicyNever, ArgumentsInvalid,
-			Undecided, OutcomeUnknown, NestedCall, ApprovalRejected, ApprovalStale, ApprovalExpired, ApprovalWithdrawn, ApprovalUsed, ApprovalForeign, ApprovalForged, HoldEnded}
+			Undecided, OutcomeUnknown, AlreadyDone, NestedCall, ApprovalRejected, ApprovalStale, ApprovalExpired, ApprovalWithdrawn, ApprovalUsed, ApprovalForeign, ApprovalForged, HoldEnded}
 		for _, c := range codes {
 			if c.code.taints() == slices.Contains(harmless, c.code) {
 				t.Errorf("%s", c.code)

@@ -42,6 +42,9 @@ type Rule struct {
 	PlainOutput bool
 	// Underived takes no argument as computed, though the tool declares that it may be.
 	Underived bool `json:",omitempty"`
+	// Once holds a call that was done in the same run and cannot be undone, though the tool
+	// declares that it may be repeated, or nobody declared it.
+	Once bool `json:",omitempty"`
 	// MaxBlastRadius holds a call of the tool if it may reach further and changes
 	// something; the zero value, OutsideWorld, holds none.
 	MaxBlastRadius BlastRadius

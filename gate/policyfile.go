@@ -411,6 +411,10 @@ func (r *policyReader) rule(n *node, field string) Rule {
 			if rule.Underived = !r.flag(n, field); !rule.Underived {
 				r.wrong(n, field, "want false, or leave it out: a rule cannot have an argument computed that the tool does not declare")
 			}
+		case "repeatable":
+			if rule.Once = !r.flag(n, field); !rule.Once {
+				r.wrong(n, field, "want false, or leave it out: a rule cannot let a call be repeated that the tool does not")
+			}
 		case "named":
 			if rule.Named = r.flag(n, field); !rule.Named && n.value == false {
 				r.wrong(n, field, "want true, or leave it out: a rule cannot lift what the tool declares")
@@ -418,7 +422,7 @@ func (r *policyReader) rule(n *node, field string) Rule {
 		case "max_blast_radius":
 			rule.MaxBlastRadius = r.reach(n, field)
 		default:
-			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, optional_sinks, trusted_output, computed_arguments, named, max_blast_radius")
+			r.wrong(n, field, "no such field; a rule has never, effect, max_age, ceiling, from_nowhere, precision, corroboration, optional_sinks, trusted_output, computed_arguments, repeatable, named, max_blast_radius")
 		}
 	})
 	return rule

@@ -38,6 +38,7 @@ const (
 	ArgumentsInvalid    Code = "arguments_invalid"    // the arguments are not in canonical form
 	Undecided           Code = "undecided"            // a fault: no verdict, so no call
 	OutcomeUnknown      Code = "outcome_unknown"      // the same call was let through before, and how it ended is not known; a note once the policy's time has passed or the source has told
+	AlreadyDone         Code = "already_done"         // the run made the same call before, and it was done; a note if nobody declared the tool
 	NestedCall          Code = "nested_call"          // it was asked for inside the very same call
 	ApprovalRejected    Code = "approval_rejected"    // a person refused the call
 	ApprovalStale       Code = "approval_stale"       // it was approved, and something it was bound to has moved since
@@ -80,6 +81,7 @@ var (
 	ErrArgumentsInvalid  = denial("gate: arguments not canonical")
 	ErrUndecided         = denial("gate: undecided")
 	ErrOutcomeUnknown    = denial("gate: the outcome of an earlier call is unknown")
+	ErrAlreadyDone       = denial("gate: the same call was done before")
 	ErrNestedCall        = denial("gate: a call inside the very same call")
 	ErrApprovalRejected  = denial("gate: a person refused the call")
 	ErrApprovalStale     = denial("gate: the approval is stale")
@@ -124,6 +126,7 @@ var codes = []struct {
 	{SensitivityExceeded, ErrSensitivity, Deny, "rests on a row more secret than the tool may be given"},
 	{NestedCall, ErrNestedCall, Deny, "was asked for inside the very same call"},
 	{OutcomeUnknown, ErrOutcomeUnknown, Hold, "how the same call ended before is not known"},
+	{AlreadyDone, ErrAlreadyDone, Hold, "the same call was done before in this run"},
 	{UnverifiedInput, ErrUnverified, Hold, "rests on a row that nobody has verified"},
 	{VerifierWasDown, ErrVerifierDown, Hold, "rests on a row stored while the verifier was down"},
 	{SupersededInput, ErrSuperseded, Hold, "rests on a row whose source has said otherwise since"},

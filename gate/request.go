@@ -90,6 +90,8 @@ type Contract struct {
 	// Identity are the arguments, by RFC 6901 pointer, that say which call it is: two calls
 	// in which they are equal are the same one, whatever else they give. nil = all of them.
 	Identity []string
+	// Repeatable lets a run make the same irreversible call again after it was done.
+	Repeatable bool
 	// Shown is the functional predicate of which the system of record says, in an
 	// authoritative field of another tool, whether the call was made. "" = none says so.
 	Shown string
@@ -118,6 +120,7 @@ type Contract struct {
 //	operator FIELD       a string in a record is believed too
 //	fixed POINTER        the output is believed though the argument is given, if it is as declared
 //	shown PREDICATE      what the source says of it ends the wait for the outcome of a call
+//	repeatable           a run may make a call again that was done and cannot be undone
 func (c *Contract) Loosened(r Rule) (list []string) {
 	if c.Precision == TypedSinks && !r.WholeRun {
 		list = append(list, TypedSinks.String())
@@ -160,8 +163,14 @@ func (c *Contract) Loosened(r Rule) (list []string) {
 			list = append(list, c.shown())
 		}
 	}
+	if c.Repeatable && !r.Once {
+		list = append(list, repeatable)
+	}
 	return list
 }
+
+// repeatable names [Contract.Repeatable] in [Decision.Loosened].
+const repeatable = "repeatable"
 
 func (c *Contract) shown() string { return "shown " + c.Shown }
 
@@ -309,7 +318,7 @@ type Request struct {
 	// Resumes is the hold of a parked call that is made now: it is decided afresh,
 	// and denied unless that hold is still open and still its own.
 	Resumes string
-	// SentBy names the run of another process that the call came from, if Run is only this
+	// SentBy names the run that the call came from, of another process or agent, if Run is only this
 	// one call's: the same call of that run is then the same call. "" = Run is a run itself.
 	SentBy string
 	// Within says that the call is asked for inside the very same call, by the tool that

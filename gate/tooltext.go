@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -11,7 +12,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/6"
+const ToolTextVersion = "tooltext/7"
 
 // Limits of the text for a model, in characters.
 const (
@@ -45,8 +46,11 @@ type form struct {
 func (d *Decision) text(f form) string {
 	var b strings.Builder
 	changed := " Nothing was changed."
-	if d.Has(OutcomeUnknown) || d.Has(NestedCall) || d.Has(ApprovalRejected) { // by the call before it, or by the one it is part of, something may have been
+	if d.Has(OutcomeUnknown) || d.Has(AlreadyDone) || d.Has(NestedCall) || d.Has(ApprovalRejected) { // by the call before it, or by the one it is part of, something may have been
 		changed = ""
+	}
+	if d.primary().Code == AlreadyDone {
+		return d.doneText()
 	}
 	fmt.Fprintf(&b, "NOT EXECUTED: %s was not run.%s\n\nWhy: %s\n", toolName(d.Tool), changed, d.why())
 	b.WriteString(d.approvalText())
@@ -97,6 +101,18 @@ func (d *Decision) text(f form) string {
 	}
 	if n == 0 {
 		b.WriteString("1. Say plainly that it was not done.\n")
+	}
+	return b.String()
+}
+
+// doneText tells the model that what it asks for was done before.
+func (d *Decision) doneText() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "NOT EXECUTED: %s was not run a second time.\n\nWhy: %s Nothing is missing.\n", toolName(d.Tool), d.why())
+	b.WriteString(d.approvalText())
+	b.WriteString("\nDo not call it again, in these words or in others. Go on with the task as after the first call.\n")
+	if slices.ContainsFunc(d.Remedies, func(r Remedy) bool { return r.Kind == RemedyApproveOnce }) {
+		fmt.Fprintf(&b, "If it is wanted a second time, a person can approve that (%s).\n", neutral(d.block(), 40))
 	}
 	return b.String()
 }
@@ -188,6 +204,8 @@ func (d *Decision) why() string {
 		return "the argument " + quoted(r.Argument, 60) + " comes from no word of the user and from no stored statement."
 	case OutcomeUnknown:
 		return "the same call was made before, and nobody knows whether it went through."
+	case AlreadyDone:
+		return "the same call was made before in this run, and it was done (" + neutral(r.Detail, 80) + ")."
 	case NestedCall:
 		return "it was asked for inside the very same call, which is still being made."
 	case ApprovalRejected:

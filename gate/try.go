@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -90,7 +91,10 @@ func Try(ctx context.Context, s Tried, h *memory.Hold) (d Decision, ok bool, err
 	d = a.Policy.Evaluate(&req, f)
 	if h.Unknown() != "" {
 		d.add(Reason{Code: OutcomeUnknown, Detail: h.Unknown()})
-		order(d.Reasons)
 	}
+	if slices.Contains(h.Codes, string(AlreadyDone)) {
+		d.add(Reason{Code: AlreadyDone, Detail: h.Done})
+	}
+	order(d.Reasons)
 	return d, true, nil
 }

@@ -275,7 +275,7 @@ func TestAPermitOfWhatCanBePutBackCostsNoTripForItsMark(t *testing.T) {
 		call := func(run, room string) (permit, outcome int) {
 			t.Helper()
 			d.n = 0
-			got := g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "book", Effect: effect}, Args: fmt.Appendf(nil, `{"room":%q}`, room), Agent: "a", Run: run, Principal: "ana",
+			got := g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "book", Effect: effect, Repeatable: true}, Args: fmt.Appendf(nil, `{"room":%q}`, room), Agent: "a", Run: run, Principal: "ana",
 				Lineage: gate.Known([]memory.ID{receipt.ID}, nil), Sinks: []gate.Sink{{Pointer: "/room", Source: gate.SourcePrincipal}}})
 			if got.Blocked() {
 				t.Fatal(got.Err())

@@ -279,7 +279,7 @@ func (v *vetting) rule(tool string, n *node) {
 	for i, name := range n.names {
 		without := rule
 		switch name {
-		case "trusted_output", "computed_arguments": // it is of what a call returns, which no case says
+		case "trusted_output", "computed_arguments", "repeatable": // it is of what a call returns, or of another call, which no case says
 			continue
 		case "never":
 			without.Never = false

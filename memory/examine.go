@@ -144,6 +144,8 @@ type made struct {
 	decision  string
 	at, ended Sequence // ended 0: it is not known
 	held      bool
+	once      bool // it is not to be made twice
+	done      bool // and was done
 }
 
 // identFacts are the row that has an identity, and what its object says.
@@ -322,7 +324,7 @@ func (x *examination) each(revision uint64, r *record) {
 	case headKey:
 		x.rowEntry(revision, r)
 	case holdKey:
-		if HoldState(r.to) == HoldFired && kindOf(r.kind) == EntryHold {
+		if HoldState(r.to) == HoldFired && HoldState(r.from) != HoldFired && kindOf(r.kind) == EntryHold {
 			x.fired = append(x.fired, firing{key, revision, r.sequence})
 			x.holdFired[key] = append(x.holdFired[key], r.sequence)
 		}
@@ -546,11 +548,12 @@ func (x *examination) decision(r *keptDecision, o Object, last Sequence) {
 	if !r.Slot.IsZero() {
 		key := x.s.markOf(r.Slot)
 		x.call(key, 0, nil)
-		m := made{decision: o.Key, at: at, held: heldBy(r) != "" || madeAgain(r)}
+		m := made{decision: o.Key, at: at, held: heldBy(r) != "" || madeAgain(r), once: r.Once, done: r.once()}
 		if m.ended = last; r.Unsettled() {
 			m.ended = 0
 		}
 		x.calls[key].made = append(x.calls[key].made, m)
+		m.once, m.done = false, false // another run may make it
 		if !r.Act.IsZero() {
 			mark := x.s.scope.actMark(&r.DecisionRecord)
 			if !r.Unsettled() {
@@ -624,14 +627,16 @@ func heldBy(r *keptDecision) string {
 	return ""
 }
 
-// madeAgain reports whether a decision says that it let a call through though nobody knew
-// how the same one had ended: what its policy, or the source, let pass.
+// madeAgain reports whether a decision says that it let a call through though the same one
+// was done, or nobody knew how it had ended: what its policy, or the source, let pass.
 func madeAgain(r *keptDecision) bool {
 	var d struct {
 		Reasons []struct{ Code, Outcome string }
 	}
 	return len(r.Data) > 0 && json.Unmarshal(r.Data, &d) == nil &&
-		slices.ContainsFunc(d.Reasons, func(r struct{ Code, Outcome string }) bool { return r.Code == "outcome_unknown" })
+		slices.ContainsFunc(d.Reasons, func(r struct{ Code, Outcome string }) bool {
+			return r.Code == "outcome_unknown" || r.Code == "already_done"
+		})
 }
 
 // firedOut holds a decision that fired against the hold that it fired out of.
@@ -646,11 +651,7 @@ func (x *examination) firedOut(r *keptDecision, o Object, at Sequence) {
 	if r.Slot.IsZero() || hold != "" {
 		return
 	}
-	if !r.Unsettled() {
-		x.call(x.s.markOf(r.Slot), at, nil)
-	} else {
-		x.call(x.s.markOf(r.Slot), at, slotMark(markFired, r.ID))
-	}
+	x.call(x.s.markOf(r.Slot), at, r.slotMark())
 }
 
 // sum is a number for the terms of a key, whatever their order.

@@ -568,8 +568,9 @@ func (x *examination) missing() error {
 	return nil
 }
 
-// twice asks that no call was made again before it was known how the first one ended,
-// unless a person approved it: its mark stood in the way, and was taken away for a while.
+// twice asks that no call was made again before it was known how the first one ended, nor
+// after it was done if it is not to be made twice, unless a person approved it: its mark
+// stood in the way, and was taken away for a while.
 func (x *examination) twice(calls []made) {
 	slices.SortFunc(calls, func(a, b made) int { return cmp.Compare(a.at, b.at) })
 	for i, later := range calls {
@@ -579,6 +580,10 @@ func (x *examination) twice(calls []made) {
 		for _, first := range calls[:i] {
 			if first.ended == 0 || first.ended > later.at {
 				x.suspect(later.decision, 1, "it made the call of %s again, of which nobody knew how it ended", KeyText(first.decision))
+				break
+			}
+			if first.done && later.once {
+				x.suspect(later.decision, 1, "it made the call of %s again, which had been done", KeyText(first.decision))
 				break
 			}
 		}

@@ -21,3 +21,6 @@ func (s *Store) MakeForm(ctx context.Context, form uint64) error {
 
 // ActKey is the key of the mark of an act.
 func (s *Store) ActKey(act Digest) string { return s.actOf(act) }
+
+// MarkKey is the key of the mark of a call.
+func (s *Store) MarkKey(slot Digest) string { return s.markOf(slot) }

@@ -125,10 +125,12 @@ type Hold struct {
 	Tries     int       `json:"tries"`            // how often it was asked for
 	Parked    bool      `json:"parked,omitempty"` // it fires by itself once its rows are fit
 	// Prior is a decision that let the same call through before, in the same run, and whose
-	// outcome is not known; Made is the last one that did so in another run. Fired is the one
-	// that let it through since.
+	// outcome is not known; Made is the last one that did so in another run. Done is the last
+	// one that let it through in the same run before the hold was opened, and that was done.
+	// Fired is the one that let it through since.
 	Prior string `json:"prior,omitempty"`
 	Made  string `json:"made,omitempty"`
+	Done  string `json:"done,omitempty"`
 	Fired string `json:"fired,omitempty"`
 
 	// By, Why and At are of the last move: who made it, in whose words, when.
@@ -219,6 +221,13 @@ type Standing struct {
 	// zero time if its record cannot be read any more.
 	Prior   string
 	PriorAt time.Time
+	// Done is the last decision that let the same call through and that was done, if the call
+	// is not to be made twice ([CallStep.Once]); "" if there is none. DoneAt is when it was
+	// let through, and Answer are the rows that its answer became; both are empty if its
+	// record cannot be read any more.
+	Done   string
+	DoneAt time.Time
+	Answer []ID
 }
 
 // CallStep is what a decision does to the standing of its call, in the atom that
@@ -238,6 +247,9 @@ type CallStep struct {
 	// Track marks a call that fires, so that it is not made again before its
 	// outcome is known.
 	Track bool
+	// Once keeps the mark of a tracked call that was done: [Standing.Done] then names its
+	// decision. Without it the outcome takes the mark away.
+	Once bool
 	// Hold is the hold as it will be; its Revision is the one that was read, 0 for
 	// a new one.
 	Hold *Hold
@@ -247,7 +259,7 @@ type CallStep struct {
 
 // callMark says who stands in the slot of a call. The zero mark says nobody.
 type callMark struct {
-	kind byte // markHold or markFired
+	kind byte // markHold, markFired or markDone
 	id   string
 	// Of the mark of an act: when the call was let through, and what its slot is known by.
 	at   time.Time
@@ -257,6 +269,7 @@ type callMark struct {
 const (
 	markHold  = 'h' // id is of a hold
 	markFired = 'f' // id is of the decision that let the call through
+	markDone  = 'd' // id is of the decision that let the call through, and it was done
 )
 
 func (m *callMark) encode() []byte {
@@ -274,7 +287,7 @@ func callMarkOf(data []byte) (m callMark, err error) {
 	d := decoder{b: data}
 	m.kind, m.id = d.byte(), d.str()
 	d.members(m.members)
-	if m.kind != markHold && m.kind != markFired || m.id == "" {
+	if m.kind != markHold && m.kind != markFired && m.kind != markDone || m.id == "" {
 		d.bad = true
 	}
 	if err := d.end(); err != nil {
@@ -312,7 +325,7 @@ func (m *callMark) about() string {
 	switch m.kind {
 	case markHold:
 		return holdKey.named(m.id)
-	case markFired:
+	case markFired, markDone:
 		return decisionKey.named(m.id)
 	}
 	return ""
@@ -358,24 +371,41 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 	switch m.kind {
 	case markFired:
 		at.Fired, at.Prior = m.id, m.id
+	case markDone:
+		at.Done = m.id
 	case markHold:
 		h, err := s.Hold(ctx, m.id)
 		if err != nil && !errors.Is(err, ErrNotFound) && !isErased(err) {
 			return Standing{}, err
 		}
 		if err == nil {
-			at.Hold, at.Prior = &h, h.prior()
+			at.Hold, at.Prior, at.Done = &h, h.prior(), h.done()
 		}
 	}
-	if at.Prior == "" {
-		return at, nil
+	if at.Prior != "" {
+		d, err := s.recorded(ctx, at.Prior)
+		if err != nil {
+			return Standing{}, err
+		}
+		at.PriorAt = d.At
 	}
-	d, err := s.Decision(ctx, at.Prior)
-	if err != nil && !errors.Is(err, ErrNotFound) && !isErased(err) {
-		return Standing{}, err
+	if at.Done != "" {
+		d, err := s.recorded(ctx, at.Done)
+		if err != nil {
+			return Standing{}, err
+		}
+		at.DoneAt, at.Answer = d.At, d.Answer
 	}
-	at.PriorAt = d.At
 	return at, nil
+}
+
+// recorded is [Store.Decision]; the zero record if it was erased or is not there.
+func (s *Store) recorded(ctx context.Context, id string) (DecisionRecord, error) {
+	d, err := s.Decision(ctx, id)
+	if errors.Is(err, ErrNotFound) || isErased(err) {
+		return DecisionRecord{}, nil
+	}
+	return d, err
 }
 
 // prior is the decision that let the call of the hold through and of which nobody knows
@@ -385,6 +415,15 @@ func (h *Hold) prior() string {
 		return h.Fired
 	}
 	return h.Prior
+}
+
+// done is the last decision that let the call of the hold through and that was done; "" if
+// there is none.
+func (h *Hold) done() string {
+	if h.State == HoldDone {
+		return h.Fired
+	}
+	return h.Done
 }
 
 // Hold returns the hold with an id. [ErrNotFound] if there is none, [ErrErased] if
@@ -627,6 +666,18 @@ func (t *atom) call(r *DecisionRecord, class Class) error {
 	return nil
 }
 
+// slotMark is the mark that a decision leaves in the slot of its call, as far as its outcome
+// is known; nil if nothing stands in the way of the same call.
+func (r *DecisionRecord) slotMark() []byte {
+	switch {
+	case r.Unsettled():
+		return slotMark(markFired, r.ID)
+	case r.once():
+		return slotMark(markDone, r.ID)
+	}
+	return nil
+}
+
 // tracked is the slot that a decision's outcome must be told to.
 func (r *DecisionRecord) tracked() Digest {
 	if c := r.Call; c != nil && r.Fired && (c.Track || c.Hold != nil) {
@@ -667,7 +718,7 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 	switch {
 	case m.kind == markFired && unknown: // it stands in the way of the same call as before
 	case m.kind == markFired && m.id == r.ID:
-		t.put(Put{Key: read[0].Key, From: read[0].Revision}) // nothing stands in its way any more
+		t.put(Put{Key: read[0].Key, From: read[0].Revision, Data: r.slotMark()})
 	case m.kind == markHold:
 		objs, err := s.get(t.ctx, m.about())
 		if err != nil {
@@ -681,6 +732,9 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 			return err
 		}
 		next := h
+		if r.once() {
+			next.Done = r.ID
+		}
 		switch r.ID {
 		case h.Fired:
 			switch {
@@ -708,7 +762,9 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 				next.By, next.Why, next.At = by.Actor, doneAlready+by.Reason, t.now
 			}
 		default:
-			return nil
+			if next.Done == h.Done {
+				return nil
+			}
 		}
 		e := t.holdEntry(h.State, &next, AuthoritySystem)
 		e.Actor, e.Reason = "run", "outcome: "+outcome

@@ -849,6 +849,7 @@ type DecisionRecord struct {
 	Call *CallStep `json:"-"`
 	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
 	Act  Digest    `json:"act,omitzero"`  // CallStep.Act of a call that fired; Record sets it
+	Once bool      `json:"once,omitzero"` // CallStep.Once of a call that fired; Record sets it
 	// Writes are what a call that fires sets in systems of record, if it rests on what is
 	// not fit. The same atom notes them, and Marked names the objects that say so: what a
 	// source repeats of it later verifies nothing. Unvouched are the rows at fault, and
@@ -860,8 +861,10 @@ type DecisionRecord struct {
 	// Settled is set if a person said how it ended.
 	Settled *Settled `json:"settled,omitempty"`
 	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; ""
-	// while that is not known.
+	// while that is not known. Answer are the rows that the answer became, of a call that is
+	// not to be made twice.
 	Outcome string `json:"outcome,omitempty"`
+	Answer  []ID   `json:"answer,omitempty"`
 }
 
 // Record writes a decision. If it fires a call, the same atom checks that every
@@ -894,9 +897,9 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if r.Fence != nil && r.Fence.incarnation == 0 {
 		return invalid("fence", "required", "nobody looked at it")
 	}
-	r.At, r.Slot, r.Act = s.Now(), r.tracked(), Digest{}
+	r.At, r.Slot, r.Act, r.Once, r.Answer = s.Now(), r.tracked(), Digest{}, false, nil
 	if !r.Slot.IsZero() {
-		r.Act = r.Call.Act
+		r.Act, r.Once = r.Call.Act, r.Call.Once
 	}
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
@@ -1120,12 +1123,23 @@ func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, clas
 // RecordOutcome notes how a fired call ended. An outcome that begins with
 // [OutcomeUnknown] leaves the call in the way of its like; any other clears it. What a
 // person has settled does not become unknown again.
-func (s *Store) RecordOutcome(ctx context.Context, id, outcome string) error {
-	return s.recordOutcome(ctx, id, outcome, nil)
+//
+// answer are the rows that the call's answer became. They are kept of a call that is not to
+// be made twice ([CallStep.Once]), the first [MaxAnswer] of them.
+func (s *Store) RecordOutcome(ctx context.Context, id, outcome string, answer ...ID) error {
+	return s.recordOutcome(ctx, id, outcome, answer, nil)
 }
 
+// MaxAnswer is how many rows of an answer the record of a decision names.
+const MaxAnswer = 64
+
 // recordOutcome is [Store.RecordOutcome], or [Store.Settle] if it is by a person.
-func (s *Store) recordOutcome(ctx context.Context, id, outcome string, by *Settlement) error {
+func (s *Store) recordOutcome(ctx context.Context, id, outcome string, answer []ID, by *Settlement) error {
+	for _, row := range answer {
+		if err := row.check("answer"); err != nil {
+			return err
+		}
+	}
 	_, err := retry(ctx, func() (struct{}, error) {
 		keys := []string{decisionKey.named(id)}
 		keys = append(keys, s.madeCalls.of(keys[0])...)
@@ -1151,7 +1165,9 @@ func (s *Store) recordOutcome(ctx context.Context, id, outcome string, by *Settl
 		case stillUnknown(outcome) && settled(r.Outcome):
 			return struct{}{}, nil
 		}
-		r.Outcome = outcome
+		if r.Outcome = outcome; r.Once && len(answer) > 0 {
+			r.Answer = answer[:min(len(answer), MaxAnswer)]
+		}
 		nonce, now := newNonce(), s.Now()
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
 		if by != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"time"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -511,9 +512,11 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	for _, key := range r.marked() {
 		b.own[key] = append(b.own[key], r.Unvouched)
 	}
-	if r.Unsettled() {
-		if at, have := b.calls[r.Slot]; !have || at.ended {
-			b.calls[r.Slot] = standing{mark: slotMark(markFired, r.ID)}
+	if !r.Slot.IsZero() {
+		at, have := b.calls[r.Slot]
+		switch {
+		case !have, !at.held, at.ended && r.Unsettled(), heldBy(&r) == "" && r.At.After(at.moved):
+			b.calls[r.Slot] = standing{mark: r.slotMark(), ended: !r.Unsettled()}
 		}
 	}
 	if !r.Act.IsZero() { // the logs come in the order in which the decisions were made
@@ -526,8 +529,10 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 
 // standing is what the mark of a call is made again of.
 type standing struct {
-	mark  []byte
-	ended bool // nothing stands in the way of the call
+	mark  []byte    // nil: there is none
+	ended bool      // it is known how the call ended
+	held  bool      // the mark is of a hold
+	moved time.Time // when that moved last
 }
 
 // marks makes the marks of calls again that are gone.
@@ -537,7 +542,7 @@ func (b *rebuilding) marks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if objs[0].Revision == 0 {
+		if objs[0].Revision == 0 && at.mark != nil {
 			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: at.mark}}); err != nil {
 				return err
 			}
@@ -611,7 +616,10 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	if h.State != HoldStale {
-		b.calls[h.Slot] = standing{slotMark(markHold, h.ID), h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown}
+		b.calls[h.Slot] = standing{
+			mark: slotMark(markHold, h.ID), held: true, moved: h.At,
+			ended: h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown,
+		}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }

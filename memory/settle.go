@@ -39,6 +39,9 @@ func (r *DecisionRecord) Unsettled() bool {
 	return r.Fired && !r.Slot.IsZero() && stillUnknown(r.Outcome)
 }
 
+// once reports whether the call was done, and is not to be made twice.
+func (r *DecisionRecord) once() bool { return r.Once && r.StateAt(r.At) == HoldDone }
+
 // StateAt is the state of a call that was let through without a hold, at a moment:
 // HoldFired, HoldUnknown, HoldDone or HoldFailed. Of a decision that let nothing through it
 // is the zero state.
@@ -84,7 +87,7 @@ func (s *Store) Settle(ctx context.Context, m Settlement) error {
 	if m.Done {
 		outcome = OutcomeSettledDone
 	}
-	return s.recordOutcome(ctx, m.Decision, outcome+m.Actor, &m)
+	return s.recordOutcome(ctx, m.Decision, outcome+m.Actor, nil, &m)
 }
 
 // Settled is a person's word on a call, as its decision keeps it.

@@ -58,6 +58,7 @@ type proxyFlags struct {
 	blast         []string
 	never         []string
 	parks         []string
+	repeatable    []string
 	records       []string
 	schemas       []string
 	operators     []string
@@ -114,7 +115,9 @@ With --policy FILE the gate runs the policy in the file; see hearsay gate vet. A
 says what a tool is, or refuses it: it never lifts what the file asks. Decisions name
 the policy, and after a "+" the tools that --never refuses.
 
-A held call is answered at once, and the answer names it (hearsay call show). With
+A call that cannot be undone and was done is held when the agent makes it again, unless
+--repeatable TOOL says that it may be repeated; of a tool that no flag names it is made,
+with a note. A held call is answered at once, and the answer names it (hearsay call show). With
 --fires-when-free TOOL the proxy makes it once its rows are verified, within a quarter
 of an hour; the agent gets the result when it makes the same call again, which waits
 for it. To cancel that call is to take it back.
@@ -132,6 +135,7 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(f.effects[gate.Irreversible], "irreversible", nil, "a tool whose effect cannot be undone")
 	flags.StringArrayVar(&f.never, "never", nil, "a tool that is refused, whatever its inputs")
 	flags.StringArrayVar(&f.parks, "fires-when-free", nil, "a --state-changing or --read-only tool whose held call is made by itself once its rows are verified")
+	flags.StringArrayVar(&f.repeatable, "repeatable", nil, "an --irreversible tool whose same call may be made again after it was done; without it, such a call is held")
 	flags.StringArrayVar(&f.blast, "blast-radius", nil, "TOOL=RADIUS, how far a call may reach: tenant, principal or one_object; without one, the outside world")
 	flags.StringVar(&f.policy, "policy", "", "policy file that the gate runs (docs/policy.md); without one, every tool runs as the flags declare it")
 	flags.StringVar(&f.approvers, "trusted-keys", "", "file of trusted public keys: who may approve a held call (or HEARSAY_TRUSTED_KEYS); without it no approval counts")
@@ -197,6 +201,12 @@ func (f *proxyFlags) contracts() (mcp.Contracts, error) {
 			return nil, usage("hearsay mcp proxy: --fires-when-free %q: no flag says that it can be put back, and what cannot be undone never fires by itself", name)
 		}
 		out[name] = append(out[name], agent.FiresWhenFree())
+	}
+	for _, name := range f.repeatable {
+		if !slices.Contains(*f.effects[gate.Irreversible], name) && !slices.Contains(*f.effects[gate.StateChanging], name) {
+			return nil, usage("hearsay mcp proxy: --repeatable %q: no flag says that it changes anything", name)
+		}
+		out[name] = append(out[name], agent.Repeatable())
 	}
 	for _, s := range f.blast {
 		tool, radius, _ := strings.Cut(s, "=")

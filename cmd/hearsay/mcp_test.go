@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func mcpServer() {
 // endless is an address to which a mail takes until it is cut off, and shifty a customer
 // who is not looked up without another tool in the place of mail.
 const (
-	endless = "endless@acme.example"
+	endless = "pay@endless.example"
 	shifty  = "shifty"
 )
 
@@ -509,6 +510,8 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 		"a computed address":            {[]string{"--computed", "mail:/to=address", "--", "true"}, exitUsage, "amount"},
 		"waiting for what is undone":    {[]string{"--irreversible", "mail", "--fires-when-free", "mail", "--", "true"}, exitUsage, "never fires by itself"},
 		"waiting for nobody knows what": {[]string{"--fires-when-free", "mail", "--", "true"}, exitUsage, "never fires by itself"},
+		"repeating nobody knows what":   {[]string{"--repeatable", "mail", "--", "true"}, exitUsage, "changes anything"},
+		"repeating what only reads":     {[]string{"--read-only", "mail", "--repeatable", "mail", "--", "true"}, exitUsage, "changes anything"},
 		"an address of all the network": {[]string{"--listen", "0.0.0.0:0", "--", "true"}, exitUsage, "local address"},
 		"an address without a host":     {[]string{"--listen", ":8765", "--", "true"}, exitUsage, "local address"},
 		"lineage keys without a name":   {[]string{"--lineage-keys", "x", "--", "true"}, exitUsage, "go together"},
@@ -694,7 +697,7 @@ func TestMCPProxyMakesACallOnceItWasApproved(t *testing.T) {
 	if text := mail(); strings.HasPrefix(text, "NOT EXECUTED") {
 		t.Fatalf("approved: %q", text)
 	}
-	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || !strings.Contains(text, "that approval was used") {
+	if text := mail(); !strings.HasPrefix(text, "NOT EXECUTED") || !strings.Contains(text, "mail was not run a second time") {
 		t.Errorf("once more: %q", text)
 	}
 	if err := session.Close(); err != nil {
@@ -702,6 +705,100 @@ func TestMCPProxyMakesACallOnceItWasApproved(t *testing.T) {
 	}
 	if got, err := os.ReadFile(book); err != nil || string(got) != "mail new@acme.example\n" {
 		t.Errorf("the server did %q (%v)", got, err)
+	}
+}
+
+// The agent makes the same call again: of a tool that cannot be undone it is held and told
+// what the first one gave, unless a flag says that it may be repeated; of a tool that no flag
+// names it is made, and noted.
+func TestMCPProxyMakesACallOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		made  int
+		says  string
+	}{
+		"that cannot be undone":     {officeFlags, 1, "NOT EXECUTED: mail was not run a second time"},
+		"that may be repeated":      {append(slices.Clone(officeFlags), "--repeatable", "mail"), 2, ""},
+		"that nobody has described": {[]string{"--read-only", "crm", "--authoritative", "crm:/email=billing.email@/name"}, 2, "was made before in this run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.store.Close()
+			book := filepath.Join(t.TempDir(), "book")
+			session := connect(t, child(w.proxied(book, append([]string{"--only-source"}, c.flags...)...)))
+			callTool(t, session, "crm", mcpArguments{Name: "acme"})
+			mail := mcpArguments{To: "pay@acme.example"}
+			if text, failed := callTool(t, session, "mail", mail); failed {
+				t.Fatal(text)
+			}
+			text, failed := callTool(t, session, "mail", mail)
+			if failed != (c.made == 1) || !strings.Contains(text, c.says) || c.says == "" && strings.Contains(text, "before") {
+				t.Errorf("%t, %q", failed, text)
+			}
+			if err := session.Close(); err != nil {
+				t.Error(err)
+			}
+			if got, err := os.ReadFile(book); err != nil || strings.Count(string(got), "mail pay@acme.example\n") != c.made {
+				t.Errorf("the server did %q (%v)", got, err)
+			}
+		})
+	}
+}
+
+// A proxy that was killed while a tool was at work, and started again, does not make the call
+// a second time. A person sees it and says that it was not done.
+func TestMCPProxyRepeatsNothingAfterItWasKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.Close()
+	book, mail := filepath.Join(t.TempDir(), "book"), mcpArguments{To: endless}
+	start := func() (*exec.Cmd, *api.ClientSession) {
+		cmd := w.proxied(book, append([]string{"--only-source"}, officeFlags...)...)
+		session := connect(t, child(cmd))
+		callTool(t, session, "crm", mcpArguments{Name: "endless"})
+		return cmd, session
+	}
+	made := func() int {
+		got, err := os.ReadFile(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(got), "mail "+endless)
+	}
+	cmd, session := start()
+	cut := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "mail", Arguments: mail})
+		cut <- err
+	}()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for made() == 0 {
+		<-look.C
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-cut; err == nil {
+		t.Error("a call of a proxy that is dead was answered")
+	}
+	session.Close() //nolint:errcheck // it was killed
+	_, session = start()
+	if text, failed := callTool(t, session, "mail", mail); !failed || !strings.Contains(text, "nobody knows whether it went through") {
+		t.Errorf("%q", text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := made(); n != 1 {
+		t.Errorf("it was made %d times", n)
+	}
+	var out, talk bytes.Buffer
+	a := &app{out: &out, talk: &talk, getenv: func(k string) string { return w.env[k] }, now: time.Now}
+	if code := a.run(t.Context(), []string{"call", "list"}); code != exitDone || strings.Count(out.String(), "waiting ") != 1 || strings.Count(out.String(), "fired ") != 1 {
+		t.Errorf("exit %d: the list does not show the call and the one that waits:\n%s%s", code, &out, &talk)
 	}
 }
 

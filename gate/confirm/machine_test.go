@@ -155,12 +155,13 @@ type machine struct {
 	grants  map[string]*approved // by hold
 	blocked map[string]time.Time // refused calls, and when
 	silent  map[string]string    // calls that were let through without an outcome: the decision
+	done    map[string]string    // calls that cannot be undone and were done: the last decision
 	acts    map[string]string    // of what cannot be undone, whichever run asked: the last such decision
 	since   map[string]time.Time // when they were
 	flying  map[string]string    // decision: call
 	spent   map[string]bool      // decisions and grants that were used
 	calls   map[string]string    // hold: call
-	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced, settled int }
+	n       struct{ steps, fired, byGrant, refusedGrants, unknown, raced, settled, repeated int }
 }
 
 // approved is an approval that stands, and what it is bound to.
@@ -172,7 +173,7 @@ type approved struct {
 }
 
 func newMachine(w *desk, pick func(int) int) *machine {
-	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, silent: map[string]string{}, acts: map[string]string{}, since: map[string]time.Time{}, flying: map[string]string{},
+	return &machine{desk: w, pick: pick, grants: map[string]*approved{}, blocked: map[string]time.Time{}, done: map[string]string{}, silent: map[string]string{}, acts: map[string]string{}, since: map[string]time.Time{}, flying: map[string]string{},
 		spent: map[string]bool{}, calls: map[string]string{}}
 }
 
@@ -180,7 +181,7 @@ func newMachine(w *desk, pick func(int) int) *machine {
 func (m *machine) bound(call string) string {
 	f := m.fitness()
 	var b strings.Builder
-	fmt.Fprint(&b, call, m.version, f.Epoch)
+	fmt.Fprint(&b, call, m.version, f.Epoch, m.done[call] != "")
 	for i := range f.Heads {
 		fmt.Fprint(&b, " ", f.Heads[i].Revision)
 	}
@@ -214,6 +215,7 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 	fit, grant := m.fit(), m.grants[d.HoldID]
 	prior := cmp.Or(m.acts[act], m.silent[call])
 	unknown := prior != "" && (tool == "send" || m.clock().Sub(m.since[call]) < gate.DefaultUnknownFor) // what can be put back waits no longer
+	repeated := m.done[call] != ""
 	refused := false
 	if at, ok := m.blocked[call]; ok && m.clock().Sub(at) < memory.RejectedFor {
 		refused = true
@@ -223,8 +225,14 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 		if d.HoldID == d.ID {
 			m.holds, m.calls[d.ID] = append(m.holds, d.ID), call
 		}
-		if !race && !refused && (fit && !unknown || good) {
-			fatal("%s is blocked (%v), although it may fire: fit %v, unknown %v, approved %v; refused %v, now %v", call, d.Err(), fit, unknown, good, m.blocked[call], m.clock())
+		if !race && !refused && (fit && !unknown && !repeated || good) {
+			fatal("%s is blocked (%v), although it may fire: fit %v, unknown %v, done %v, approved %v; refused %v, now %v", call, d.Err(), fit, unknown, repeated, good, m.blocked[call], m.clock())
+		}
+		if !race && repeated && !unknown && d.HoldID != "" && !refused {
+			if i := slices.IndexFunc(d.Reasons, func(r gate.Reason) bool { return r.Code == gate.AlreadyDone }); i < 0 || !strings.HasPrefix(d.Reasons[i].Detail, m.done[call]+" at ") {
+				fatal("%s is held, and not as done by %s: %+v", call, m.done[call], d.Reasons)
+			}
+			m.n.repeated++
 		}
 		if grant != nil && !good {
 			m.n.refusedGrants++
@@ -247,6 +255,8 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 		fatal("%s fires, and a person refused it", call)
 	case unknown && (d.Approval == nil || !good):
 		fatal("%s fires again, and nobody knows how it ended before: prior %s own %s; race %v; approval %+v; grant %+v bound %v; reasons %+v", call, prior, m.silent[call], race, d.Approval, grant, m.bound(call), d.Reasons)
+	case repeated && (d.Approval == nil || !good):
+		fatal("%s fires again, and was done by %s; race %v; approval %+v; grant %+v", call, m.done[call], race, d.Approval, grant)
 	case !fit && d.Approval == nil:
 		fatal("%s fires on rows that are not fit", call)
 	case !fit && !good:
@@ -409,10 +419,14 @@ func (m *machine) step(fatal func(string, ...any)) {
 		if len(m.flying) > 0 {
 			id := slices.Min(slices.Collect(maps.Keys(m.flying)))
 			call := m.flying[id]
-			if err := m.RecordOutcome(context.Background(), id, []string{"fired", "failed"}[m.pick(2)]); err != nil {
+			outcome := []string{"fired", "failed"}[m.pick(2)]
+			if err := m.RecordOutcome(context.Background(), id, outcome); err != nil {
 				fatal("%v", err)
 			}
 			m.ended(call, id)
+			if outcome == "fired" && strings.HasPrefix(call, "send/") {
+				m.done[call] = id
+			}
 		}
 	case k < 18: // the process dies: what was under way has no outcome
 		clear(m.flying)
@@ -452,6 +466,7 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 		total.n.unknown += m.n.unknown
 		total.n.raced += m.n.raced
 		total.n.settled += m.n.settled
+		total.n.repeated += m.n.repeated
 	}
 	const steps = 130
 	rapid.Check(t, func(rt *rapid.T) {
@@ -464,9 +479,9 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 			m.step(rt.Fatalf)
 		}
 	})
-	t.Logf("%d steps in %s: %d calls fired, %d of them on an approval; %d approvals did not stand; %d repeats of a call without an outcome were held; %d raced",
-		total.n.steps, time.Since(start).Round(time.Millisecond), total.n.fired, total.n.byGrant, total.n.refusedGrants, total.n.unknown, total.n.raced)
-	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 || total.n.settled < 50 {
+	t.Logf("%d steps in %s: %d calls fired, %d of them on an approval; %d approvals did not stand; %d repeats of a call without an outcome were held, and %d of one that was done; %d raced",
+		total.n.steps, time.Since(start).Round(time.Millisecond), total.n.fired, total.n.byGrant, total.n.refusedGrants, total.n.unknown, total.n.repeated, total.n.raced)
+	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 || total.n.settled < 50 || total.n.repeated < 20 {
 		t.Error("too little was played")
 	}
 }

@@ -1,0 +1,184 @@
+package gate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/teststore"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+)
+
+// repeated asks that a call is held because a decision let the same one through, which was
+// done.
+func repeated(t *testing.T, d gate.Decision, done string) {
+	t.Helper()
+	if d.Outcome != gate.Hold || d.HoldID == "" || d.Reasons[0].Code != gate.AlreadyDone || !strings.HasPrefix(d.Reasons[0].Detail, done+" at 20") {
+		t.Fatalf("%v, hold %q, reasons %+v; it was done by %s", d.Err(), d.HoldID, d.Reasons, done)
+	}
+}
+
+// A run does not do again what cannot be undone and was done. Another run may.
+func TestARunDoesNotRepeatWhatCannotBeUndone(t *testing.T) {
+	teststore.Each(t, func(t *testing.T, d memory.Driver) {
+		w := newScene(t, d)
+		start := func() *gate.Gate { return newGate(t, w.Store, declared(), &gate.Options{Approvals: anybody{}}) }
+		g := start()
+		first := fired(t, g.Decide(t.Context(), payment("monday")))
+		if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			d := g.Decide(t.Context(), payment("monday"))
+			repeated(t, d, first)
+			text := d.ToolText()
+			for _, want := range []string{"pay was not run a second time", first, "Nothing is missing", "Do not call it again", "A person can approve", d.HoldID} {
+				if !strings.Contains(text, strings.Replace(want, "A person", "a person", 1)) {
+					t.Errorf("the model is not told %q:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "waiting") {
+				t.Errorf("the model is told that it waits:\n%s", text)
+			}
+			if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); err != nil || done {
+				t.Errorf("it comes free by itself: %+v, %v", r, err)
+			}
+			h, err := w.Hold(t.Context(), d.HoldID)
+			if err != nil || h.Done != first {
+				t.Errorf("%+v, %v", h, err)
+			}
+			if tried, ok, err := gate.Try(t.Context(), w.Store, &h); err != nil || !ok || !tried.Has(gate.AlreadyDone) {
+				t.Errorf("a person's word about a row would free it: %v, %t, %+v", err, ok, tried.Reasons)
+			}
+			g = start() // in another process, too
+		}
+		fired(t, g.Decide(t.Context(), payment("tuesday")))
+	})
+}
+
+// Which calls are held, which are let through with a note, and which without.
+func TestWhatIsHeldAsDoneBefore(t *testing.T) {
+	const held, noted, free = "held", "noted", "free"
+	irreversible := gate.Irreversible
+	rule := func(r gate.Rule) func(*gate.Policy) {
+		return func(p *gate.Policy) { p.Tools = map[string]gate.Rule{"pay": r} }
+	}
+	both := func(change func(*gate.Request)) func(first, second *gate.Request) {
+		return func(first, second *gate.Request) { change(first); change(second) }
+	}
+	second := func(change func(*gate.Request)) func(first, second *gate.Request) {
+		return func(_, second *gate.Request) { change(second) }
+	}
+	for name, c := range map[string]struct {
+		change  func(first, second *gate.Request)
+		outcome string // "" = fired
+		policy  func(*gate.Policy)
+		mode    gate.Mode
+		want    string
+	}{
+		"the same call":             {want: held},
+		"while the gate observes":   {mode: gate.Observe, want: held},
+		"its output was not kept":   {outcome: "fired, output not recorded", want: held},
+		"a person says it was done": {outcome: "settled", want: held},
+		"it failed":                 {outcome: "failed", want: free},
+		"it was not made":           {outcome: memory.OutcomeNotFired, want: free},
+		"the agent is another one":  {change: second(func(r *gate.Request) { r.Agent = "other" }), want: free},
+		"the principal is":          {change: second(func(r *gate.Request) { r.Principal = "bob" }), want: free},
+		"the server is":             {change: second(func(r *gate.Request) { r.Contract.Server = "other" }), want: free},
+		"the run is":                {change: second(func(r *gate.Request) { r.Run = "tuesday" }), want: free},
+		"the arguments are":         {change: second(func(r *gate.Request) { r.Args, r.Sinks[0].Value = []byte(`{"to":"other"}`), "other" }), want: free},
+		"one that counts for nothing": {
+			change: func(first, second *gate.Request) {
+				first.Args, second.Args = []byte(`{"note":"a","to":"acme"}`), []byte(`{"note":"b","to":"acme"}`)
+				first.Contract.Identity, second.Contract.Identity = []string{"/to"}, []string{"/to"}
+			}, want: held,
+		},
+		"it is of one run elsewhere":      {change: func(first, second *gate.Request) { first.SentBy, second.SentBy, second.Run = "x", "x", "tuesday" }, want: held},
+		"it can be put back":              {change: both(func(r *gate.Request) { r.Contract.Effect = gate.StateChanging }), want: free},
+		"the policy says that it cannot":  {change: both(func(r *gate.Request) { r.Contract.Effect = gate.StateChanging }), policy: rule(gate.Rule{Effect: &irreversible}), want: held},
+		"it may be repeated":              {change: both(func(r *gate.Request) { r.Contract.Repeatable = true }), want: free},
+		"it may from now on":              {change: second(func(r *gate.Request) { r.Contract.Repeatable = true }), want: free},
+		"the policy says that it may not": {change: both(func(r *gate.Request) { r.Contract.Repeatable = true }), policy: rule(gate.Rule{Once: true}), want: held},
+		"nobody declared it":              {change: both(func(r *gate.Request) { r.Contract.Undeclared = true }), want: noted},
+		"but the policy did":              {change: both(func(r *gate.Request) { r.Contract.Undeclared = true }), policy: rule(gate.Rule{Effect: &irreversible}), want: held},
+		"nor may it be repeated":          {change: both(func(r *gate.Request) { r.Contract.Undeclared = true }), policy: rule(gate.Rule{Once: true}), want: held},
+		"it is asked for inside the same": {change: second(func(r *gate.Request) { r.Within = true }), want: "nested"},
+	} {
+		w := newScene(t, storetest.NewMap())
+		p := declared()
+		p.Tools = map[string]gate.Rule{"pay": {}}
+		if c.policy != nil {
+			c.policy(&p)
+		}
+		g := newGate(t, w.Store, p, &gate.Options{Mode: c.mode})
+		one, two := payment("monday"), payment("monday")
+		if c.change != nil {
+			c.change(&one, &two)
+		}
+		first := fired(t, g.Decide(t.Context(), one))
+		outcome := c.outcome
+		if outcome == "" {
+			outcome = "fired"
+		}
+		err := w.RecordOutcome(t.Context(), first, outcome)
+		if outcome == "settled" {
+			if err = w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown); err == nil {
+				err = w.Settle(t.Context(), memory.Settlement{Decision: first, Done: true, Actor: "cleo", Reason: "looked"})
+			}
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		d := g.Decide(t.Context(), two)
+		got := free
+		switch {
+		case d.Has(gate.NestedCall):
+			got = "nested"
+		case d.Has(gate.AlreadyDone) && d.Err() == nil:
+			got = noted
+		case d.Has(gate.AlreadyDone):
+			got = held
+		case d.Err() != nil:
+			got = fmt.Sprint(d.Err())
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, got, c.want, d.Reasons)
+		}
+		if v, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error { t.Errorf("%s: %v", name, err); return nil }}); err != nil || v.Found != 0 {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+}
+
+// A call that is denied for its rows says all the same that it was done before, and so does
+// one of which a later call's end is not known.
+func TestWhatWasDoneBeforeIsSaidBesideOtherReasons(t *testing.T) {
+	w := newScene(t, storetest.NewMap())
+	g := newGate(t, w.Store, declared(), nil)
+	first := fired(t, g.Decide(t.Context(), payment("monday")))
+	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+		t.Fatal(err)
+	}
+	denied := payment("monday")
+	denied.Lineage = gate.Unknown("lost")
+	d := g.Decide(t.Context(), denied)
+	if d.Outcome != gate.Deny || !d.Has(gate.AlreadyDone) || strings.Contains(d.ToolText(), "Nothing was changed") {
+		t.Errorf("%v: %+v\n%s", d.Err(), d.Reasons, d.ToolText())
+	}
+	other := fired(t, g.Decide(t.Context(), payment("tuesday")))
+	d = g.Decide(t.Context(), payment("monday"))
+	if d.Outcome != gate.Hold || d.Reasons[0].Code != gate.OutcomeUnknown || d.Reasons[0].Detail != other || !d.Has(gate.AlreadyDone) {
+		t.Errorf("%v: %+v", d.Err(), d.Reasons)
+	}
+	w.jump(time.Minute)
+	if err := w.RecordOutcome(t.Context(), other, "fired"); err != nil {
+		t.Fatal(err)
+	}
+	if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); err != nil || done {
+		t.Errorf("it comes free once the other call has ended: %+v, %v", r, err)
+	}
+	repeated(t, g.Decide(t.Context(), payment("monday")), first)
+}

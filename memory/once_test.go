@@ -1,0 +1,249 @@
+package memory_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// once lets a call of slot 1 through that is not to be made twice, and returns the decision.
+func (w *hall) once(seen uint64, change func(*memory.DecisionRecord)) (string, error) {
+	w.t.Helper()
+	f, err := w.FitnessFor(w.t.Context(), nil, memory.Digest{2}, memory.Digest{1})
+	must(w.t, err)
+	r := memory.DecisionRecord{ID: w.NewDecisionID(), Epoch: f.Epoch, Tool: "pay", Run: "run", Fired: true, Data: json.RawMessage(`{}`),
+		Call: &memory.CallStep{Slot: memory.Digest{1}, Act: memory.Digest{2}, Seen: seen, ActSeen: f.Act.Revision, Track: true, Once: true}}
+	if change != nil {
+		change(&r)
+	}
+	return r.ID, w.Record(w.t.Context(), r)
+}
+
+func (w *hall) sound(t *testing.T) {
+	t.Helper()
+	if v, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error { t.Error(err); return nil }}); err != nil || v.Found != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A call that is not to be made twice leaves a mark when it was done, and none when it was
+// not. Who did not read it cannot make the call again.
+func TestACallThatWasDoneLeavesAMark(t *testing.T) {
+	for outcome, want := range map[string]struct{ done, prior bool }{
+		"fired":                        {done: true},
+		"fired, output not recorded":   {done: true},
+		"failed":                       {},
+		memory.OutcomeNotFired:         {},
+		memory.OutcomeUnknown:          {prior: true},
+		memory.OutcomeUnknown + ", it": {prior: true},
+	} {
+		w := newHall(t)
+		id, err := w.once(0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(time.Minute)
+		if err := w.RecordOutcome(t.Context(), id, outcome, w.row.ID); err != nil {
+			t.Fatal(err)
+		}
+		at := w.standing()
+		if (at.Done == id) != want.done || (at.Prior == id) != want.prior || at.Done != "" && !want.done {
+			t.Errorf("%q: %+v", outcome, at)
+		}
+		if want.done && (!at.DoneAt.Equal(w.now.Add(-time.Minute)) || !slices.Equal(at.Answer, []memory.ID{w.row.ID})) {
+			t.Errorf("%q: it was let through at %s, answer %v", outcome, at.DoneAt, at.Answer)
+		}
+		var conflict *memory.ConflictError
+		_, err = w.once(0, nil)
+		if stands := want.done || want.prior; stands != errors.As(err, &conflict) {
+			t.Errorf("%q: who did not look gets %v", outcome, err)
+		}
+		if err == nil {
+			w.sound(t)
+		}
+	}
+	// A call that may be repeated leaves none.
+	w := newHall(t)
+	id, err := w.once(0, func(r *memory.DecisionRecord) { r.Call.Once = false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.RecordOutcome(t.Context(), id, "fired", w.row.ID); err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.Decision(t.Context(), id)
+	if at := w.standing(); at.Done != "" || err != nil || d.Answer != nil {
+		t.Errorf("%+v, %v, answer %v", at, err, d.Answer)
+	}
+	// Only rows are an answer.
+	if err := w.RecordOutcome(t.Context(), id, "fired", "row 7"); err == nil {
+		t.Error("an answer that is no row is taken")
+	}
+}
+
+// The hold that stands in the slot of a call knows of the call that was done before it, and
+// of the one that was let through out of it.
+func TestAHoldKnowsTheCallThatWasDone(t *testing.T) {
+	open := func(w *hall, change func(*memory.Hold)) memory.Hold {
+		at := w.standing()
+		h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{1}, State: memory.HoldWaiting, Tool: "pay", Run: "run", Agent: "clerk", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held", Done: at.Done, Prior: at.Prior}
+		if change != nil {
+			change(&h)
+		}
+		must(w.t, w.Record(w.t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "run", Call: &memory.CallStep{Slot: h.Slot, Seen: at.Revision, Hold: &h}}))
+		h, err := w.Hold(w.t.Context(), h.ID)
+		must(w.t, err)
+		return h
+	}
+	through := func(w *hall, h memory.Hold) string {
+		id, err := w.once(w.standing().Revision, func(r *memory.DecisionRecord) {
+			h.State, h.Fired, h.Prior, h.Made = memory.HoldFired, r.ID, "", ""
+			r.Call.Hold, r.Call.Track = &h, false
+			r.Data = json.RawMessage(`{"block_id":"` + h.ID + `"}`)
+		})
+		must(w.t, err)
+		return id
+	}
+	first := func(w *hall) string {
+		id, err := w.once(0, nil)
+		must(w.t, err)
+		return id
+	}
+	for name, play := range map[string]func(w *hall) (done string){
+		"done before it was opened": func(w *hall) string {
+			id := first(w)
+			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			open(w, nil)
+			return id
+		},
+		"done while it waited": func(w *hall) string {
+			id := first(w)
+			open(w, nil)
+			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			return id
+		},
+		"settled as done while it waited": func(w *hall) string {
+			id := first(w)
+			open(w, nil)
+			must(w.t, w.Settle(w.t.Context(), memory.Settlement{Decision: id, Done: true, Actor: "cleo", Reason: "looked"}))
+			return id
+		},
+		"done after it was let through once more": func(w *hall) string {
+			id := first(w)
+			again := through(w, open(w, nil))
+			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			if at := w.standing(); at.Done != id || at.Prior != again {
+				w.t.Errorf("%+v", at)
+			}
+			must(w.t, w.RecordOutcome(w.t.Context(), again, "failed"))
+			return id
+		},
+		"let through out of it": func(w *hall) string {
+			must(w.t, w.RecordOutcome(w.t.Context(), first(w), "fired"))
+			again := through(w, open(w, nil))
+			must(w.t, w.RecordOutcome(w.t.Context(), again, "fired"))
+			return again
+		},
+		"let through out of it, and failed": func(w *hall) string {
+			id := first(w)
+			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), through(w, open(w, nil)), "failed"))
+			return id
+		},
+		"settled as not done": func(w *hall) string {
+			id := first(w)
+			open(w, nil)
+			w.now = w.now.Add(memory.UnknownAfter)
+			must(w.t, w.Settle(w.t.Context(), memory.Settlement{Decision: id, Actor: "cleo", Reason: "looked"}))
+			return ""
+		},
+	} {
+		w := newHall(t)
+		if done, at := play(w), w.standing(); at.Done != done {
+			t.Errorf("%s: %+v, done by %q", name, at, done)
+		}
+		w.sound(t)
+	}
+}
+
+// The mark of a call that was done is made again from the logs, and one that is gone, or a
+// call that was made again all the same, is found.
+func TestTheMarkOfACallThatWasDoneIsMadeAgain(t *testing.T) {
+	w := newHall(t)
+	key := w.MarkKey(memory.Digest{1})
+	raw := func() memory.Object {
+		objs, err := w.driver.Get(t.Context(), w.Tenant(), []string{key})
+		must(t, err)
+		return objs[0]
+	}
+	put := func(o memory.Object) {
+		must(t, w.driver.Restore(t.Context(), w.Tenant(), []memory.Restored{{Object: o}}))
+	}
+	found := func(says string) {
+		t.Helper()
+		var list []string
+		_, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error { list = append(list, err.Error()); return nil }})
+		if all := strings.Join(list, "\n"); err != nil || (says == "") != (all == "") || !strings.Contains(all, says) {
+			t.Errorf("%v; found %q, want %q", err, all, says)
+		}
+	}
+	again := func(want string) {
+		t.Helper()
+		put(memory.Object{Key: key})
+		if want != "" {
+			found("could be made a second time")
+		}
+		if _, err := w.Rebuild(t.Context(), "ops", nil); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(time.Second)
+		w.reopen()
+		if at := w.standing(); at.Done != want {
+			t.Errorf("made again: %+v, want done by %q", at, want)
+		}
+		found("")
+	}
+	id, err := w.once(0, nil)
+	must(t, err)
+	before := raw()
+	must(t, w.RecordOutcome(t.Context(), id, "failed"))
+	again("")
+	id, err = w.once(raw().Revision, nil)
+	must(t, err)
+	must(t, w.RecordOutcome(t.Context(), id, "fired"))
+	again(id)
+	after := raw()
+	put(before)
+	found("an older one was put back")
+	put(after)
+
+	// A hold that ended before the call was made does not hide it.
+	h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{1}, State: memory.HoldWaiting, Tool: "pay", Run: "run", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held", Done: id}
+	must(t, w.Record(t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "run", Call: &memory.CallStep{Slot: h.Slot, Seen: raw().Revision, Hold: &h}}))
+	again(id)
+	w.now = w.now.Add(2 * time.Hour)
+	last, err := w.once(raw().Revision, func(r *memory.DecisionRecord) {
+		r.Data = json.RawMessage(`{"reasons":[{"code":"already_done","outcome":"permitted"}]}`)
+	})
+	must(t, err)
+	must(t, w.RecordOutcome(t.Context(), last, "fired"))
+	again(last)
+
+	// The mark was taken away for a while.
+	seen := raw().Revision
+	third, err := w.once(seen, nil)
+	must(t, err)
+	found(third)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
