@@ -150,3 +150,30 @@ func TestWhatIsWithheldStaysSo(t *testing.T) {
 		t.Errorf("%s\n%s", res.Output, text)
 	}
 }
+
+// A delegate that ends its run leaves its held call to the run that asked, which asks again.
+func TestADelegateThatEndsLeavesItsHeldCalls(t *testing.T) {
+	w := newWorld(t)
+	clerk := w.agentWith(t, "clerk", w.gate, []agent.Tool{w.paying(agent.Irreversible(), agent.Sinks("/words"))}, nil)
+	var runs, holds []string
+	ask := agent.Delegate("ask", "has it paid", clerk, func(ctx context.Context, run *agent.Run, in searchIn) (nothing, error) {
+		res, err := run.Call(ctx, "pay", args(in))
+		if !errors.Is(err, gate.ErrHeld) {
+			t.Errorf("it is not held: %v", err)
+		}
+		runs, holds = append(runs, run.ID()), append(holds, res.Decision.HoldID)
+		run.Close()
+		return nothing{}, nil
+	}, agent.ReadOnly())
+	run := w.agentWith(t, "boss", w.gate, []agent.Tool{ask}, nil).Start("ana")
+	typed(t, run, "pay it")
+	for range 2 {
+		mustFire(t, run, "ask", searchIn{"invoice-4711"}) // which nobody has named
+	}
+	if len(holds) != 2 || holds[0] != holds[1] || runs[0] == runs[1] {
+		t.Errorf("runs %v wait in holds %v", runs, holds)
+	}
+	if ended, err := w.store.RunEnded(t.Context(), runs[0]); err != nil || ended {
+		t.Errorf("nobody can approve it any more: %t, %v", ended, err)
+	}
+}

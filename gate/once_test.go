@@ -153,6 +153,44 @@ func TestWhatIsHeldAsDoneBefore(t *testing.T) {
 	}
 }
 
+// A repetition that also waits for a row does not come free when the row is verified.
+func TestWhatWasDoneBeforeWaitsForNoRow(t *testing.T) {
+	w := newScene(t, storetest.NewMap())
+	g := newGate(t, w.Store, declared(), nil)
+	first := fired(t, g.Decide(t.Context(), payment("monday")))
+	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "acme", Predicate: "city", Object: "Berlin", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginModelDerived,
+		State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "a", Model: "m", Family: "f"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := payment("monday")
+	again.Lineage = gate.Known([]memory.ID{receipt.ID}, nil)
+	d := g.Decide(t.Context(), again)
+	repeated(t, d, first)
+	if !d.Has(gate.UnverifiedInput) {
+		t.Fatalf("%+v", d.Reasons)
+	}
+	f, err := w.Fitness(t.Context(), []memory.ID{receipt.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Apply(t.Context(), memory.Transition{Row: receipt.ID, Revision: f.Heads[0].Revision, To: memory.TruthSupported, Authority: memory.AuthorityProbe, Actor: "worker", Source: "crm", Reason: "it agrees",
+		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "crm", Group: "tool:crm", Anchor: memory.Anchor{URI: "crm://1"}, At: w.Now()}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); err != nil || done {
+		t.Errorf("it comes free: %+v, %v", r, err)
+	}
+	d = g.Decide(t.Context(), again)
+	repeated(t, d, first)
+	if d.Has(gate.UnverifiedInput) {
+		t.Errorf("%+v", d.Reasons)
+	}
+}
+
 // A call that is denied for its rows says all the same that it was done before, and so does
 // one of which a later call's end is not known.
 func TestWhatWasDoneBeforeIsSaidBesideOtherReasons(t *testing.T) {

@@ -126,7 +126,7 @@ type Hold struct {
 	Parked    bool      `json:"parked,omitempty"` // it fires by itself once its rows are fit
 	// Prior is a decision that let the same call through before, in the same run, and whose
 	// outcome is not known; Made is the last one that did so in another run. Done is the last
-	// one that let it through in the same run before the hold was opened, and that was done.
+	// one that let it through in the same run, and that was done, if it is not to be made twice.
 	// Fired is the one that let it through since.
 	Prior string `json:"prior,omitempty"`
 	Made  string `json:"made,omitempty"`
@@ -379,7 +379,7 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 			return Standing{}, err
 		}
 		if err == nil {
-			at.Hold, at.Prior, at.Done = &h, h.prior(), h.done()
+			at.Hold, at.Prior, at.Done = &h, h.prior(), h.Done
 		}
 	}
 	if at.Prior != "" {
@@ -415,15 +415,6 @@ func (h *Hold) prior() string {
 		return h.Fired
 	}
 	return h.Prior
-}
-
-// done is the last decision that let the call of the hold through and that was done; "" if
-// there is none.
-func (h *Hold) done() string {
-	if h.State == HoldDone {
-		return h.Fired
-	}
-	return h.Done
 }
 
 // Hold returns the hold with an id. [ErrNotFound] if there is none, [ErrErased] if

@@ -515,7 +515,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	if !r.Slot.IsZero() {
 		at, have := b.calls[r.Slot]
 		switch {
-		case !have, !at.held, at.ended && r.Unsettled(), heldBy(&r) == "" && r.At.After(at.moved):
+		case !have, at.ended && r.Unsettled(), heldBy(&r) == "" && r.At.After(at.moved):
 			b.calls[r.Slot] = standing{mark: r.slotMark(), ended: !r.Unsettled()}
 		}
 	}
@@ -531,8 +531,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 type standing struct {
 	mark  []byte    // nil: there is none
 	ended bool      // it is known how the call ended
-	held  bool      // the mark is of a hold
-	moved time.Time // when that moved last
+	moved time.Time // of a hold: when it moved last
 }
 
 // marks makes the marks of calls again that are gone.
@@ -617,7 +616,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 	}
 	if h.State != HoldStale {
 		b.calls[h.Slot] = standing{
-			mark: slotMark(markHold, h.ID), held: true, moved: h.At,
+			mark: slotMark(markHold, h.ID), moved: h.At,
 			ended: h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown,
 		}
 	}
