@@ -5,9 +5,10 @@
 //	go run ./bench/traces -data DIR -check      exit status 4 if a target is missed
 //
 // DIR holds the folder agentdojo: AgentDojo v1.2 (MIT) as offline traces, no model
-// and no code of it. It is not part of this repository. In it are tools.json (the tools of
-// each suite, their effects and sinks), one file for each of the suites banking, slack,
-// travel and workspace (tasks, calls, rows), and pairs.jsonl (which attack meets which task).
+// and no code of it. It is not part of this repository. In it is tools.json: the tools of
+// each suite, their effects and sinks. The suites banking, slack, travel and workspace have a
+// file each, with tasks, calls and rows. The file pairs.jsonl says which attack meets which
+// task.
 // What is replayed is upstream's own ground truth of each task, and of each attack after the
 // first read that shows the attacker's text.
 //
@@ -47,9 +48,9 @@
 // undeclared_run, undeclared_argument: as run and argument, but nothing is put into memory:
 // what a call shows is the output of its tool, of which nothing is declared. It is what an
 // integrator gets who declares effects and sinks and nothing else. The modes above know
-// more than tools tell: which fields of a row are values of their own, who wrote the row,
-// that each word of an account row is a value, and that a row is a stranger's if a stranger
-// could write into it.
+// more than tools tell. They know which fields of a row are values of their own, and who
+// wrote the row. They know that each word of an account row is a value, and that a row is a
+// stranger's if a stranger could write into it.
 //
 // corroborated: argument, and a verified row that the run was not shown may vouch for
 // a value ([agent.Corroborated]).
@@ -75,8 +76,9 @@
 // anything, where the gate leaves the call to the whole run. A mode is held to the
 // tasks that this rule does without a question, and on AgentDojo to the published
 // figures too: see [measured]. The rule that is named strict leaves a call with a short
-// token to the whole run, as the gate does, and second_author takes the word of two
-// strangers for a value, which the gate has no setting for: nothing is held to those.
+// token to the whole run, as the gate does. The one named second_author takes the word of
+// two strangers for a value, and the gate has no setting for that. Nothing is held to these
+// two.
 //
 // # mem-inv-bench
 //

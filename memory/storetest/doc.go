@@ -14,10 +14,10 @@
 //		})
 //	}
 //
-// [Run] asks the contract, [RunDurable] asks what must outlive a handle, [RunForm] asks
-// that stores of other forms are refused,
-// [Compare] runs random operations against the reference driver of [NewMap], and
-// [Benchmark] measures the calls the rest of the program is made of.
+// [Run] asks the contract. [RunDurable] asks what must outlive a handle. [RunForm] asks
+// that stores of other forms are refused. [Compare] runs random operations against the
+// reference driver of [NewMap]. [Benchmark] measures the calls that the rest of the program
+// is made of.
 //
 // Where the contract leaves a choice, this package makes it, so that all drivers
 // choose alike: Get and History of the empty key find nothing; a term that one
