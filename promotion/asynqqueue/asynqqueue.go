@@ -149,6 +149,10 @@ type Queue struct {
 	paused    atomic.Bool  // as of the last pump
 	waits     atomic.Int64 // rows that it can take, the same; 0 = none was found since
 
+	// closing is held to close a shelf for this process and put a row on it, and for reading
+	// to claim rows by the shelves that are not closed.
+	closing sync.RWMutex
+
 	mu     sync.Mutex
 	avoids map[string]time.Time // shelves that this process closed for itself; from when on it draws from them
 }
@@ -513,7 +517,9 @@ func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
 		}
 		q.drew(shelf, promotion.Result{})
 	}
+	q.closing.RLock() // else it would take a row from a shelf that is closed meanwhile
 	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(time.Time{}, q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
+	q.closing.RUnlock()
 	if err != nil {
 		return nil, fmt.Errorf("asynqqueue: claim: %w", err)
 	}
@@ -625,6 +631,10 @@ type released struct {
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
 	args := []any{pumpEvery.Milliseconds()}
+	if slices.ContainsFunc(claims, func(c released) bool { return c.ending == alone }) {
+		q.closing.Lock()
+		defer q.closing.Unlock()
+	}
 	for _, c := range claims {
 		if c.ending == alone {
 			q.avoid(c.shelf, c.at)
