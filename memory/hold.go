@@ -746,12 +746,7 @@ func (t *atom) ended(r *DecisionRecord, outcome string, read []Object, by *Settl
 			}
 			// Whoever decided about the hold meanwhile has decided.
 			next.Prior = ""
-			if by != nil && by.Done && (h.State == HoldWaiting || h.State == HoldGranted) {
-				// Who asked for it again is told that it was done, and does not do it twice.
-				next.State, next.Args, next.Grant, next.GrantEnds = HoldRejected, nil, nil, time.Time{}
-				next.Round++
-				next.By, next.Why, next.At = by.Actor, doneAlready+by.Reason, t.now
-			}
+			next.heard(by, t.now)
 		default:
 			if next.Done == h.Done {
 				return nil

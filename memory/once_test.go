@@ -247,3 +247,73 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A call is settled though its record was erased: the marks and the holds that name it hear of
+// it, and the audit has the person's word.
+func TestACallWhoseRecordWasErasedIsSettled(t *testing.T) {
+	for name, c := range map[string]struct{ done, waits bool }{
+		"it was done":                       {true, true},
+		"it was not":                        {false, true},
+		"it was done, and nobody waits":     {true, false},
+		"it was not done, and nobody waits": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHall(t)
+			id, err := w.once(0, func(r *memory.DecisionRecord) {
+				r.Rows = []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}
+			})
+			must(t, err)
+			must(t, w.RecordOutcome(t.Context(), id, memory.OutcomeUnknown))
+			var own, other string
+			if c.waits {
+				open := func(slot byte, prior, made string) string {
+					at, err := w.Standing(t.Context(), memory.Digest{slot})
+					must(t, err)
+					h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{slot}, State: memory.HoldWaiting, Tool: "pay", Run: "run", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held",
+						Prior: prior, Made: made, Args: json.RawMessage(`{"to":"acme"}`)}
+					must(t, w.Record(t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "run", Call: &memory.CallStep{Slot: h.Slot, Seen: at.Revision, Hold: &h}}))
+					return h.ID
+				}
+				own, other = open(1, id, ""), open(9, "", id)
+			}
+			w.now = w.now.Add(time.Minute)
+			if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "acme", Actor: "ops", Request: "1"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Decision(t.Context(), id); !errors.Is(err, memory.ErrErased) {
+				t.Fatal(err)
+			}
+			settle := memory.Settlement{Decision: id, Done: c.done, Actor: "cleo", Reason: "the bank shows it"}
+			if err := w.Settle(t.Context(), settle); !c.done && !errors.Is(err, memory.ErrHold) {
+				t.Fatalf("at once: %v", err)
+			}
+			w.now = w.now.Add(memory.UnknownAfter)
+			if !c.done {
+				must(t, w.Settle(t.Context(), settle))
+			}
+			if at := w.made(2); at.Decision != "" {
+				t.Errorf("the act is marked: %+v", at)
+			}
+			if at := w.standing(); at.Prior != "" || (at.Done == id) != c.done {
+				t.Errorf("%+v", at)
+			}
+			for _, id := range []string{own, other} {
+				if id == "" {
+					continue
+				}
+				h := w.hold(id)
+				if h.Unknown() != "" || c.done != h.Rejected(w.now) || c.done && (h.Why != "it was done already: the bank shows it" || h.By != "cleo" || h.Args != nil) {
+					t.Errorf("%+v", h)
+				}
+			}
+			if err := w.Settle(t.Context(), settle); !errors.Is(err, memory.ErrErased) {
+				t.Errorf("twice: %v", err)
+			}
+			w.sound(t)
+			if _, err := w.Rebuild(t.Context(), "ops", nil); err != nil {
+				t.Fatal(err)
+			}
+			w.sound(t)
+		})
+	}
+}

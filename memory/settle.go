@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -73,7 +74,8 @@ type Settlement struct {
 // her words, so that who asked again does not do it twice.
 //
 // A call whose outcome is known gives a [*HoldError]. So does the word that it was not done
-// within [UnknownAfter] of a call that may still be at work.
+// within [UnknownAfter] of a call that may still be at work. A call whose record was erased
+// is settled all the same; that reads all marks and holds of the store.
 func (s *Store) Settle(ctx context.Context, m Settlement) error {
 	for _, f := range [...]struct{ name, value string }{{"decision", m.Decision}, {"actor", m.Actor}, {"reason", m.Reason}} {
 		if strings.TrimSpace(f.value) == "" {
@@ -87,7 +89,103 @@ func (s *Store) Settle(ctx context.Context, m Settlement) error {
 	if m.Done {
 		outcome = OutcomeSettledDone
 	}
-	return s.recordOutcome(ctx, m.Decision, outcome+m.Actor, nil, &m)
+	err := s.recordOutcome(ctx, m.Decision, outcome+m.Actor, nil, &m)
+	if isErased(err) {
+		_, err = retry(ctx, func() (struct{}, error) { return struct{}{}, s.settleErased(ctx, outcome+m.Actor, &m) })
+	}
+	return err
+}
+
+// settleErased is [Store.Settle] of a call whose record was erased. Nothing says any more
+// which call it was: the marks and holds that name the decision are looked for among all.
+func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement) error {
+	objs, err := s.get(ctx, decisionKey.named(m.Decision))
+	if err != nil {
+		return err
+	}
+	_, prev, _, _, err := s.decisionOf(ctx, objs[0])
+	if err != nil {
+		return err
+	}
+	tx := s.begin(ctx, s.Now())
+	for o, err := range s.driver.Objects(ctx, s.scope.tenant, string(callKey)) {
+		if errors.Is(err, ErrDamaged) {
+			continue // verification names it, and the call that it stands for is held
+		}
+		if err != nil {
+			return err
+		}
+		mark, err := callMarkOf(o.Data)
+		if err != nil {
+			return err
+		}
+		if mark.kind == markFired && mark.id == m.Decision {
+			p := Put{Key: o.Key, From: o.Revision}
+			if m.Done && mark.at.IsZero() { // of a slot
+				p.Data = slotMark(markDone, m.Decision)
+			}
+			tx.put(p)
+		}
+	}
+	for h, err := range s.heldCalls(ctx, termHold) {
+		if errors.Is(err, ErrDamaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if h.Prior != m.Decision && h.Made != m.Decision {
+			continue
+		}
+		held, err := s.get(ctx, holdKey.named(h.ID))
+		if err != nil {
+			return err
+		}
+		was, prev, class, err := s.holdOf(ctx, held[0])
+		if isErased(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		next := was
+		if next.Made == m.Decision {
+			next.Made = ""
+		}
+		if next.Prior == m.Decision {
+			next.Prior = ""
+			if m.Done {
+				next.Done = m.Decision
+			}
+		}
+		next.heard(m, tx.now)
+		e := tx.holdEntry(was.State, &next, AuthorityUser)
+		e.Actor, e.Reason = m.Actor, "outcome: "+outcome
+		if err := tx.hold(held[0], &was, prev, next, class, e); err != nil {
+			return err
+		}
+	}
+	if len(tx.Puts) == 0 {
+		return fmt.Errorf("%w: decision %s, and nothing waits to know how its call ended", ErrErased, clip(m.Decision, 40))
+	}
+	if !m.Done && tx.now.Sub(prev.sequence.Time()) < UnknownAfter {
+		return &HoldError{ID: m.Decision, State: HoldFired, By: "run", Text: "its record was erased so lately that it may still be at work"}
+	}
+	nonce := newNonce()
+	tx.log(Put{Key: objs[0].Key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: tx.now,
+		Actor: m.Actor, Authority: AuthorityUser, Source: "settle", Reason: outcome + ": " + m.Reason, Nonce: nonce}, change{})
+	return tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
+}
+
+// heard changes a hold as a person's word does on a call that it waits for. If that was done,
+// who asks for it again is told so, and does not do it twice.
+func (h *Hold) heard(m *Settlement, now time.Time) {
+	if m == nil || !m.Done || h.State != HoldWaiting && h.State != HoldGranted {
+		return
+	}
+	h.State, h.Args, h.Grant, h.GrantEnds = HoldRejected, nil, nil, time.Time{}
+	h.Round++
+	h.By, h.Why, h.At = m.Actor, doneAlready+m.Reason, now
 }
 
 // Settled is a person's word on a call, as its decision keeps it.

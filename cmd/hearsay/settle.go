@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,8 @@ call of its run is held. Look at the system that the tool changes, then settle i
   --not-done  it was not done. The same call is decided afresh, and may be made. Not within
               five minutes of a call that may still be at work.
 
-ID is that of the call, or of one that is held for it. The statement is signed with your
+ID is that of the call, or of one that is held for it. A call whose record was erased is
+settled while one is held for it. The statement is signed with your
 key, whose scope has to reach calls of the tool (call:TOOL). Exit code 4 if it is known
 how the call ended, or too early to say.
 
@@ -160,7 +162,11 @@ func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 		return settledJSON{}, err
 	}
 	defer s.Close()
+	said := settledJSON{Schema: "hearsay.settled/1", Verb: verb.String(), By: f.as}
 	h, d, ok, err := held(ctx, s, arg)
+	if errors.Is(err, memory.ErrErased) {
+		h, ok, err = waitsFor(ctx, s, arg, err)
+	}
 	if err != nil {
 		return settledJSON{}, err
 	}
@@ -169,16 +175,22 @@ func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 		if made == "" {
 			return settledJSON{}, fail(exitNo, "call %s: no call of it was made of which it is not known how it ended", h.ID)
 		}
-		if d, err = s.Decision(ctx, made); err != nil {
+		d, err = s.Decision(ctx, made)
+	}
+	var statement confirm.CallStatement
+	switch {
+	case errors.Is(err, memory.ErrErased): // the hold says which call it was
+		said.Tool, said.Run = h.Tool, h.Run
+		statement = confirm.NewCall(verb, &h, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
+	case err != nil:
+		return settledJSON{}, err
+	case !d.Fired:
+		return settledJSON{}, fail(exitNo, "decision %s let no call through", d.ID)
+	default:
+		said.Tool, said.Run = d.Tool, d.Run
+		if statement, err = confirm.NewSettlement(verb, &d, s.Tenant(), f.as, f.reason, s.Now(), statementValidity); err != nil {
 			return settledJSON{}, err
 		}
-	}
-	if !d.Fired {
-		return settledJSON{}, fail(exitNo, "decision %s let no call through", d.ID)
-	}
-	statement, err := confirm.NewSettlement(verb, &d, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
-	if err != nil {
-		return settledJSON{}, err
 	}
 	signed, err := confirm.SignCall(key, statement)
 	if err != nil {
@@ -188,5 +200,23 @@ func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	if err != nil {
 		return settledJSON{}, err
 	}
-	return settledJSON{Schema: "hearsay.settled/1", Verb: verb.String(), ID: d.ID, Tool: d.Tool, Run: d.Run, State: res.State, By: f.as}, nil
+	said.ID, said.State = res.Call, res.State
+	return said, nil
+}
+
+// waitsFor is a held call that waits for one whose record was erased. Without one nobody can
+// tell which call that was, and the error is the one that was met.
+func waitsFor(ctx context.Context, s *memory.Store, decision string, erased error) (memory.Hold, bool, error) {
+	for h, err := range s.HeldCalls(ctx, memory.HoldFilter{Open: true}) {
+		if errors.Is(err, memory.ErrDamaged) {
+			continue
+		}
+		if err != nil {
+			return h, false, err
+		}
+		if strings.TrimPrefix(h.Unknown(), "blk_") == strings.TrimPrefix(decision, "blk_") {
+			return h, true, nil
+		}
+	}
+	return memory.Hold{}, false, fail(exitNo, "%w; it can be settled once the same call is asked for again and waits", erased)
 }

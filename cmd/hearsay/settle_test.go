@@ -90,6 +90,52 @@ func TestACallOfWhichNobodyKnowsIsShownAndSettled(t *testing.T) {
 	}
 }
 
+// A call whose record was erased with a person's rows is settled while the same call waits,
+// by the id of either.
+func TestACallWhoseRecordWasErasedIsSettled(t *testing.T) {
+	for name, c := range map[string]struct{ done, byHold bool }{
+		"done, by the call that waits": {true, true}, "not done, by the erased one": {false, false},
+	} {
+		w := newWorld(t)
+		w.put("eve", w.returned("crm", triple("eve", "room", "blue")))
+		key := w.key("cleo", "call:book")
+		first := w.ask(gate.StateChanging, "book", `{"room":"blue"}`, "eve")
+		if first.Blocked() {
+			t.Fatal(first.Err())
+		}
+		w.now = w.now.Add(memory.UnknownAfter)
+		if _, err := w.store.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"}); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(memory.UnknownAfter)
+		verb := map[bool]string{true: "--done", false: "--not-done"}[c.done]
+		as := []string{verb, "--key", key, "--as", "cleo", "--reason", "it is in the hotel's list"}
+		if r := w.soon(append([]string{"call", "settle", first.ID}, as...)...); r.code != exitNo || !strings.Contains(r.talk, "asked for again") {
+			t.Errorf("%s: nobody waits: exit %d\n%s", name, r.code, r.talk)
+		}
+		held := w.ask(gate.StateChanging, "book", `{"room":"blue"}`)
+		if !errors.Is(held.Err(), gate.ErrOutcomeUnknown) {
+			t.Fatal(held.Err())
+		}
+		if r := w.soon("call", "settle", held.HoldID, verb, "--key", w.key("dan", "call:pay"), "--as", "dan", "--reason", "r"); r.code == 0 || !strings.Contains(r.talk, "scope") {
+			t.Errorf("%s: a key of another tool: exit %d\n%s", name, r.code, r.talk)
+		}
+		id := map[bool]string{true: held.HoldID, false: first.ID}[c.byHold]
+		r := w.soon(append([]string{"call", "settle", id, "-o", "json"}, as...)...)
+		var said settledJSON
+		if err := json.Unmarshal([]byte(r.out), &said); err != nil || r.code != 0 || said.ID != first.ID || said.Tool != "book" || said.Run != "ses_91" {
+			t.Fatalf("%s: exit %d, %v\n%s%s", name, r.code, err, r.out, r.talk)
+		}
+		again := w.ask(gate.StateChanging, "book", `{"room":"blue"}`)
+		if c.done && !strings.Contains(again.ToolText(), "it was done already: it is in the hotel's list") || !c.done && again.Blocked() {
+			t.Errorf("%s: %v\n%s", name, again.Err(), again.ToolText())
+		}
+		if r := w.soon("audit", "verify"); r.code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.talk)
+		}
+	}
+}
+
 // TestAnApprovalForARunThatHasEndedIsRefused, with what would help.
 func TestAnApprovalForARunThatHasEndedIsRefused(t *testing.T) {
 	w, mail, _ := desk(t)

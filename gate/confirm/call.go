@@ -86,8 +86,10 @@ func (v CallVerb) to() memory.HoldState {
 type CallStatement struct {
 	Verb   CallVerb `json:"verb"`
 	Tenant string   `json:"tenant"`
-	Call   string   `json:"call"`  // the id of the hold; of Done and NotDone, of the decision that let it through
-	Round  uint64   `json:"round"` // of the hold as she saw it
+	// Call is the id of the hold. Of Done and NotDone it is that of the decision that let the
+	// call through, or, if its record was erased, that of a hold that waits for it.
+	Call  string `json:"call"`
+	Round uint64 `json:"round"` // of the hold as she saw it
 	// Binding stands for all that a permit of the call is bound to: tool,
 	// arguments, rows with their versions and contents, policy, schema, agent, run,
 	// principal, epoch; and for what stood against it.
@@ -349,6 +351,9 @@ func settle(ctx context.Context, store CallStore, s *SignedCall) (CallResult, er
 	if err != nil {
 		return CallResult{}, fmt.Errorf("confirm: %w", err)
 	}
+	if !d.Fired {
+		return settleErased(ctx, store, s)
+	}
 	made, err := madeBy(&d)
 	switch {
 	case err != nil:
@@ -358,7 +363,37 @@ func settle(ctx context.Context, store CallStore, s *SignedCall) (CallResult, er
 	case memory.SameName(s.Principal, made.Agent):
 		return CallResult{}, refuse(ErrScope, "principal", "who asks for a call cannot decide about it")
 	}
-	err = store.Settle(ctx, memory.Settlement{Decision: s.Call, Done: s.Verb == Done, Actor: s.Principal, Reason: s.Reason})
+	return settled(ctx, store, s, s.Call)
+}
+
+// settleErased writes down how a call ended whose record was erased: that for which the held
+// call waits that the statement names.
+func settleErased(ctx context.Context, store CallStore, s *SignedCall) (CallResult, error) {
+	h, err := store.Hold(ctx, s.Call)
+	if errors.Is(err, memory.ErrNotFound) {
+		return CallResult{}, refuse(ErrContent, "call", "it is no decision of a gate that let a call through")
+	}
+	if err != nil {
+		return CallResult{}, fmt.Errorf("confirm: %w", err)
+	}
+	made := h.Unknown()
+	switch {
+	case h.Tool != s.Tool || h.ArgsSHA256 != s.ArgsSHA256 || h.Binding != s.Binding:
+		return CallResult{}, refuse(ErrContent, "binding", "the held call is another one than what was signed")
+	case memory.SameName(s.Principal, h.Agent):
+		return CallResult{}, refuse(ErrScope, "principal", "who asks for a call cannot decide about it")
+	case made == "":
+		return CallResult{}, refuse(ErrDecided, "call", "it waits for no call of which it is not known how it ended")
+	}
+	if _, err := store.Decision(ctx, made); !errors.Is(err, memory.ErrErased) {
+		return CallResult{}, refuse(ErrContent, "call", "the call that was made has a record: sign for that, "+made)
+	}
+	return settled(ctx, store, s, made)
+}
+
+// settled settles the call that a decision let through.
+func settled(ctx context.Context, store CallStore, s *SignedCall, decision string) (CallResult, error) {
+	err := store.Settle(ctx, memory.Settlement{Decision: decision, Done: s.Verb == Done, Actor: s.Principal, Reason: s.Reason})
 	var hold *memory.HoldError
 	switch {
 	case errors.As(err, &hold) && (hold.State == memory.HoldDone || hold.State == memory.HoldFailed):
@@ -368,7 +403,7 @@ func settle(ctx context.Context, store CallStore, s *SignedCall) (CallResult, er
 	case err != nil:
 		return CallResult{}, fmt.Errorf("confirm: %w", err)
 	}
-	res := CallResult{Verb: s.Verb, Call: s.Call, State: memory.HoldFailed}
+	res := CallResult{Verb: s.Verb, Call: decision, State: memory.HoldFailed}
 	if s.Verb == Done {
 		res.State = memory.HoldDone
 	}

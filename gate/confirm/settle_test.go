@@ -144,6 +144,58 @@ func TestACallThatMayBeAtWorkIsNotSaidToBeUndone(t *testing.T) {
 	}
 }
 
+// A call whose record was erased is settled by a statement about a call that waits for it, and
+// by none about another one.
+func TestACallWhoseRecordWasErasedIsSettledByAStatementAboutTheOneThatWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		who    string
+		erased bool
+		known  bool // how the first call ended is
+		change func(*confirm.CallStatement)
+		want   error
+	}{
+		"by a key of the tool":     {who: "tom", erased: true},
+		"by a key of no call":      {who: "ana", erased: true, want: confirm.ErrScope},
+		"by the agent":             {who: "clerk", erased: true, want: confirm.ErrScope},
+		"about other arguments":    {who: "tom", erased: true, change: func(s *confirm.CallStatement) { s.ArgsSHA256[0] ^= 1 }, want: confirm.ErrContent},
+		"about what it rests on":   {who: "tom", erased: true, change: func(s *confirm.CallStatement) { s.Binding[0] ^= 1 }, want: confirm.ErrContent},
+		"its record is there":      {who: "tom", want: confirm.ErrContent},
+		"it is known how it ended": {who: "tom", known: true, want: confirm.ErrDecided},
+	} {
+		w := newDesk(t, storetest.NewMap(), "")
+		w.keys = ring(t, line(t, "tom", "call:book"), line(t, "ana", "acme"), line(t, "clerk", "*"))
+		rows := []memory.ID{w.say("a", "x")}
+		w.rows = rows
+		w.move(0, memory.TruthSupported)
+		first := w.decide(w.ask("book", "r1", "a@b.example", rows...))
+		if first.Blocked() {
+			t.Fatal(first.Err())
+		}
+		if c.erased {
+			if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "acme", Request: "R-1", Actor: "dpo"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.pass(memory.UnknownAfter)
+		d := w.decide(w.ask("book", "r1", "a@b.example"))
+		if !errors.Is(d.Err(), gate.ErrOutcomeUnknown) {
+			t.Fatalf("%s: %v", name, d.Err())
+		}
+		if c.known {
+			must(t, w.RecordOutcome(t.Context(), first.ID, "failed"))
+		}
+		err := w.put(w.said(confirm.NotDone, d.HoldID, c.who, c.change))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		h, err := w.Hold(t.Context(), d.HoldID)
+		if must(t, err); (h.Unknown() == "") != (c.want == nil || c.known) {
+			t.Errorf("%s: %+v", name, h)
+		}
+		must(t, w.Close())
+	}
+}
+
 // TestNoApprovalIsTakenForARunThatHasEnded, with a kind of its own.
 func TestNoApprovalIsTakenForARunThatHasEnded(t *testing.T) {
 	w, _, d := held(t)
