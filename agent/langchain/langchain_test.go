@@ -529,3 +529,34 @@ func TestSR64TwoHops(t *testing.T) {
 		t.Error("the root is not among C's ancestors")
 	}
 }
+
+// A model that makes a call again that cannot be undone and was done is told so, in the same
+// Ask and in a later one of its run.
+func TestAModelThatRepeatsACallIsToldThatItWasDone(t *testing.T) {
+	for kind, build := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.agent.Start("ana")
+			only, err := langchain.Tools(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			send := act("send_email", "ops@acme.example")
+			m, server := model(t, scripted.Turns(send, send, say(kind, "Sent."), send, say(kind, "Sent.")))
+			e := agents.NewExecutor(build(m, only))
+			for range 2 {
+				if got, err := langchain.Ask(t.Context(), run, e, agent.Typed("Send the bill to ops@acme.example.")); err != nil || got != "Sent." {
+					t.Fatalf("%q, %v", got, err)
+				}
+			}
+			if !slices.Equal(w.fired, []string{"send_email"}) {
+				t.Errorf("ran: %v", w.fired)
+			}
+			for _, turn := range []int{2, 4} {
+				if last := server.Requests()[turn].Last(); !strings.Contains(last, "Observation: NOT EXECUTED: send_email was not run a second time") {
+					t.Errorf("turn %d: the model was not told:\n%s", turn, last)
+				}
+			}
+		})
+	}
+}

@@ -517,3 +517,29 @@ func (w *world) decisions() []memory.DecisionRecord {
 	}
 	return d
 }
+
+// A model that makes a call again that cannot be undone and was done is told so, in the same
+// Ask and in a later one of its run.
+func TestAModelThatRepeatsACallIsToldThatItWasDone(t *testing.T) {
+	w := newWorld(t)
+	send := scripted.Reply{Calls: []scripted.Call{scripted.NewCall("send_email", mail{"ops@acme.example"})}}
+	server, client := serve(t, scripted.Turns(send, send, scripted.Say("Sent."), send, scripted.Say("Sent.")))
+	run := w.agent.Start("ana")
+	chat, err := openai.NewChat(run, client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if reply, err := chat.Ask(t.Context(), agent.Typed("Send the bill to ops@acme.example.")); err != nil || reply.Text() != "Sent." {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+	}
+	if !slices.Equal(w.fired, []string{"send_email"}) {
+		t.Errorf("ran: %v", w.fired)
+	}
+	for _, turn := range []int{2, 4} {
+		if last := server.Requests()[turn].Last(); !strings.HasPrefix(last, "NOT EXECUTED: send_email was not run a second time") {
+			t.Errorf("turn %d: the model was told %q", turn, last)
+		}
+	}
+}
