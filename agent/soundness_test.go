@@ -324,11 +324,11 @@ func TestI8NoRowSlipsPastTheGate(t *testing.T) {
 		}},
 		"through calls of one turn": {true, func(t *testing.T, x *slip) *agent.Run {
 			run := x.with(t, agent.Func("dump", "", func(context.Context, searchIn) (string, error) { return poison, nil }, agent.ReadOnly())).Start("ana")
-			answers := openai.Answer(t.Context(), run, []goopenai.ToolCall{
+			answers := openai.Answer(t.Context(), run, goopenai.ChatCompletionMessage{ToolCalls: []goopenai.ToolCall{
 				{ID: "1", Type: "function", Function: goopenai.FunctionCall{Name: "dump", Arguments: `{"words":"acme"}`}},
 				{ID: "2", Type: "function", Function: goopenai.FunctionCall{Name: "set_editor", Arguments: `{"words":"` + poison + `"}`}},
-			})
-			if len(answers) != 2 || !strings.HasPrefix(answers[1].Content, "NOT EXECUTED") {
+			}})
+			if len(answers) != 3 || !strings.HasPrefix(answers[2].Content, "NOT EXECUTED") {
 				t.Errorf("answers %+v", answers)
 			}
 			return run

@@ -53,28 +53,29 @@ func parameters(schema json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// Answer carries out the tool calls of one assistant message, in order, and
-// returns one message for each, in the same order: the output of the tool, or
-// why there is none. Nothing ends the conversation: a denial, arguments that do
-// not fit, an unknown tool and a failure are all text for the model to read.
+// Answer carries out the tool calls of an assistant message, in order. It returns what is to
+// be appended to the conversation: the message as it may be sent back, and one message for
+// each call, in the same order, with the output of the tool or why there is none. Nothing
+// ends the conversation: a denial, arguments that do not fit, an unknown tool and a failure
+// are all text for the model to read. Each call is decided with all that the calls before it
+// returned.
 //
-// A call with the id of an earlier one in the same message is not carried out,
-// since its answer could be taken for the other's. Each call is decided with all
-// that the calls before it returned.
-func Answer(ctx context.Context, run *agent.Run, calls []api.ToolCall) []api.ChatCompletionMessage {
-	answered := make(map[string]bool, len(calls))
-	out := make([]api.ChatCompletionMessage, len(calls))
-	for i, c := range calls {
-		out[i] = api.ChatCompletionMessage{Role: api.ChatMessageRoleTool, ToolCallID: c.ID}
-		switch {
-		case answered[c.ID]:
-			out[i].Content = "NOT EXECUTED: this call has the id of another call in the same message. Make the call again, on its own."
-		case c.Type != "" && c.Type != api.ToolTypeFunction:
-			out[i].Content = "NOT EXECUTED: only calls of type function are carried out here."
-		default:
-			out[i].Content = call(ctx, run, c)
+// What the server sent is made such that strict servers take it back, since they refuse every
+// later request else. A call without an id gets one. Empty arguments become an empty object.
+// Arguments that are not one JSON object do too, and such a call is not carried out. Nor is a
+// call with the id of an earlier one in the message: it may be the same one. A message without
+// text and calls becomes "(no answer)". Whatever else came stays, reasoning too: some servers
+// want it back. The arguments that are decided on are the bytes that are kept, and the tool
+// gets them in the canonical form.
+func Answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage) []api.ChatCompletionMessage {
+	r := receive(m)
+	out := []api.ChatCompletionMessage{r.kept}
+	for i, c := range r.kept.ToolCalls {
+		text := r.refused[i]
+		if text == "" {
+			text = call(ctx, run, c.ID, r.names[i], c.Function.Arguments)
 		}
-		answered[c.ID] = true
+		out = append(out, api.ChatCompletionMessage{Role: api.ChatMessageRoleTool, ToolCallID: c.ID, Content: text})
 	}
 	return out
 }
@@ -85,6 +86,9 @@ func Answer(ctx context.Context, run *agent.Run, calls []api.ToolCall) []api.Cha
 // repeats the call under that id, and the second answers it; the output of a tool stays
 // in the role of a tool, and the model never finds its history changed. What the tool
 // returned is in the run's ledger already.
+//
+// A server that wants its reasoning back wants some in the first message, too: set its
+// ReasoningContent if earlier messages of the model have any. [Chat.Resume] does.
 func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 	return []api.ChatCompletionMessage{
 		{Role: api.ChatMessageRoleAssistant, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
@@ -94,7 +98,7 @@ func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 }
 
 // call is the only line to a tool: Run.CallWithID, which asks the gate.
-func call(ctx context.Context, run *agent.Run, c api.ToolCall) string {
-	res, err := run.CallWithID(ctx, c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments))
+func call(ctx context.Context, run *agent.Run, id, tool, arguments string) string {
+	res, err := run.CallWithID(ctx, id, tool, json.RawMessage(arguments))
 	return agent.ToolText(res, err)
 }

@@ -107,7 +107,8 @@ func NewChat(run *agent.Run, client Client, model string, o *Options) (*Chat, er
 	return c, nil
 }
 
-// Messages is the conversation so far, as it is sent. It is a copy.
+// Messages is the conversation so far, as it is sent: answers of the model are as [Answer]
+// keeps them. It is a copy.
 func (c *Chat) Messages() []api.ChatCompletionMessage { return slices.Clone(c.messages) }
 
 // Show puts what the run recalled before the model, tags and all. Anything else is
@@ -176,7 +177,11 @@ func (c *Chat) Resume(ctx context.Context) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	c.messages = append(c.messages, Resumed(r)...)
+	shown := Resumed(r)
+	if slices.ContainsFunc(c.messages, func(m api.ChatCompletionMessage) bool { return m.ReasoningContent != "" }) {
+		shown[0].ReasoningContent = "The call that waited has ended."
+	}
+	c.messages = append(c.messages, shown...)
 	return c.work(ctx)
 }
 
@@ -193,11 +198,10 @@ func (c *Chat) work(ctx context.Context) (Reply, error) {
 		reply.Usage.PromptTokens += usage.PromptTokens
 		reply.Usage.CompletionTokens += usage.CompletionTokens
 		reply.Usage.TotalTokens += usage.TotalTokens
-		c.messages = append(c.messages, choice.Message)
+		c.messages = append(c.messages, Answer(ctx, c.run, choice.Message)...)
 		if len(choice.Message.ToolCalls) == 0 {
 			return reply, nil
 		}
-		c.messages = append(c.messages, Answer(ctx, c.run, choice.Message.ToolCalls)...)
 	}
 	return reply, fmt.Errorf("%w: %d", ErrTurns, c.turns)
 }

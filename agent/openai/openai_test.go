@@ -124,6 +124,11 @@ func (w *world) typed(run *agent.Run, text string) {
 	}
 }
 
+// answer gives the answers to the calls of a message.
+func answer(ctx context.Context, run *agent.Run, calls []api.ToolCall) []api.ChatCompletionMessage {
+	return openai.Answer(ctx, run, api.ChatCompletionMessage{Role: "assistant", ToolCalls: calls})[1:]
+}
+
 func call(id, name, args string) api.ToolCall {
 	return api.ToolCall{ID: id, Type: api.ToolTypeFunction, Function: api.FunctionCall{Name: name, Arguments: args}}
 }
@@ -159,7 +164,7 @@ func TestEveryCallIsAnsweredOnceAndInOrder(t *testing.T) {
 			w := newWorld(t)
 			run := w.agent.Start("ana")
 			w.typed(run, "write to ops@acme.example")
-			got := openai.Answer(t.Context(), run, []api.ToolCall{c.call})
+			got := answer(t.Context(), run, []api.ToolCall{c.call})
 			if len(got) != 1 || got[0].Role != "tool" || got[0].ToolCallID != "1" || !strings.HasPrefix(got[0].Content, c.want) {
 				t.Errorf("answer %+v", got)
 			}
@@ -175,7 +180,7 @@ func TestEveryCallIsAnsweredOnceAndInOrder(t *testing.T) {
 		w := newWorld(t)
 		run := w.agent.Start("ana")
 		w.typed(run, "write to ops@acme.example")
-		got := openai.Answer(t.Context(), run, []api.ToolCall{
+		got := answer(t.Context(), run, []api.ToolCall{
 			call("a", "send_email", `{"to":"ops@acme.example"}`), call("b", "search", `{"words":"pay evil@x.example"}`),
 			call("c", "send_email", `{"to":"ops@acme.example"}`), call("d", "nope", `{}`), call("e", "search", `{"words":"again"}`),
 		})
@@ -194,16 +199,14 @@ func TestEveryCallIsAnsweredOnceAndInOrder(t *testing.T) {
 		}
 	})
 	t.Run("the second call of one id is not carried out", func(t *testing.T) {
-		for _, id := range []string{"a", ""} {
-			w := newWorld(t)
-			got := openai.Answer(t.Context(), w.agent.Start("ana"), []api.ToolCall{call(id, "search", `{"words":"x"}`), call(id, "object", `{}`)})
-			if len(got) != 2 || got[0].Content != "x" || !strings.HasPrefix(got[1].Content, "NOT EXECUTED") || len(w.fired) != 1 {
-				t.Errorf("id %q: %+v, ran %v", id, got, w.fired)
-			}
+		w := newWorld(t)
+		got := answer(t.Context(), w.agent.Start("ana"), []api.ToolCall{call("a", "search", `{"words":"x"}`), call("a", "object", `{}`)})
+		if len(got) != 2 || got[0].Content != "x" || !strings.HasPrefix(got[1].Content, "NOT EXECUTED") || len(w.fired) != 1 {
+			t.Errorf("%+v, ran %v", got, w.fired)
 		}
 	})
 	t.Run("a zero run answers too", func(t *testing.T) {
-		got := openai.Answer(t.Context(), &agent.Run{}, []api.ToolCall{call("a", "search", `{}`)})
+		got := answer(t.Context(), &agent.Run{}, []api.ToolCall{call("a", "search", `{}`)})
 		if len(got) != 1 || !strings.HasPrefix(got[0].Content, "NOT EXECUTED") {
 			t.Errorf("answer %+v", got)
 		}
@@ -212,7 +215,7 @@ func TestEveryCallIsAnsweredOnceAndInOrder(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		got := openai.Answer(ctx, w.agent.Start("ana"), []api.ToolCall{call("a", "search", `{"words":"x"}`), call("b", "search", `{"words":"x"}`)})
+		got := answer(ctx, w.agent.Start("ana"), []api.ToolCall{call("a", "search", `{"words":"x"}`), call("b", "search", `{"words":"x"}`)})
 		if len(got) != 2 || !strings.HasPrefix(got[0].Content, "NOT EXECUTED") || !strings.HasPrefix(got[1].Content, "NOT EXECUTED") || len(w.fired) != 0 {
 			t.Errorf("answers %+v, ran %v", got, w.fired)
 		}

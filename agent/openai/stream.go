@@ -20,6 +20,7 @@ type Streamer interface {
 const (
 	maxCalls    = 1024     // calls in one message
 	maxStreamed = 16 << 20 // bytes of text and arguments together
+	maxName     = 1 << 10  // bytes of a tool's name
 )
 
 // Collect puts an answer together that comes in pieces: recv is the Recv of a
@@ -47,13 +48,14 @@ func Collect(recv func() (api.ChatCompletionStreamResponse, error), show func(te
 
 // collecting is an answer so far.
 type collecting struct {
-	content, refusal strings.Builder
-	calls            []api.ToolCall
-	arguments        [][]byte
-	at               map[int]int // where the call with an index is
-	size             int
-	finish           api.FinishReason
-	usage            api.Usage
+	content, refusal, reasoning strings.Builder
+
+	calls     []api.ToolCall
+	arguments [][]byte
+	at        map[int]int // where the call with an index is
+	size      int
+	finish    api.FinishReason
+	usage     api.Usage
 }
 
 func unusable(text string) error { return fmt.Errorf("%w: %s", ErrResponse, text) }
@@ -70,12 +72,13 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 			return unusable("a second choice")
 		case d.FunctionCall != nil:
 			return unusable("a function_call")
-		case c.finish != "" && (d.Content != "" || d.Refusal != "" || len(d.ToolCalls) > 0):
+		case c.finish != "" && (d.Content != "" || d.Refusal != "" || d.ReasoningContent != "" || len(d.ToolCalls) > 0):
 			return unusable("more after its end")
 		}
 		c.content.WriteString(d.Content)
 		c.refusal.WriteString(d.Refusal)
-		c.size += len(d.Content) + len(d.Refusal)
+		c.reasoning.WriteString(d.ReasoningContent)
+		c.size += len(d.Content) + len(d.Refusal) + len(d.ReasoningContent)
 		for j := range d.ToolCalls {
 			if err := c.call(&d.ToolCalls[j]); err != nil {
 				return err
@@ -94,24 +97,23 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 	return nil
 }
 
-// call adds a piece of a call. The first has its id and name; some servers say them
-// again with each, and some give no index: then it is the id that says which call the
-// piece is of. Two calls that cannot be told apart come out as one, whose arguments are
-// not valid.
+// call adds a piece of a call. The index says which call it is of; without one the id does,
+// and without either it is of the last call. Servers differ in the rest: some say id and name
+// again with each piece, give another id with each, give a name in pieces, or give all calls
+// one index. A piece with a name begins a new call if that of its index has another id, or has
+// none, another name and some arguments. Two calls that cannot be told apart come out as one, whose
+// arguments are not valid.
 func (c *collecting) call(piece *api.ToolCall) error {
-	n, known := 0, false
-	if piece.Index != nil {
-		n, known = c.at[*piece.Index]
-	} else if piece.ID != "" {
-		n = slices.IndexFunc(c.calls, func(have api.ToolCall) bool { return have.ID == piece.ID })
-		known = n >= 0
+	n, known := c.which(piece)
+	if known && c.begins(n, piece) {
+		known = false
 	}
 	if !known {
-		if piece.ID == "" || len(c.calls) == maxCalls {
+		if piece.Index == nil && piece.ID == "" && piece.Function.Name == "" || len(c.calls) == maxCalls {
 			return unusable("a piece of a call that was not begun, or one call too many")
 		}
 		n = len(c.calls)
-		c.calls, c.arguments = append(c.calls, api.ToolCall{ID: piece.ID}), append(c.arguments, nil)
+		c.calls, c.arguments = append(c.calls, api.ToolCall{}), append(c.arguments, nil)
 		if piece.Index != nil {
 			if c.at == nil {
 				c.at = map[int]int{}
@@ -120,18 +122,55 @@ func (c *collecting) call(piece *api.ToolCall) error {
 		}
 	}
 	whole := &c.calls[n]
-	for _, part := range []struct{ have, more *string }{{&whole.ID, &piece.ID}, {(*string)(&whole.Type), (*string)(&piece.Type)}, {&whole.Function.Name, &piece.Function.Name}} {
-		switch {
-		case *part.more == "" || *part.more == *part.have:
-		case *part.have == "":
-			*part.have = *part.more
-		default:
-			return unusable("pieces of two calls in one")
-		}
+	if whole.ID == "" {
+		whole.ID = piece.ID
+	}
+	switch {
+	case piece.Type == "" || piece.Type == whole.Type:
+	case whole.Type == "":
+		whole.Type = piece.Type
+	default:
+		return unusable("pieces of two calls in one")
+	}
+	switch {
+	case piece.Function.Name == whole.Function.Name:
+	case len(whole.Function.Name)+len(piece.Function.Name) > maxName:
+		return unusable("a name without an end")
+	case len(c.arguments[n]) == 0:
+		whole.Function.Name += piece.Function.Name
+	case piece.Function.Name != "":
+		return unusable("pieces of two calls in one")
 	}
 	c.size += len(piece.Function.Arguments) + len(piece.ID) + len(piece.Function.Name)
 	c.arguments[n] = append(c.arguments[n], piece.Function.Arguments...)
 	return nil
+}
+
+// which finds the call that a piece is of, if it was begun.
+func (c *collecting) which(piece *api.ToolCall) (n int, known bool) {
+	switch {
+	case piece.Index != nil:
+		n, known = c.at[*piece.Index]
+	case piece.ID != "":
+		n = slices.IndexFunc(c.calls, func(have api.ToolCall) bool { return have.ID == piece.ID })
+		known = n >= 0
+	case piece.Function.Name == "":
+		n, known = len(c.calls)-1, len(c.calls) > 0
+	}
+	return n, known
+}
+
+// begins reports whether a piece with a name is of a new call, though its index is that of an
+// earlier one.
+func (c *collecting) begins(n int, piece *api.ToolCall) bool {
+	have := &c.calls[n]
+	switch {
+	case piece.Index == nil || piece.Function.Name == "":
+		return false
+	case piece.ID != "" && have.ID != "":
+		return piece.ID != have.ID
+	}
+	return len(c.arguments[n]) > 0 && piece.Function.Name != have.Function.Name
 }
 
 func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
@@ -142,7 +181,7 @@ func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
 		c.calls[i].Function.Arguments = string(c.arguments[i])
 	}
 	return api.ChatCompletionChoice{FinishReason: c.finish, Message: api.ChatCompletionMessage{
-		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ToolCalls: c.calls}}, c.usage, nil
+		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ReasoningContent: c.reasoning.String(), ToolCalls: c.calls}}, c.usage, nil
 }
 
 // stream asks for an answer in pieces.

@@ -76,7 +76,7 @@ func TestACallThatComesInPieces(t *testing.T) {
 			[]string{"search", "search"}, []string{"1 a", "2 b"}},
 		"a call that is blocked beside one that is not": {[]string{piece(0, "1", "send_email", `{"to":"evil@x.example"}`), piece(1, "2", "search", `{"words":"b"}`), delta("", calls)},
 			[]string{"search"}, []string{"1 NOT EXECUTED: send_email", "2 b"}},
-		"two calls with one id":             {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "1", "search", `{"words":"b"}`), delta("", calls)}, []string{"search"}, []string{"1 a", "1 NOT EXECUTED: this call has the id"}},
+		"two calls with one id":             {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "1", "search", `{"words":"b"}`), delta("", calls)}, []string{"search"}, []string{"1 a", "call_"}},
 		"an unknown tool":                   {[]string{piece(0, "1", "rm_rf", `{}`), delta("", calls)}, nil, []string{"1 NOT EXECUTED: rm_rf"}},
 		"a server that repeats id and name": {[]string{piece(0, "1", "search", `{"words":`), piece(0, "1", "search", `"a"}`), delta("", calls)}, []string{"search"}, []string{"1 a"}},
 		"a whole call without an index":     {[]string{delta(`"tool_calls":[{"id":"1","type":"function","function":{"name":"search","arguments":"{\"words\":\"a\"}"}}]`, calls)}, []string{"search"}, []string{"1 a"}},
@@ -132,11 +132,11 @@ func TestAStreamThatIsNoAnswerIsAnError(t *testing.T) {
 		"nothing":                                       {},
 		"a function call":                               {delta(`"function_call":{"name":"search","arguments":"{}"}`, `"function_call"`)},
 		"a second choice":                               {search, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`},
-		"a piece of a call that was not begun":          {piece(3, "", "", `{}`), delta("", calls)},
-		"an index that gets another id":                 {search, piece(0, "2", "", `{}`), delta("", calls)},
+		"a piece of a call that was not begun":          {delta(`"tool_calls":[{"function":{"arguments":"{}"}}]`, calls)},
 		"an index that gets another name":               {search, piece(0, "1", "send_email", ``), delta("", calls)},
 		"an id without an index that gets another name": {bare("1", "search", `{"words":"a"}`), bare("1", "send_email", `{}`), delta("", calls)},
 		"calls after its end":                           {delta(`"content":"x"`, stop), search},
+		"a name without an end":                         append(slices.Repeat([]string{piece(0, "", strings.Repeat("x", 100), ""), piece(0, "", strings.Repeat("y", 100), "")}, 6), delta("", calls)),
 		"no JSON":                                       {`{"choices":`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,8 +227,8 @@ func recv(pieces []api.ChatCompletionStreamResponse) func() (api.ChatCompletionS
 	}
 }
 
-// FuzzCollect: whatever pieces come, there is an error or an answer whose calls have
-// an id each, and no byte of arguments that no piece had.
+// FuzzCollect: whatever pieces come, there is an error or an answer with all bytes of arguments
+// that the pieces had.
 func FuzzCollect(f *testing.F) {
 	for _, s := range []string{piece(0, "1", "search", `{"a":1}`) + "\n" + delta("", calls), delta(`"content":"x"`, stop), "{}", `{"choices":[{"index":-1}]}`,
 		`{"choices":[{"delta":{"tool_calls":[{"index":-5,"id":"x"}]},"finish_reason":"stop"}]}`,
@@ -259,9 +259,6 @@ func FuzzCollect(f *testing.F) {
 		}
 		n := 0
 		for _, c := range got.Message.ToolCalls {
-			if c.ID == "" {
-				t.Fatalf("a call without id: %+v", got.Message)
-			}
 			n += len(c.Function.Arguments)
 		}
 		if n != arguments {

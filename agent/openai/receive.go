@@ -1,0 +1,88 @@
+package openai
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	api "github.com/sashabaranov/go-openai"
+)
+
+// received is an assistant message on its way into the conversation. Servers hold the
+// history to rules that their own models break, and refuse every later request for it.
+type received struct {
+	kept    api.ChatCompletionMessage // as it may be sent back
+	names   []string                  // of the tools, as the model wrote them
+	refused []string                  // of each call: why it is not carried out; "" = it is
+}
+
+// Texts for a model whose call cannot be carried out.
+const (
+	refusedID        = "NOT EXECUTED: this call has the id of another call in the same message. Make the call again, on its own."
+	refusedType      = "NOT EXECUTED: only calls of type function are carried out here."
+	refusedArguments = "NOT EXECUTED: the arguments are not valid: they are not one JSON object. Make the call again, with one whole JSON object."
+)
+
+// noAnswer stands for an answer without a word. A message with nothing in it is refused.
+const noAnswer = "(no answer)"
+
+// receive makes a message that any server takes back: each call has an id of its own, the
+// type function, a name of the allowed form and one JSON object as its arguments. What it
+// changes of a call that is carried out is no more than empty arguments, which become an empty
+// object, and an id that is missing.
+func receive(m api.ChatCompletionMessage) received {
+	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
+	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
+	if !toolName.MatchString(m.Name) {
+		r.kept.Name = ""
+	}
+	seen := map[string]bool{}
+	for i, c := range m.ToolCalls {
+		kept := api.ToolCall{ID: c.ID, Type: api.ToolTypeFunction, Function: api.FunctionCall{Name: sendable(c.Function.Name), Arguments: c.Function.Arguments}}
+		r.names[i] = c.Function.Name
+		switch {
+		case strings.TrimSpace(c.Function.Arguments) == "":
+			kept.Function.Arguments = "{}"
+		case !object(c.Function.Arguments):
+			kept.Function.Arguments, r.refused[i] = "{}", refusedArguments
+		}
+		if c.Type != "" && c.Type != api.ToolTypeFunction {
+			r.refused[i] = refusedType
+		}
+		switch {
+		case strings.TrimSpace(c.ID) == "":
+			kept.ID = newID()
+		case seen[c.ID]:
+			kept.ID, r.refused[i] = newID(), refusedID
+		}
+		seen[c.ID] = true
+		r.kept.ToolCalls = append(r.kept.ToolCalls, kept)
+	}
+	if len(r.kept.ToolCalls) == 0 && m.Content == "" && len(m.MultiContent) == 0 {
+		if r.kept.Content, r.kept.Refusal = m.Refusal, ""; r.kept.Content == "" {
+			r.kept.Content = noAnswer
+		}
+	}
+	return r
+}
+
+// newID names a call that its server gave no id.
+func newID() string { return "call_" + strings.ToLower(rand.Text()) }
+
+// object reports whether a text is one JSON object and nothing else.
+func object(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && utf8.ValidString(text) && json.Valid([]byte(text))
+}
+
+var unsendable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+
+// sendable is a tool's name as the history may hold it. A name of another form is one of no
+// tool that was offered.
+func sendable(name string) string {
+	if name = unsendable.ReplaceAllString(name, "_"); name == "" {
+		return "unnamed"
+	}
+	return name[:min(len(name), 64)]
+}
