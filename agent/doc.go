@@ -26,6 +26,10 @@
 // lineage where it arrives, and so is a run of Delegate. Only a tool that starts
 // another agent's run itself, and with a context of its own, hides what it rests on.
 //
+// All principals of a namespace share one memory: what one asserted, or what was read for one,
+// is recalled as verified in the runs of the others. Separate people by a namespace each
+// ([memory.Options]).
+//
 // # Precision
 //
 // By default everything a run has been shown feeds every call. That is sound and
