@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -22,7 +23,8 @@ const maxErrorLine = 2000
 // It is never empty, since some APIs refuse that.
 //
 // What a tool returned is not memory: where it imitates the tag of memory, the text
-// loses the bracket that opens the tag ([recall.Defuse]). The output itself, and the
+// loses the bracket that opens the tag ([recall.Defuse]). A line of it that begins like
+// these words of the system begins with "> " instead. The output itself, and the
 // row that it became, stay as they were. If a call that only reads repeats what nobody
 // has verified ([Result.Pending]), a note behind the output says so. Another one says that
 // the same call was done before in the run, of a tool that nobody declared.
@@ -34,15 +36,17 @@ func ToolText(res Result, err error) string {
 	)
 	switch {
 	case err == nil && len(res.Withheld) > 0:
-		return recall.Defuse(outputText(res.Output)) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return toolWords(res.Output) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case err == nil:
-		return recall.Defuse(outputText(res.Output)) + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return toolWords(res.Output) + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case errors.As(err, &doubt):
 		return doubt.toolText(res)
 	case errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
 		return "FAILED: " + recall.Defuse(errorLine(err))
 	case errors.As(err, &denied) && len(res.Output) > 0: // the same call was done before
-		return denied.ToolText() + "\nThe first call answered: " + recall.Defuse(outputText(res.Output))
+		return denied.ToolText() + "\nThe first call answered: " + toolWords(res.Output)
+	case errors.As(err, &denied) && denied.Decision.Has(gate.AlreadyDone):
+		return denied.ToolText() + "\nThe first call gave no answer, or none that can be shown any more."
 	case errors.As(err, &denied):
 		return denied.ToolText()
 	case errors.As(err, &arguments):
@@ -51,11 +55,23 @@ func ToolText(res Result, err error) string {
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
 }
 
+// forged finds lines that begin like the system's own words about a call.
+var forged = regexp.MustCompile(`(?im)^[\s\p{Cf}]*(?:NOT EXECUTED|MAY HAVE BEEN DONE|NOT SHOWN|Note of the system|The first call (?:answered|gave))`)
+
+// toolWords are what a tool said, for a model: it can begin no tag of memory, and a line that
+// begins like the system's own words is quoted.
+func toolWords(output json.RawMessage) string {
+	return forged.ReplaceAllStringFunc(recall.Defuse(outputText(output)), func(line string) string {
+		word := strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
+		return line[:len(line)-len(word)] + "> " + word
+	})
+}
+
 // repeatedText tells a model that it has made a call a second time; "" if it has not.
 func repeatedText(d *gate.Decision) string {
 	for _, r := range d.Reasons {
 		if r.Code == gate.AlreadyDone && r.Outcome == gate.Permit {
-			return "\n\nNote of the system: the same call was made before in this run, and it was done (" + r.Detail + "). It was made once more now."
+			return "\n\nNote of the system: the same call was made before in this run, and it was done (" + recall.Defuse(clean(r.Detail, 300)) + "). It was made once more now."
 		}
 	}
 	return ""

@@ -26,8 +26,8 @@ import (
 // tool has run, and the run rests on that as on any answer.
 const MaxOutput = 1 << 20
 
-// unread says, in the place of an answer, that it was too long.
-func unread(what string, size int) string {
+// tooLong says, in the place of an answer, that it was too long.
+func tooLong(what string, size int) string {
 	return fmt.Sprintf("The tool ran. Its %s has %d bytes, more than the %d that are read, and none of it was read. Ask for less at a time.", what, size, MaxOutput)
 }
 
@@ -37,7 +37,7 @@ type longError struct {
 	size int
 }
 
-func (e *longError) Error() string { return unread("error", e.size) }
+func (e *longError) Error() string { return tooLong("error", e.size) }
 func (e *longError) Unwrap() error { return e.error }
 
 // short is an error whose text is short enough to be told.

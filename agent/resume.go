@@ -7,7 +7,8 @@ import (
 )
 
 // Save gives the state of a run, to go on with it later or in another process
-// ([Agent.Resume]): its lineage and the principal's typed words, signed. history is
+// ([Agent.Resume]): its lineage, the principal's typed words, and the run whose calls it
+// makes if it is that of a [Delegate] or [Run.ForSender], signed. history is
 // the conversation as the program keeps it, in bytes that will be the same then; the
 // state is good for that history only. Keep the state like the history: it can be
 // read by who has it, and changed by nobody.
@@ -24,7 +25,7 @@ func (r *Run) Save(ctx context.Context, history []byte) (string, error) {
 	}
 	c := r.claims(kindState, r.ledger)
 	c.audience, c.principal, c.typed = t.o.Audience, r.principal, r.ledger.words()
-	c.asked = r.ledger.askedWords()
+	c.asked, c.caller = r.ledger.askedWords(), r.sentBy()
 	if !plainName(r.principal) {
 		return "", fmt.Errorf("%w: the principal is no name of 1 to 255 visible characters", ErrTokens)
 	}
@@ -56,7 +57,7 @@ func (a *Agent) Resume(ctx context.Context, principal, state string, history []b
 		return r
 	}
 	if r.rest(ctx, &c, r.ledger.read) {
-		r.id = c.run
+		r.id, r.caller = c.run, c.caller
 		for _, text := range c.typed {
 			r.ledger.heard(text)
 		}

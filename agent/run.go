@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
@@ -401,7 +405,7 @@ func (r *Run) blocked(ctx context.Context, d gate.Decision) Result {
 		return res
 	}
 	rows = slices.DeleteFunc(rows, func(row memory.Row) bool {
-		return row.Security != memory.SecurityClean || row.Retrieval != memory.RetrievalNormal && row.Retrieval != memory.RetrievalRestricted
+		return row.Security != memory.SecurityClean || row.Retrieval != memory.RetrievalNormal
 	})
 	if len(rows) == 0 || r.enter(ctx, rows) != nil {
 		return res
@@ -474,6 +478,10 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	}
 	calling := &calling{run: r, tool: t, args: args, ledger: call.feeding(r.ledger), outer: callingIn(ctx)}
 	output, callErr := safely(context.WithValue(ctx, callingKey{}, calling), t, slices.Clone(args))
+	cut := ctx.Err() != nil || noAnswer(callErr)
+	if p := (*panicError)(nil); d.Effect != gate.ReadOnly && errors.As(callErr, &p) { // what it had done by then nobody knows
+		cut = true
+	}
 	if calling.end() { // what it gave may be what a run was told: no record of its own
 		now, t = r.ledger.snapshot(), t.untrusted()
 		now.add(call.rows())
@@ -482,14 +490,18 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	ctx = context.WithoutCancel(ctx)
 	res := Result{Output: output, Decision: d}
 	outcome := "fired"
+	unread := false // the output is the runtime's word in place of the answer
+	if lost := (*unwrittenError)(nil); errors.As(callErr, &lost) {
+		callErr, output, unread = nil, mustString(lost.Error()), true
+		res.Output = output
+	}
 	if callErr == nil && len(output) > MaxOutput {
-		res.Unread, output = len(output), mustString(unread("answer", len(output)))
+		res.Unread, output, unread = len(output), mustString(tooLong("answer", len(output))), true
 	}
 	closed := callErr != nil && slices.Contains(d.Loosened, "error_texts") && slices.Contains(t.contract.ErrorTexts, callErr.Error())
 	if callErr != nil {
 		callErr = short(callErr)
 		outcome = "failed"
-		cut := errors.Is(callErr, context.DeadlineExceeded) || errors.Is(callErr, context.Canceled) || errors.Is(callErr, ErrUnrecorded)
 		if cut && !errors.Is(callErr, ErrNoAnswer) {
 			callErr = fmt.Errorf("%w: %w", ErrNoAnswer, callErr)
 		}
@@ -499,7 +511,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 		res.Output = nil                        // only the message is recorded, so only the message gets out
 		output = mustString(errorLine(callErr)) // the very line that a model is shown
 	}
-	got, err := r.record(ctx, t, args, output, callErr != nil || res.Unread > 0, closed, now, asked, questions(t, call), d)
+	got, err := r.record(ctx, t, args, output, callErr != nil || unread, closed, now, asked, questions(t, call), d)
 	if res.Rows, res.Withheld = got.rows, got.withheld; callErr == nil {
 		res.Output = got.shown
 	}
@@ -531,12 +543,46 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	return res, nil
 }
 
+// noAnswer reports whether an error of a tool says nothing of what was done: it was cut off,
+// or its connection was, or its process was killed, or what it called gave no answer.
+func noAnswer(err error) bool {
+	var (
+		timeout interface{ Timeout() bool }
+		process interface{ Exited() bool } // of exec.ExitError
+		network *net.OpError
+		request *url.Error
+	)
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, ErrUnrecorded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return true
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.As(err, &process) && !process.Exited():
+		return true
+	case errors.As(err, &request) && errors.Is(request.Err, io.EOF): // the server closed the connection without a response
+		return true
+	}
+	return errors.As(err, &network) && network.Op == "read"
+}
+
 // safely turns a panic of a tool into its error.
 func safely(ctx context.Context, t *Tool, args json.RawMessage) (out json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = nil, fmt.Errorf("panic: %v", p)
+			out, err = nil, &panicError{p}
 		}
 	}()
 	return t.call(ctx, args)
+}
+
+// panicError is of a tool that panicked with a value.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap returns the value if it is an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
 }

@@ -193,6 +193,7 @@ type claims struct {
 	direct, ancestors    []memory.ID
 	typed                []string // of a state: the principal's words
 	asked                []string // and those of them that a third party was asked about
+	caller               string   // of a state: the run whose calls the run makes
 }
 
 // issue signs. It fills in all that does not say what the words were made from.
@@ -361,15 +362,15 @@ func (c *claims) encode(rows []byte) []byte {
 		for _, s := range c.asked {
 			b = appendBytes(b, []byte(s))
 		}
+		b = appendBytes(b, []byte(c.caller))
 	}
 	return b
 }
 
-// version is that of the form: a state says since its second what a third party was
-// asked about. One of the first form is not read.
+// version is that of the form. A token of another version is refused.
 func (k tokenKind) version() byte {
 	if k == kindState {
-		return 2
+		return 3
 	}
 	return 1
 }
@@ -405,6 +406,7 @@ func decodeClaims(b []byte) (c claims, rows []byte, err error) {
 		for n := d.u32(); n > 0 && !d.bad; n-- {
 			c.asked = append(c.asked, string(d.take(int(d.u32()))))
 		}
+		c.caller = string(d.take(int(d.u32())))
 	}
 	c.kind, c.unknown, c.left = tokenKind(kind), flags&flagUnknown != 0, flags&flagLeft != 0
 	c.issued, c.expires = time.UnixMicro(issued).UTC(), time.UnixMicro(expires).UTC()

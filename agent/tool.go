@@ -239,10 +239,23 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(out)
+		b, err := json.Marshal(out)
+		if err != nil { // the function gave no error: it was done
+			return nil, &unwrittenError{err}
+		}
+		return b, nil
 	}
 	return t
 }
+
+// unwrittenError is of an answer that is no JSON. The call was done.
+type unwrittenError struct{ cause error }
+
+func (e *unwrittenError) Error() string {
+	return "The tool ran and gave no error. Its answer cannot be written as JSON, so it is not shown: " + errorLine(e.cause)
+}
+
+func (e *unwrittenError) Unwrap() error { return e.cause }
 
 // Raw makes a tool from a function over JSON, with the JSON Schema of its
 // arguments. Adapters to other people's tools use it.

@@ -304,11 +304,14 @@ func (s *standing) repeated() {
 	s.block(r)
 }
 
-// alreadyDone says which call was done before, and when.
+// alreadyDone says which call was done before, when, and who says so if the run did not see it.
 func alreadyDone(at *memory.Standing) Reason {
 	r := Reason{Code: AlreadyDone, Detail: at.Done}
 	if !at.DoneAt.IsZero() {
 		r.Detail += " at " + at.DoneAt.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	if by := at.Settled; by != nil {
+		r.Detail += ", as " + neutral(by.By, 40) + " says: " + neutral(by.Reason, MaxClaim)
 	}
 	return r
 }

@@ -3,6 +3,8 @@ package gate_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,11 +125,13 @@ func TestWhatIsHeldAsDoneBefore(t *testing.T) {
 		if outcome == "" {
 			outcome = "fired"
 		}
+		settled := outcome == "settled"
+		if settled {
+			outcome = memory.OutcomeUnknown
+		}
 		err := w.RecordOutcome(t.Context(), first, outcome)
-		if outcome == "settled" {
-			if err = w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown); err == nil {
-				err = w.Settle(t.Context(), memory.Settlement{Decision: first, Done: true, Actor: "cleo", Reason: "looked"})
-			}
+		if err == nil && settled {
+			err = w.Settle(t.Context(), memory.Settlement{Decision: first, Done: true, Actor: "cleo", Reason: "looked"})
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -219,4 +223,96 @@ func TestWhatWasDoneBeforeIsSaidBesideOtherReasons(t *testing.T) {
 		t.Errorf("it comes free once the other call has ended: %+v, %v", r, err)
 	}
 	repeated(t, g.Decide(t.Context(), payment("monday")), first)
+}
+
+// Callers of one run that ask for a call at the same moment, after a person has said that the
+// first one was not done, make it once.
+func TestARunThatAsksFromManySidesMakesACallOnce(t *testing.T) {
+	made, rounds, raced := 0, 60, 0
+	for range rounds {
+		w := newScene(t, storetest.NewMap())
+		g := newGate(t, w.Store, declared(), nil)
+		first := fired(t, g.Decide(t.Context(), payment("monday")))
+		if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown); err != nil {
+			t.Fatal(err)
+		}
+		held(t, g.Decide(t.Context(), payment("monday")), first)
+		w.jump(memory.UnknownAfter)
+		if err := w.Settle(t.Context(), memory.Settlement{Decision: first, Actor: "cleo", Reason: "looked"}); err != nil {
+			t.Fatal(err)
+		}
+		var fires, waits atomic.Int32
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 4 {
+					d := g.Decide(t.Context(), payment("monday"))
+					if d.Err() != nil {
+						waits.Add(1)
+						continue
+					}
+					fires.Add(1)
+					if err := w.RecordOutcome(t.Context(), d.ID, "fired"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if fires.Load() != 1 {
+			t.Fatalf("the call was made %d times", fires.Load())
+		}
+		made += int(fires.Load())
+		if waits.Load() > 0 {
+			raced++
+		}
+		if v, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error { t.Error(err); return nil }}); err != nil || v.Found != 0 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+	}
+	t.Logf("%d calls in %d rounds, others waited in %d", made, rounds, raced)
+	if raced == 0 {
+		t.Error("nobody was in the way")
+	}
+}
+
+// A block for another reason says all the same that the call was done, or may have been.
+func TestABlockTellsOfTheCallBeforeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome, settled string
+		says             string
+	}{
+		"it was done":        {outcome: "fired", says: "it was done (blk_"},
+		"nobody knows":       {outcome: memory.OutcomeUnknown, says: "nobody knows whether it went through"},
+		"a person says done": {outcome: memory.OutcomeUnknown, settled: "the bank shows it", says: "as cleo says: the bank shows it)"},
+		"it came to nothing": {outcome: "failed"},
+	} {
+		w := newScene(t, storetest.NewMap())
+		g := newGate(t, w.Store, declared(), nil)
+		call := payment("monday")
+		call.Contract.Undeclared = true // then a repetition is a note beside what blocks
+		id := fired(t, g.Decide(t.Context(), call))
+		if err := w.RecordOutcome(t.Context(), id, c.outcome); err != nil {
+			t.Fatal(err)
+		}
+		if c.settled != "" {
+			if err := w.Settle(t.Context(), memory.Settlement{Decision: id, Done: true, Actor: "cleo", Reason: c.settled}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "acme", Predicate: "iban", Object: "x", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginModelDerived,
+			State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "a", Model: "m", Family: "f"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, denied := call, call
+		held.Lineage, denied.Lineage = gate.Known([]memory.ID{row.ID}, nil), gate.Unknown("lost")
+		for _, again := range []gate.Request{held, denied} {
+			d := g.Decide(t.Context(), again)
+			text := d.ToolText()
+			if !d.Blocked() || c.says != "" && strings.Contains(text, "not done") || strings.Contains(text, "same call") != (c.says != "") || !strings.Contains(text, c.says) {
+				t.Errorf("%s: %+v; the model is not told %q:\n%s", name, d.Reasons, c.says, text)
+			}
+		}
+	}
 }

@@ -208,10 +208,13 @@ func (r Reason) Text() string {
 		text = codes[i].text
 	}
 	if r.Detail != "" {
-		text += ": " + neutral(r.Detail, 120)
+		text += ": " + neutral(r.Detail, maxDetail)
 	}
 	return text
 }
+
+// maxDetail bounds the detail of a reason that is shown, in characters.
+const maxDetail = 280
 
 // order brings what a reader must hear of first to the front: what denies before
 // what holds before notes, faults of the call before faults of its rows, and

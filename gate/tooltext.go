@@ -12,7 +12,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/7"
+const ToolTextVersion = "tooltext/8"
 
 // Limits of the text for a model, in characters.
 const (
@@ -53,6 +53,7 @@ func (d *Decision) text(f form) string {
 		return d.doneText()
 	}
 	fmt.Fprintf(&b, "NOT EXECUTED: %s was not run.%s\n\nWhy: %s\n", toolName(d.Tool), changed, d.why())
+	b.WriteString(d.beforeText())
 	b.WriteString(d.approvalText())
 	if d.primary().Row != "" && len(d.Rows) > 0 {
 		d.Rows[0].describe(&b, f)
@@ -89,7 +90,7 @@ func (d *Decision) text(f form) string {
 			}
 		case r.Kind == RemedyGoOnWithout:
 			line = "Do the parts of the task that do not need it, and say plainly that it " + d.standing()
-			if id := d.block(); id != "" {
+			if id := d.block(); id != "" && !d.Has(AlreadyDone) && !d.Has(OutcomeUnknown) {
 				line += " (" + neutral(id, 40) + ")"
 			}
 			line += "."
@@ -100,7 +101,7 @@ func (d *Decision) text(f form) string {
 		fmt.Fprintf(&b, "%d. %s\n", n, line)
 	}
 	if n == 0 {
-		b.WriteString("1. Say plainly that it was not done.\n")
+		b.WriteString("1. Say plainly that it " + d.standing() + ".\n")
 	}
 	return b.String()
 }
@@ -117,8 +118,29 @@ func (d *Decision) doneText() string {
 	return b.String()
 }
 
-// standing says whether the call waits for anything.
+// beforeText tells, beside the gravest reason, that the same call was made before; "" if it
+// was not.
+func (d *Decision) beforeText() string {
+	for _, r := range d.Reasons {
+		switch {
+		case r.Code == d.primary().Code:
+		case r.Code == AlreadyDone:
+			return "  The same call was made before in this run, and it was done (" + neutral(r.Detail, maxDetail) + "). Nothing is missing.\n"
+		case r.Code == OutcomeUnknown:
+			return "  The same call was made before, and nobody knows whether it went through.\n"
+		}
+	}
+	return ""
+}
+
+// standing says what became of what the call would do, or what it waits for.
 func (d *Decision) standing() string {
+	switch {
+	case d.Has(AlreadyDone):
+		return "was done before"
+	case d.Has(OutcomeUnknown):
+		return "may have been done"
+	}
 	if d.Outcome == Hold && d.HoldID != "" {
 		return "is waiting"
 	}
@@ -205,7 +227,7 @@ func (d *Decision) why() string {
 	case OutcomeUnknown:
 		return "the same call was made before, and nobody knows whether it went through."
 	case AlreadyDone:
-		return "the same call was made before in this run, and it was done (" + neutral(r.Detail, 80) + ")."
+		return "the same call was made before in this run, and it was done (" + neutral(r.Detail, maxDetail) + ")."
 	case NestedCall:
 		return "it was asked for inside the very same call, which is still being made."
 	case ApprovalRejected:

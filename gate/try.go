@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -92,7 +91,7 @@ func Try(ctx context.Context, s Tried, h *memory.Hold) (d Decision, ok bool, err
 	if h.Unknown() != "" {
 		d.add(Reason{Code: OutcomeUnknown, Detail: h.Unknown()})
 	}
-	if slices.Contains(h.Codes, string(AlreadyDone)) {
+	if h.Done != "" {
 		d.add(Reason{Code: AlreadyDone, Detail: h.Done})
 	}
 	order(d.Reasons)

@@ -129,23 +129,23 @@ type lineFacts struct {
 	functional, plain []packedRow // verified rows
 }
 
-// callFacts are what the logs say of a call: what its mark should be.
+// callFacts are what the logs say of a call, and the mark that was found.
 type callFacts struct {
-	at    Sequence
-	mark  []byte // nil: nothing is in its way
-	met   bool
+	callHistory
 	found []byte
 	made  []made
 }
 
-// made is a call that was let through: when, and when it was known how it ended. One that
-// fired out of a hold may follow one whose end is not known: a person said so.
+// made is a call that was let through: when, and when it was known how it ended, and that it
+// was done. One that fired out of a hold may follow one whose end is not known: a person
+// said so.
 type made struct {
-	decision  string
-	at, ended Sequence // ended 0: it is not known
-	held      bool
-	once      bool // it is not to be made twice
-	done      bool // and was done
+	decision string
+	at       Sequence
+	known    Sequence // 0: it is not known
+	done     Sequence // 0: it was not done, or may be made twice
+	held     bool
+	once     bool // it is not to be made twice
 }
 
 // identFacts are the row that has an identity, and what its object says.
@@ -196,7 +196,7 @@ type examination struct {
 
 	scratch []byte
 	index   [buckets]uint64 // what objects carry, less what the index has
-	cur     rowReading
+	cur     logReading
 }
 
 // firing is a hold that a log says let its call through.
@@ -287,7 +287,7 @@ func (x *examination) readLogs() error {
 func (x *examination) entry(key string, l LogEntry) error {
 	if x.log == nil {
 		x.log, x.broken = &Log{Key: key}, false
-		x.cur = rowReading{}
+		x.cur = logReading{}
 		x.log.each = x.each
 		if x.o.Begin != nil {
 			x.o.Begin(x.log)
@@ -306,11 +306,23 @@ func (x *examination) entry(key string, l LogEntry) error {
 	return nil
 }
 
-// rowReading is a row whose log is being read.
-type rowReading struct {
+// logReading is what the log of a row, or of a decision, has said so far.
+type logReading struct {
 	head  Head
 	bad   bool
 	facts *rowFacts
+
+	known, done Sequence // when it was known how a call ended, and that it was done
+}
+
+// outcome hears how a call ended.
+func (c *logReading) outcome(to HoldState, at Sequence) {
+	if c.known == 0 && (to == HoldDone || to == HoldFailed) {
+		c.known = at
+	}
+	if c.done == 0 && to == HoldDone {
+		c.done = at
+	}
 }
 
 // each hears of each entry that holds.
@@ -332,6 +344,9 @@ func (x *examination) each(revision uint64, r *record) {
 		if revision == 1 {
 			x.decided[r.sequence] = true
 			x.sequences[key] = r.sequence
+		}
+		if kindOf(r.kind) == EntryOutcome {
+			x.cur.outcome(HoldState(r.to), r.sequence)
 		}
 	}
 }
@@ -490,7 +505,7 @@ func (x *examination) logged(log *Log, o Object) ([]Term, error) {
 			x.shut[o.Key] = class != 0 && isErased(err)
 			return []Term{last}, x.unopened(o.Key, o.Revision, err)
 		}
-		x.call(s.markOf(h.Slot), log.begun, slotMark(markHold, h.ID))
+		x.call(s.markOf(h.Slot)).holds(h.ID, log.begun)
 		return append(s.holdTerms(&h, class), last), nil
 	case decisionKey:
 		r, _, class, ok, err := s.decisionOf(x.ctx, o)
@@ -499,7 +514,7 @@ func (x *examination) logged(log *Log, o Object) ([]Term, error) {
 			x.shut[o.Key] = class != 0
 			return []Term{last}, x.unopened(o.Key, o.Revision, err)
 		}
-		x.decision(&r, o, log.link().sequence)
+		x.decision(&r, o)
 		return append(s.decisionTerms(&r, class), last), nil
 	case erasureKey:
 		var e erasing
@@ -522,21 +537,19 @@ func (x *examination) logged(log *Log, o Object) ([]Term, error) {
 	return []Term{last}, nil
 }
 
-// call notes what a log says of a call; what came last counts.
-func (x *examination) call(key string, at Sequence, mark []byte) {
+// call is what is known of the call or act with a mark.
+func (x *examination) call(key string) *callFacts {
 	c := x.calls[key]
 	if c == nil {
 		c = &callFacts{}
 		x.calls[key] = c
 	}
-	if at >= c.at {
-		c.at, c.mark = at, mark
-	}
+	return c
 }
 
 // decision holds a decision that fired against the logs of what it cites. Rows and
 // segments were read before.
-func (x *examination) decision(r *keptDecision, o Object, last Sequence) {
+func (x *examination) decision(r *keptDecision, o Object) {
 	x.Decisions++
 	if !r.Fired {
 		return
@@ -546,22 +559,20 @@ func (x *examination) decision(r *keptDecision, o Object, last Sequence) {
 	}
 	at := x.sequences[o.Key]
 	if !r.Slot.IsZero() {
-		key := x.s.markOf(r.Slot)
-		x.call(key, 0, nil)
-		m := made{decision: o.Key, at: at, held: heldBy(r) != "" || madeAgain(r), once: r.Once, done: r.once()}
-		if m.ended = last; r.Unsettled() {
-			m.ended = 0
+		m := made{decision: o.Key, at: at, known: x.cur.known, held: r.Held != "" || madeAgain(r)}
+		again := m
+		if again.once = r.Once; r.Once {
+			again.done = x.cur.done
 		}
-		x.calls[key].made = append(x.calls[key].made, m)
-		m.once, m.done = false, false // another run may make it
-		if !r.Act.IsZero() {
-			mark := x.s.scope.actMark(&r.DecisionRecord)
-			if !r.Unsettled() {
-				mark = nil
-			}
-			key := x.s.actOf(r.Act)
-			x.call(key, at, mark)
-			x.calls[key].made = append(x.calls[key].made, m)
+		c := x.call(x.s.markOf(r.Slot))
+		c.made = append(c.made, again)
+		if c.letThrough(&r.DecisionRecord, at, callMark{fired: r.ID}); again.done > 0 {
+			c.done = append(c.done, r.ID)
+		}
+		if !r.Act.IsZero() { // another run may make it
+			c := x.call(x.s.actOf(r.Act))
+			c.made = append(c.made, m)
+			c.letThrough(&r.DecisionRecord, at, x.s.scope.actMark(&r.DecisionRecord))
 		}
 	}
 	var seen []byte
@@ -609,24 +620,6 @@ func (x *examination) decision(r *keptDecision, o Object, last Sequence) {
 	x.firedOut(r, o, at)
 }
 
-// heldBy is the hold that a decision says it fired out of; "" if it says none.
-func heldBy(r *keptDecision) string {
-	var d struct {
-		Block    string `json:"block_id"`
-		Approval *struct {
-			Hold string `json:"hold"`
-		} `json:"approval"`
-	}
-	switch {
-	case len(r.Data) == 0 || json.Unmarshal(r.Data, &d) != nil: // another program's
-	case d.Approval != nil:
-		return d.Approval.Hold
-	case d.Block != "" && d.Block != r.ID:
-		return d.Block
-	}
-	return ""
-}
-
 // madeAgain reports whether a decision says that it let a call through though the same one
 // was done, or nobody knew how it had ended: what its policy, or the source, let pass.
 func madeAgain(r *keptDecision) bool {
@@ -641,17 +634,13 @@ func madeAgain(r *keptDecision) bool {
 
 // firedOut holds a decision that fired against the hold that it fired out of.
 func (x *examination) firedOut(r *keptDecision, o Object, at Sequence) {
-	hold := heldBy(r)
-	if hold != "" {
-		key := holdKey.named(hold)
-		if !x.faulty[key] && !slices.Contains(x.holdFired[key], at) {
-			x.suspect(o.Key, o.Revision, "it fired out of hold %s, whose log has no such move: it was approved once and used more often, or the hold was put back", hold)
-		}
-	}
-	if r.Slot.IsZero() || hold != "" {
+	if r.Held == "" {
 		return
 	}
-	x.call(x.s.markOf(r.Slot), at, r.slotMark())
+	key := holdKey.named(r.Held)
+	if !x.faulty[key] && !slices.Contains(x.holdFired[key], at) {
+		x.suspect(o.Key, o.Revision, "it fired out of hold %s, whose log has no such move: it was approved once and used more often, or the hold was put back", r.Held)
+	}
 }
 
 // sum is a number for the terms of a key, whatever their order.

@@ -84,12 +84,7 @@ func (x *examination) object(o Restored) error {
 	case lineKey:
 		err = x.lineRecord(o)
 	case callKey:
-		c := x.calls[o.Key]
-		if c == nil {
-			c = &callFacts{}
-			x.calls[o.Key] = c
-		}
-		c.met, c.found = true, o.Data
+		x.call(o.Key).found = o.Data
 	case classKey:
 		terms, err = x.class(o, rest)
 	case checkptKey:
@@ -568,9 +563,9 @@ func (x *examination) missing() error {
 	return nil
 }
 
-// twice asks that no call was made again before it was known how the first one ended, nor
-// after it was done if it is not to be made twice, unless a person approved it: its mark
-// stood in the way, and was taken away for a while.
+// twice asks that no call was made again before it was known how the first one ended, unless
+// a person approved it. Nor may it be made again after it was done, if it is not to be made
+// twice. Otherwise its mark stood in the way, and was taken away for a while.
 func (x *examination) twice(calls []made) {
 	slices.SortFunc(calls, func(a, b made) int { return cmp.Compare(a.at, b.at) })
 	for i, later := range calls {
@@ -578,11 +573,11 @@ func (x *examination) twice(calls []made) {
 			continue
 		}
 		for _, first := range calls[:i] {
-			if first.ended == 0 || first.ended > later.at {
+			if first.known == 0 || first.known > later.at {
 				x.suspect(later.decision, 1, "it made the call of %s again, of which nobody knew how it ended", KeyText(first.decision))
 				break
 			}
-			if first.done && later.once {
+			if later.once && 0 < first.done && first.done < later.at {
 				x.suspect(later.decision, 1, "it made the call of %s again, which had been done", KeyText(first.decision))
 				break
 			}
@@ -590,28 +585,46 @@ func (x *examination) twice(calls []made) {
 	}
 }
 
-// mark holds the mark of a call against what the logs say of it.
+// mark holds the mark of a call against what the logs say of it. What it says of a hold or a
+// decision that was erased since nobody can check.
 func (x *examination) mark(key string, c *callFacts) {
 	found, err := callMarkOf(c.found)
-	about := found.about()
-	switch {
-	case x.gone[key]:
-	case about != "" && (x.gone[about] || x.faulty[about]): // it was erased since: nobody knows the call any more
-	case bytes.Equal(c.found, c.mark):
-	case err != nil:
+	if err != nil {
 		x.suspect(key, 1, "it does not decode")
+		return
+	}
+	unread := func(key string) bool { return x.gone[key] || x.faulty[key] }
+	want := c.callHistory.mark()
+	if unread(holdKey.named(found.hold)) {
+		want.hold = found.hold
+	}
+	if unread(decisionKey.named(found.fired)) {
+		want.fired, want.at, want.slot = found.fired, found.at, found.slot
+	}
+	if unread(decisionKey.named(found.done)) || slices.Contains(c.done, found.done) { // whichever of them ended last
+		want.done = found.done
+	}
+	switch {
+	case found == want:
 	case len(c.found) == 0:
 		x.suspect(key, 1, "it is gone: the call could be made a second time")
 	default:
-		x.suspect(key, 1, "it says %s, and the logs say %s: an older one was put back", markText(c.found), markText(c.mark))
+		x.suspect(key, 1, "it says %s, and the logs say %s: an older one was put back", found.text(), want.text())
 	}
 }
 
-func markText(mark []byte) string {
-	if m, err := callMarkOf(mark); err == nil && m.id != "" {
-		return m.id
+// text names what a mark names.
+func (m *callMark) text() string {
+	var parts []string
+	for _, part := range [...]struct{ what, id string }{{"hold ", m.hold}, {"call ", m.fired}, {"done ", m.done}} {
+		if part.id != "" {
+			parts = append(parts, part.what+part.id)
+		}
 	}
-	return "nothing"
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // compareIndex holds the index of terms against what objects carry.

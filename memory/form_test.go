@@ -91,7 +91,7 @@ func TestAMemberThatIsNotKnownIsRefused(t *testing.T) {
 			return err
 		},
 		"mark of a call": func() error {
-			_, err := callMarkOf(with(slotMark(markFired, "dec_1")))
+			_, err := callMarkOf(with((&callMark{fired: "dec_1"}).encode()))
 			return err
 		},
 		"decision record": func() error {
@@ -139,8 +139,8 @@ func FuzzARecordHasOneForm(f *testing.F) {
 	f.Add(byte(0), (&body{Task: "t", Domains: []string{"x"}, SaidAt: fromMicros(1)}).encode())
 	f.Add(byte(1), encodeEvidence([]Evidence{{Source: "s", Authority: "a"}, {Anchor: Anchor{URI: "u"}}}))
 	f.Add(byte(2), (&lineRecord{By: "mem_1"}).encode())
-	f.Add(byte(3), slotMark(markHold, "hold_1"))
-	f.Add(byte(3), (&callMark{kind: markFired, id: "dec_1", at: fromMicros(1), slot: Token{1}}).encode())
+	f.Add(byte(3), (&callMark{hold: "hold_1", done: "dec_1"}).encode())
+	f.Add(byte(3), (&callMark{fired: "dec_1", at: fromMicros(1), slot: Token{1}}).encode())
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		var again []byte
 		switch kind % 4 {

@@ -243,21 +243,21 @@ func TestTheMarkOfACallStandsUntilItsOutcome(t *testing.T) {
 		}
 		return at
 	}
-	if at := standing(); at.Fired != first || at.Hold != nil {
+	if at := standing(); at.Prior != first || at.Hold != nil {
 		t.Errorf("%+v", at)
 	}
-	if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown+": cut off"); err != nil || standing().Fired != first {
+	if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown+": cut off"); err != nil || standing().Prior != first {
 		t.Errorf("%+v, %v", standing(), err)
 	}
 	if open, err := w.OpenCalls(t.Context(), first); err != nil || len(open) != 0 {
 		t.Errorf("%v, %v", open, err)
 	}
-	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil || standing().Fired != "" {
+	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil || standing().Prior != "" {
 		t.Errorf("%+v, %v", standing(), err)
 	}
 	track.Seen = standing().Revision
 	second, err := w.record(true, track)
-	if err != nil || standing().Fired != second {
+	if err != nil || standing().Prior != second {
 		t.Errorf("%+v, %v", standing(), err)
 	}
 	if r, err := w.Decision(t.Context(), first); err != nil || r.Outcome != "fired" || len(r.Rows) != 1 {
@@ -339,7 +339,7 @@ func TestARebuildMakesTheMarksOfCallsAgain(t *testing.T) {
 	for name, play := range map[string]func(*hall) (hold, fired string){
 		"of a call without an outcome":       func(w *hall) (string, string) { id, _ := w.record(true, memory.CallStep{Track: true}); return "", id },
 		"of a call that waits":               func(w *hall) (string, string) { return w.open().ID, "" },
-		"of a call that fired out of a hold": func(w *hall) (string, string) { h := w.open(); w.fire(h); return h.ID, "" },
+		"of a call that fired out of a hold": func(w *hall) (string, string) { h := w.open(); return h.ID, w.fire(h) },
 		"of a call that fired again after a hold had ended": func(w *hall) (string, string) {
 			h := w.open()
 			if err := w.RecordOutcome(w.t.Context(), w.fire(h), "fired"); err != nil {
@@ -373,7 +373,7 @@ func TestARebuildMakesTheMarksOfCallsAgain(t *testing.T) {
 			}
 			d.lost = false
 			at, err := w.Standing(t.Context(), w.slot)
-			if err != nil || at.Fired != fired || (at.Hold != nil) != (hold != "") || at.Hold != nil && at.Hold.ID != hold {
+			if err != nil || at.Prior != fired || (at.Hold != nil) != (hold != "") || at.Hold != nil && at.Hold.ID != hold {
 				t.Errorf("%+v, %v", at, err)
 			}
 		})

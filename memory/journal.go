@@ -268,7 +268,7 @@ func (e *AuditEntry) names() []string {
 	switch {
 	case e.Kind == EntryWrite || e.Kind == EntryImport:
 		return stateEnum.names
-	case e.Kind == EntryHold:
+	case e.Kind == EntryHold, e.Kind == EntryOutcome:
 		return holdEnum.names
 	case e.Axis == AxisTruth:
 		return truthEnum.names

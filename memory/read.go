@@ -77,7 +77,7 @@ func (s *Store) FitnessFor(ctx context.Context, ids []ID, act, slot Digest) (Fit
 		if err != nil {
 			return Fitness{}, err
 		}
-		made = ActMark{Revision: objs[last].Revision, Decision: m.id, At: m.at, Own: m.id != "" && m.slot == s.scope.slot(slot)}
+		made = ActMark{Revision: objs[last].Revision, Decision: m.fired, At: m.at, Own: m.fired != "" && m.slot == s.scope.slot(slot)}
 		objs = objs[:last]
 	}
 	last := len(objs) - 1
@@ -850,6 +850,8 @@ type DecisionRecord struct {
 	Slot Digest    `json:"slot,omitzero"` // of a call that fired and is tracked; Record sets it
 	Act  Digest    `json:"act,omitzero"`  // CallStep.Act of a call that fired; Record sets it
 	Once bool      `json:"once,omitzero"` // CallStep.Once of a call that fired; Record sets it
+	// Held is the hold that the call fired out of; Record sets it.
+	Held string `json:"held,omitempty"`
 	// Writes are what a call that fires sets in systems of record, if it rests on what is
 	// not fit. The same atom notes them, and Marked names the objects that say so: what a
 	// source repeats of it later verifies nothing. Unvouched are the rows at fault, and
@@ -897,9 +899,11 @@ func (s *Store) Record(ctx context.Context, r DecisionRecord) error {
 	if r.Fence != nil && r.Fence.incarnation == 0 {
 		return invalid("fence", "required", "nobody looked at it")
 	}
-	r.At, r.Slot, r.Act, r.Once, r.Answer = s.Now(), r.tracked(), Digest{}, false, nil
+	r.At, r.Slot, r.Act, r.Once, r.Held, r.Answer = s.Now(), r.tracked(), Digest{}, false, "", nil
 	if !r.Slot.IsZero() {
-		r.Act, r.Once = r.Call.Act, r.Call.Once
+		if r.Act, r.Once = r.Call.Act, r.Call.Once; r.Call.Hold != nil {
+			r.Held = r.Call.Hold.ID
+		}
 	}
 	if r.Fired && !r.NotAfter.IsZero() && !r.At.Before(r.NotAfter) {
 		return fmt.Errorf("%w at %s", ErrExpired, r.NotAfter.Format(time.RFC3339))
@@ -1121,8 +1125,10 @@ func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, clas
 }
 
 // RecordOutcome notes how a fired call ended. An outcome that begins with
-// [OutcomeUnknown] leaves the call in the way of its like; any other clears it. What a
-// person has settled does not become unknown again.
+// [OutcomeUnknown] leaves the call in the way of its like; any other clears it. What is
+// known does not become unknown again, and what was done stays done, by the tool's word or
+// by a person's: a later word against it is kept in the log of the decision and changes
+// nothing. That a call was done does take the place of a word that it was not.
 //
 // answer are the rows that the call's answer became. They are kept of a call that is not to
 // be made twice ([CallStep.Once]), the first [MaxAnswer] of them.
@@ -1162,14 +1168,19 @@ func (s *Store) recordOutcome(ctx context.Context, id, outcome string, answer []
 			if err := by.settles(&r.DecisionRecord, s.Now()); err != nil {
 				return struct{}{}, err
 			}
-		case stillUnknown(outcome) && settled(r.Outcome):
-			return struct{}{}, nil
+		case !counts(outcome, r.Outcome) && (stillUnknown(outcome) || outcome == r.Outcome):
+			return struct{}{}, nil // it says nothing new
 		}
-		if r.Outcome = outcome; r.Once && len(answer) > 0 {
+		was, news := r.StateAt(r.At), counts(outcome, r.Outcome)
+		if news {
+			r.Outcome = outcome
+		}
+		if news && r.once() {
 			r.Answer = answer[:min(len(answer), MaxAnswer)]
 		}
 		nonce, now := newNonce(), s.Now()
-		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce}
+		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce,
+			From: was.String(), To: outcomeState(r.Outcome).String()}
 		if by != nil {
 			r.Settled = &Settled{By: by.Actor, Reason: by.Reason, At: now}
 			entry.Actor, entry.Authority, entry.Source, entry.Reason = by.Actor, AuthorityUser, "settle", outcome+": "+by.Reason
@@ -1182,8 +1193,10 @@ func (s *Store) recordOutcome(ctx context.Context, id, outcome string, answer []
 			p := &tx.Puts[len(tx.Puts)-1]
 			p.Remove = append(p.Remove, termOpenCall)
 		}
-		if err := tx.ended(&r.DecisionRecord, outcome, objs[1:], by); err != nil {
-			return struct{}{}, err
+		if news {
+			if err := tx.ended(&r.DecisionRecord, objs[1:], by); err != nil {
+				return struct{}{}, err
+			}
 		}
 		err = tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
 		if err == nil && !r.Unsettled() {

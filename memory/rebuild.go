@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"time"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -38,7 +37,7 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 }
 
 func (s *Store) rebuilding() *rebuilding {
-	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]standing{}, acts: map[Digest][]byte{}, own: map[string][][]ID{}}
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}}
 }
 
 // all makes everything again that has a log, or that is a function of what has one.
@@ -100,8 +99,8 @@ type rebuilding struct {
 	claims  map[Token]*claimed
 	lines   map[string]*lineRecord // that have a verified row
 	classes map[Class]bool
-	calls   map[Digest]standing
-	acts    map[Digest][]byte // the mark of an act; nil = there is none
+	calls   map[Digest]*callHistory // by slot
+	acts    map[Digest]*callHistory
 	own     map[string][][]ID // by object, what each call rested on that noted there what it set
 	batch   []Restored
 	size    int
@@ -513,49 +512,49 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		b.own[key] = append(b.own[key], r.Unvouched)
 	}
 	if !r.Slot.IsZero() {
-		at, have := b.calls[r.Slot]
-		switch {
-		case !have, at.ended && r.Unsettled(), heldBy(&r) == "" && r.At.After(at.moved):
-			b.calls[r.Slot] = standing{mark: r.slotMark(), ended: !r.Unsettled()}
+		c := historyOf(b.calls, r.Slot)
+		if c.letThrough(&r.DecisionRecord, log.begun, callMark{fired: r.ID}); r.once() {
+			c.done = append(c.done, r.ID)
 		}
 	}
-	if !r.Act.IsZero() { // the logs come in the order in which the decisions were made
-		if b.acts[r.Act] = nil; r.Unsettled() {
-			b.acts[r.Act] = b.s.scope.actMark(&r.DecisionRecord)
-		}
+	if !r.Act.IsZero() {
+		historyOf(b.acts, r.Act).letThrough(&r.DecisionRecord, log.begun, b.s.scope.actMark(&r.DecisionRecord))
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
 }
 
-// standing is what the mark of a call is made again of.
-type standing struct {
-	mark  []byte    // nil: there is none
-	ended bool      // it is known how the call ended
-	moved time.Time // of a hold: when it moved last
+// historyOf is the history that is kept of a call.
+func historyOf(all map[Digest]*callHistory, call Digest) *callHistory {
+	c := all[call]
+	if c == nil {
+		c = &callHistory{}
+		all[call] = c
+	}
+	return c
 }
 
 // marks makes the marks of calls again that are gone.
 func (b *rebuilding) marks(ctx context.Context) error {
-	for slot, at := range b.calls {
-		objs, err := b.get(ctx, b.s.markOf(slot))
+	again := func(key string, c *callHistory) error {
+		objs, err := b.get(ctx, key)
 		if err != nil {
 			return err
 		}
-		if objs[0].Revision == 0 && at.mark != nil {
-			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: at.mark}}); err != nil {
-				return err
-			}
+		mark := c.mark()
+		data := mark.encode()
+		if objs[0].Revision > 0 || data == nil {
+			return nil
+		}
+		return b.restore(ctx, Restored{Object: Object{Key: key, Revision: 1, Data: data}})
+	}
+	for slot, c := range b.calls {
+		if err := again(b.s.markOf(slot), c); err != nil {
+			return err
 		}
 	}
-	for act, mark := range b.acts {
-		objs, err := b.get(ctx, b.s.actOf(act))
-		if err != nil {
+	for act, c := range b.acts {
+		if err := again(b.s.actOf(act), c); err != nil {
 			return err
-		}
-		if objs[0].Revision == 0 && mark != nil {
-			if err := b.restore(ctx, Restored{Object: Object{Key: objs[0].Key, Revision: objs[0].Revision + 1, Data: mark}}); err != nil {
-				return err
-			}
 		}
 	}
 	return b.ownWrites(ctx)
@@ -614,12 +613,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 	if err := b.class(ctx, class); err != nil {
 		return err
 	}
-	if h.State != HoldStale {
-		b.calls[h.Slot] = standing{
-			mark: slotMark(markHold, h.ID), moved: h.At,
-			ended: h.State != HoldWaiting && h.State != HoldGranted && h.State != HoldFired && h.State != HoldUnknown,
-		}
-	}
+	historyOf(b.calls, h.Slot).holds(h.ID, log.begun)
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
 }
 

@@ -29,11 +29,6 @@ func stillUnknown(outcome string) bool {
 	return outcome == "" || strings.HasPrefix(outcome, OutcomeUnknown)
 }
 
-// settled reports whether an outcome is a person's word.
-func settled(outcome string) bool {
-	return strings.HasPrefix(outcome, OutcomeSettledDone) || strings.HasPrefix(outcome, OutcomeSettledNotDone)
-}
-
 // Unsettled reports whether the decision let a call through of which nobody knows how it
 // ended, so that the same call is held.
 func (r *DecisionRecord) Unsettled() bool {
@@ -52,12 +47,33 @@ func (r *DecisionRecord) StateAt(now time.Time) HoldState {
 		return 0
 	case r.Outcome == "" && now.Sub(r.At) < UnknownAfter:
 		return HoldFired
-	case stillUnknown(r.Outcome):
+	}
+	return outcomeState(r.Outcome)
+}
+
+// outcomeState is what an outcome says: HoldUnknown, HoldDone, or HoldFailed if the call was
+// not made or came to nothing.
+func outcomeState(outcome string) HoldState {
+	switch {
+	case stillUnknown(outcome):
 		return HoldUnknown
-	case strings.HasPrefix(r.Outcome, "failed"), r.Outcome == OutcomeNotFired, strings.HasPrefix(r.Outcome, OutcomeSettledNotDone):
+	case strings.HasPrefix(outcome, "failed"), outcome == OutcomeNotFired, strings.HasPrefix(outcome, OutcomeSettledNotDone):
 		return HoldFailed
 	}
 	return HoldDone
+}
+
+// counts reports whether a later outcome takes the place of one: it does while nobody knows,
+// and that a call was done takes the place of anybody's word that it was not. So nothing
+// that was done becomes undone, whoever reports later.
+func counts(later, outcome string) bool {
+	switch outcomeState(outcome) {
+	case HoldUnknown:
+		return true
+	case HoldFailed:
+		return outcomeState(later) == HoldDone
+	}
+	return false
 }
 
 // Settlement is a person's word on how a call ended of which nobody knew.
@@ -119,12 +135,12 @@ func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement)
 		if err != nil {
 			return err
 		}
-		if mark.kind == markFired && mark.id == m.Decision {
-			p := Put{Key: o.Key, From: o.Revision}
+		if mark.fired == m.Decision {
+			next := callMark{hold: mark.hold, done: mark.done}
 			if m.Done && mark.at.IsZero() { // of a slot
-				p.Data = slotMark(markDone, m.Decision)
+				next.done = m.Decision
 			}
-			tx.put(p)
+			tx.put(Put{Key: o.Key, From: o.Revision, Data: next.encode()})
 		}
 	}
 	for h, err := range s.heldCalls(ctx, termHold) {

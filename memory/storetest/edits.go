@@ -411,6 +411,11 @@ func (w *edited) replays() {
 	w.strike(holdKey, w.older[holdKey].Revision)
 	w.restore(now[holdKey])
 	w.append(holdKey, first)
+	for k, o := range now {
+		if strings.HasPrefix(memory.KeyText(k), "call/") { // the mark named the second decision
+			w.restore(o)
+		}
+	}
 	w.holds("the approval is as it was")
 
 	// A rejection is taken from what is known of a claim.

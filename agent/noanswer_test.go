@@ -1,0 +1,131 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// hangUp answers part of a response, or nothing, and closes the connection.
+func hangUp(t *testing.T, part string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(c, part)
+		_ = c.Close()
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func ordered(url string) error {
+	res, err := http.Post(url, "text/plain", strings.NewReader("pay"))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = io.ReadAll(res.Body)
+	return err
+}
+
+// An error that says nothing of what was done leaves the call in doubt, in whatever words the
+// tool reports it: the same call is held, in every run. After any other error it may be made
+// again.
+func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
+	silent, broken := hangUp(t, ""), hangUp(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + closed.Addr().String()
+	_ = closed.Close()
+	for name, c := range map[string]struct {
+		cut   bool // the context of the call ends while the tool works
+		fails func() error
+		doubt bool
+	}{
+		"killed by its context":              {true, func() error { return errors.New("signal: killed") }, true},
+		"its context's words":                {true, func() error { return fmt.Errorf("gave up: %v", context.Canceled) }, true},
+		"a deadline of a connection":         {false, func() error { return fmt.Errorf("read: %w", os.ErrDeadlineExceeded) }, true},
+		"the server closed without a word":   {false, func() error { return ordered(silent) }, true},
+		"the server closed inside an answer": {false, func() error { return ordered(broken) }, true},
+		"a panic with an error":              {false, func() error { panic(fmt.Errorf("lost: %w", agent.ErrNoAnswer)) }, true},
+		"a panic":                            {false, func() error { panic("index out of range") }, true},
+		"its process was killed": {false, func() error {
+			cmd := exec.Command("sleep", "60")
+			if err := cmd.Start(); err != nil {
+				return nil
+			}
+			_ = cmd.Process.Kill()
+			return cmd.Wait()
+		}, true},
+		"its process failed":     {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
+		"no server is there":     {false, func() error { return ordered(nobody) }, false},
+		"an error":               {false, func() error { return errors.New("insufficient funds") }, false},
+		"a file ended too early": {false, func() error { return io.EOF }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			a := w.agent(t, agent.Func("pay", "pays", func(context.Context, searchIn) (string, error) {
+				if w.fire("pay"); w.ran("pay") > 1 {
+					return "receipt 17", nil
+				}
+				if c.cut {
+					cancel()
+				}
+				return "", c.fails()
+			}, agent.Irreversible(), agent.Sinks("/words")))
+			run := a.Start("ana")
+			typed(t, run, "pay invoice-4711")
+			res, err := run.Call(ctx, "pay", args(searchIn{"invoice-4711"}))
+			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != c.doubt || strings.HasPrefix(agent.ToolText(res, err), "MAY HAVE BEEN DONE") != c.doubt {
+				t.Fatalf("%v\n%s", err, agent.ToolText(res, err))
+			}
+			if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || (d.Outcome == memory.OutcomeUnknown) != c.doubt {
+				t.Errorf("recorded as %q, %v", d.Outcome, err)
+			}
+			other := a.Start("ana")
+			typed(t, other, "pay invoice-4711")
+			if _, err := other.Call(t.Context(), "pay", args(searchIn{"invoice-4711"})); errors.Is(err, gate.ErrOutcomeUnknown) != c.doubt || (err == nil) == c.doubt {
+				t.Errorf("another run: %v", err)
+			}
+		})
+	}
+}
+
+// A call whose answer cannot be written down was done all the same.
+func TestAnAnswerThatIsNoJSONIsOfACallThatWasDone(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t, agent.Func("pay", "pays", func(context.Context, searchIn) (float64, error) {
+		w.fire("pay")
+		return math.NaN(), nil
+	}, agent.Irreversible(), agent.Sinks("/words"))).Start("ana")
+	typed(t, run, "pay invoice-4711")
+	res, err := run.Call(t.Context(), "pay", args(searchIn{"invoice-4711"}))
+	if text := agent.ToolText(res, err); err != nil || !strings.HasPrefix(text, "The tool ran and gave no error. Its answer cannot be written as JSON") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if res, _ := repeats(t, run, searchIn{"invoice-4711"}); !strings.Contains(string(res.Output), "gave no error") || w.ran("pay") != 1 {
+		t.Errorf("it ran %d times; the second time: %s", w.ran("pay"), res.Output)
+	}
+}
