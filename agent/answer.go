@@ -20,7 +20,8 @@ const maxErrorLine = 2000
 // fired, else a text that begins with NOT EXECUTED. Of a tool that ran and gave an error it
 // begins with FAILED. It begins with DONE if what came of a call could not be recorded, and
 // with MAY HAVE BEEN DONE if nobody knows; of a tool that changes nothing, with NOT SHOWN.
-// It is never empty, since some APIs refuse that.
+// It is never empty, since some APIs refuse that. If the answer is longer than the tool's
+// [AnswerLimit], its last line says how much is left out.
 //
 // What a tool returned is not memory: where it imitates the tag of memory, the text
 // loses the bracket that opens the tag ([recall.Defuse]). A line of it that begins like
@@ -36,9 +37,9 @@ func ToolText(res Result, err error) string {
 	)
 	switch {
 	case err == nil && len(res.Withheld) > 0:
-		return toolWords(res.Output) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return answered(res) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case err == nil:
-		return toolWords(res.Output) + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return answered(res) + pendingText(res.Pending) + repeatedText(&res.Decision)
 	case errors.As(err, &doubt):
 		return doubt.toolText(res)
 	case errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
@@ -53,6 +54,18 @@ func ToolText(res Result, err error) string {
 		return "NOT EXECUTED: the arguments are not valid: " + recall.Defuse(errorLine(arguments)) + "\nCorrect them and call again."
 	}
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
+}
+
+// answered is what a tool said, with the last line that says how much is left out.
+func answered(res Result) string {
+	switch words := toolWords(res.Output); {
+	case res.note == "":
+		return words
+	case string(res.Output) == `""`:
+		return res.note
+	default:
+		return words + "\n" + res.note
+	}
 }
 
 // forged finds lines that begin like the system's own words about a call.
@@ -115,7 +128,7 @@ func errorLine(err error) string {
 	}, strings.ToValidUTF8(err.Error(), string(unicode.ReplacementChar)))
 	s = strings.Join(strings.Fields(s), " ")
 	if cut := clean(s, maxErrorLine); cut != s {
-		return cut + "…"
+		return fmt.Sprintf("%s… (%d bytes left out)", cut, len(s)-len(cut))
 	}
 	return s
 }

@@ -42,10 +42,9 @@
 // or another agent brings into the run.
 //
 // Typed sinks ([TypedSinks], per tool). A call is judged by the rows that its sinks came
-// from if that is shown of each sink. A sink is, verbatim, in the words that the principal
-// typed in this run, or the typed object of a row that is fit, or bound through a handle to
-// one. Sound for
-// what the sinks decide: a stranger's value has no such source, unless the principal or
+// from if that is shown of each sink. A sink stands, verbatim, in the words that the
+// principal typed in this run; or it is the typed object of a row that is fit; or a handle
+// binds it to one. Sound for what the sinks decide: a stranger's value has no such source, unless the principal or
 // a fit row has the same one. Everything derived, a short token, a boolean, a small
 // integer, a call without a sink and a run of unknown lineage leave the call to the whole
 // run; web and mail addresses and account numbers in other arguments are sinks too; what

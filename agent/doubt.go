@@ -62,7 +62,7 @@ func (e *doubtError) toolText(res Result) string {
 	default:
 		text = "DONE: " + name + " ran and gave no error. How it ended could not be recorded."
 		if e.kept && len(res.Output) > 0 {
-			text += " It answered: " + toolWords(res.Output)
+			text += " It answered: " + answered(res)
 		}
 	}
 	return text + "\n" + notAgain

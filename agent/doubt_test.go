@@ -63,6 +63,7 @@ func TestAToolThatRanIsNeverCalledFailed(t *testing.T) {
 		"it can be put back":            {agent.StateChanging(), nil, false, "DONE: ", "Do not call it again", true},
 		"it cannot be undone":           {agent.Irreversible(), nil, false, "DONE: ", "Do not call it again", true},
 		"only its outcome is lost":      {agent.StateChanging(), nil, true, "DONE: ", "It answered: reminded 7", true},
+		"and its answer is long":        {func(t *agent.Tool) { agent.StateChanging()(t); agent.AnswerLimit(8)(t) }, nil, true, "DONE: ", "It answered: reminded\nNote of the system: the answer is longer than the 8 bytes that are shown. Its last 2 bytes are left out.\n", true},
 		"it gave an error":              {agent.StateChanging(), errors.New("no such thing"), false, "MAY HAVE BEEN DONE: ", "no such thing", true},
 		"it was cut off":                {agent.StateChanging(), context.DeadlineExceeded, false, "MAY HAVE BEEN DONE: ", "Do not call it again", true},
 		"it asked another run in doubt": {agent.StateChanging(), agent.ErrUnrecorded, false, "MAY HAVE BEEN DONE: ", "Do not call it again", true},

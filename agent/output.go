@@ -21,14 +21,9 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// MaxOutput is the most bytes of a tool's answer, in JSON, that are read; of a tool's
-// error, in text. Of a longer one nothing is recorded or shown but how long it was: the
-// tool has run, and the run rests on that as on any answer.
-const MaxOutput = 1 << 20
-
 // tooLong says, in the place of an answer, that it was too long.
 func tooLong(what string, size int) string {
-	return fmt.Sprintf("The tool ran. Its %s has %d bytes, more than the %d that are read, and none of it was read. Ask for less at a time.", what, size, MaxOutput)
+	return fmt.Sprintf("The tool ran. Its %s has %d bytes, more than the %d that are read, and none of it was read.", what, size, MaxOutput)
 }
 
 // longError is an error whose text is not told.
@@ -71,21 +66,23 @@ func (r *Run) record(ctx context.Context, t *Tool, args, output json.RawMessage,
 			a.part(decode(args), v, d)
 		}
 		apart = len(a.drafts)
-		level := a.split(v)
-		switch {
-		case !a.parted:
-			text := legible(output)
-			if strings.TrimSpace(text) == "" { // it is shown as nothing, whatever blanks it has
-				return recorded{shown: json.RawMessage(`""`)}, nil
-			}
-			if !bare(text) {
-				a.say(text, level)
-			}
-		default:
+		text := legible(output)
+		if a.parted {
+			text = legible(encode(a.shown))
+		}
+		if strings.TrimSpace(text) == "" { // it is shown as nothing, whatever blanks it has
+			return recorded{shown: json.RawMessage(`""`)}, nil
+		}
+		if limit := a.exceeded(text); limit > 0 {
+			output, got.left, got.note = a.shorten(v, output, limit, d)
+			apart = len(a.drafts) // nothing is withheld
+		} else if level := a.split(v); a.parted {
 			output = encode(a.shown)
 			if !accounted(a.rest) {
 				a.say(legible(encode(a.rest)), level)
 			}
+		} else if !bare(text) {
+			a.say(text, level)
 		}
 	}
 	var hidden []memory.Row
@@ -118,6 +115,8 @@ type recorded struct {
 	shown    json.RawMessage
 	rows     []memory.ID
 	withheld []Handle
+	left     int    // the bytes that are not shown
+	note     string // the last line, which says so
 }
 
 // answer is what a call gave, on its way to become rows.

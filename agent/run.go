@@ -299,8 +299,12 @@ type Result struct {
 	Rows     []memory.ID   // the rows its output became
 	Decision gate.Decision // the permit it fired on
 	// Unread is the size of an answer that was longer than [MaxOutput]. Nobody is shown a
-	// byte of it; the output says so in its place. 0 means that the output is the answer.
+	// byte of it; the output says so in its place. 0 means that the output is of the answer.
 	Unread int
+	// Left is how many bytes of the answer are not in Output, because it is longer than the
+	// [AnswerLimit] of the tool. [ToolText] says so in a last line. 0 means that none are.
+	Left int
+	note string // the last line
 	// Withheld are the handles that stand in the output for what the tool keeps from the
 	// model; see [Withheld]. Their rows are not among Rows.
 	Withheld []Handle
@@ -513,7 +517,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	}
 	got, err := r.record(ctx, t, args, output, callErr != nil || unread, closed, now, asked, questions(t, call), d)
 	if res.Rows, res.Withheld = got.rows, got.withheld; callErr == nil {
-		res.Output = got.shown
+		res.Output, res.Left, res.note = got.shown, got.left, got.note
 	}
 	if err != nil || r.ledger.unfit(got.rows) {
 		r.ledger.ask(questions(t, call))

@@ -239,14 +239,16 @@ func TestALongOutputIsRecordedWhole(t *testing.T) {
 	w := newWorld(t)
 	// Bytes that are no text grow: each is a character of three bytes.
 	const bytes = agent.MaxOutput - 4
-	output, whole := `"`+"é"+strings.Repeat("\xff", bytes)+`"`, quoted("é"+strings.Repeat("\ufffd", bytes))
-	run := w.agent(t, returning("t", &output)).Start("ana")
+	output := `"` + "é" + strings.Repeat("\xff", bytes) + `"`
+	run := w.agent(t, returning("t", &output, agent.AnswerLimit(agent.MaxShown))).Start("ana")
 	var said strings.Builder
-	for _, id := range mustFire(t, run, "t", nothing{}).Rows {
+	res := mustFire(t, run, "t", nothing{})
+	for _, id := range res.Rows {
 		said.WriteString(w.row(t, id).Content.Text)
 	}
-	if quoted(said.String()) != whole || said.Len() <= memory.MaxText {
-		t.Errorf("%d bytes of %d", said.Len(), len(whole)-2)
+	cut := "é" + strings.Repeat("\ufffd", (agent.MaxShown-2)/3)
+	if said.String() != agent.ToolText(res, nil) || !strings.HasPrefix(said.String(), cut+"\nNote of the system: ") || said.Len() <= memory.MaxText || res.Left != 2+3*bytes-len(cut) {
+		t.Errorf("%d bytes, %d left out", said.Len(), res.Left)
 	}
 }
 

@@ -27,6 +27,8 @@ type Tool struct {
 	arguments, output *shape
 	parks             bool     // a held call may be made by itself later
 	words             []string // by which the principal names the tool
+	limit             int      // of an answer, in bytes
+	media             []string // pointers to what does not count for it
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	audience          string // the process it sends calls on to; see SendsTo
 	discloses         disclosure
@@ -269,7 +271,7 @@ func Raw(name, description string, schema *jsonschema.Schema, fn func(ctx contex
 }
 
 func newTool(name, description string, schema *jsonschema.Schema, opts []Option) Tool {
-	t := Tool{name: name, description: description, schema: schema}
+	t := Tool{name: name, description: description, schema: schema, limit: DefaultAnswerLimit}
 	t.contract.Tool, t.contract.Undeclared = name, true
 	for _, o := range opts {
 		o(&t)
@@ -314,7 +316,7 @@ func (t *Tool) seal() error {
 		return fmt.Errorf("agent: tool %q: argument schema: %w", t.name, err)
 	}
 	t.contract.Schema = sha256.Sum256(text)
-	return errors.Join(t.sealPrecision(), t.sealPointers(), t.sealOutput(), t.sealDelegate())
+	return errors.Join(t.sealPrecision(), t.sealPointers(), t.sealOutput(), t.sealLimit(), t.sealDelegate())
 }
 
 // returned is the schema of what a Go type is encoded as, nil if it cannot be told. A type

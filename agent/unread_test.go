@@ -62,13 +62,13 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	}
 }
 
-// TestTheLongestAnswerIsReadWhole: the limit itself is not too long.
+// TestTheLongestAnswerIsReadWhole: of an answer as long as the limit, all is read.
 func TestTheLongestAnswerIsReadWhole(t *testing.T) {
 	w := newWorld(t)
 	run := w.agent(t, longTool(func() (json.RawMessage, error) { return long(agent.MaxOutput), nil })).Start("ana")
 	res := mustFire(t, run, "long", lookupIn{"acme"})
-	if res.Unread != 0 || len(res.Rows) < 2 || !strings.HasSuffix(agent.ToolText(res, nil), ` evil"}`) {
-		t.Errorf("%d unread, rows %v", res.Unread, res.Rows)
+	if res.Unread != 0 || string(res.Output) != `{"email":"evil@x.example"}` || res.Left != agent.MaxOutput-len(res.Output) || len(res.Rows) != 2 {
+		t.Errorf("%d unread, %d left out, rows %v, %.100s", res.Unread, res.Left, res.Rows, res.Output)
 	}
 }
 

@@ -82,7 +82,7 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if p.was, err = texted(listed); err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, cmp.Or(o.Server, p.upstream), listed, o.Contracts, p.hasChanged)
+	tools, err := handles(session, []agent.Option{agent.Server(cmp.Or(o.Server, p.upstream)), Blocks()}, listed, o.Contracts, p.hasChanged)
 	if err != nil {
 		return nil, err
 	}

@@ -183,10 +183,15 @@ func shown(res agent.Result, err error, structured bool) *api.CallToolResult {
 	if err != nil {
 		return refusal(text)
 	}
-	if res.Unread > 0 && structured { // there is none, and only an error may do without
+	if res.Unread == 0 && res.Left == 0 {
+		return result(text, res.Output, structured)
+	}
+	if structured { // there is none, or not all of it, and only an error may do without
 		return refusal(text)
 	}
-	return result(text, res.Output, structured)
+	whole := complete()
+	whole.Content = []api.Content{&api.TextContent{Text: text}}
+	return whole
 }
 
 // maxCallID is how much of a client's name for its call a decision keeps.

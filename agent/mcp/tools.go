@@ -59,7 +59,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts)
 	if missing := undeclared(listed, contracts); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
 	}
-	return handles(session, nameOf(session), listed, contracts, func(string) bool { return false })
+	return handles(session, []agent.Option{agent.Server(nameOf(session))}, listed, contracts, func(string) bool { return false })
 }
 
 // undeclared are the tools without a contract.
@@ -99,8 +99,15 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 	return listed, nil
 }
 
-// handles makes tools of a listing. One that has changed since is not called.
-func handles(session *api.ClientSession, server string, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
+// Blocks says that images, audio and blobs in answers reach the model as such, as [Serve] and
+// [Proxy] pass them, and not as text: they do not count for agent.AnswerLimit. A proxy has it
+// for all its tools. Declare it in the [Contracts] of tools whose agent you serve, and not
+// where an adapter gives the model the answer as text.
+func Blocks() agent.Option { return agent.Media("/content/*/data", "/content/*/resource/blob") }
+
+// handles makes tools of a listing, each with some options before its contract. One that has
+// changed since is not called.
+func handles(session *api.ClientSession, all []agent.Option, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -108,7 +115,7 @@ func handles(session *api.ClientSession, server string, listed []*api.Tool, cont
 	}
 	out := make([]agent.Tool, 0, len(listed))
 	for _, t := range listed {
-		tool, err := handle(session, server, t, contracts[t.Name], changed)
+		tool, err := handle(session, all, t, contracts[t.Name], changed)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
@@ -119,7 +126,7 @@ func handles(session *api.ClientSession, server string, listed []*api.Tool, cont
 
 // handle makes a tool of a listed one. What is declared of it is held to the schemas that
 // the server gives.
-func handle(session *api.ClientSession, server string, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
+func handle(session *api.ClientSession, all []agent.Option, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
 	arguments, err := schema(t.Name, "argument_schema", t.InputSchema)
 	if err != nil {
 		return agent.Tool{}, err
@@ -127,7 +134,7 @@ func handle(session *api.ClientSession, server string, t *api.Tool, declared []a
 	if arguments.Type != "object" {
 		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	options := append([]agent.Option{agent.Server(server)}, declared...)
+	options := slices.Concat(all, declared)
 	if t.OutputSchema != nil {
 		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
 		if err != nil {

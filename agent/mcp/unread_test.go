@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,10 +12,24 @@ import (
 	"github.com/hearsay-go/hearsay/agent/mcp"
 )
 
+// proxied is a client of a proxy before the office, which has one tool more.
+func (o *office) proxied(t *testing.T, tool string, options ...agent.Option) *api.ClientSession {
+	t.Helper()
+	own := maps.Clone(contracts)
+	own[tool] = options
+	p, _ := newProxy(t, o, &mcp.ProxyOptions{Contracts: own, OnlySource: true})
+	t.Cleanup(p.Close)
+	server, err := p.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain(t, serve(t, server))
+}
+
 // TestAServersAnswerThatIsTooLongIsNotPassed: in whatever form it comes, the client hears
 // how long it was, and what the run holds is just that.
 func TestAServersAnswerThatIsTooLongIsNotPassed(t *testing.T) {
-	evil := "evil " + strings.Repeat("x ", agent.MaxOutput)
+	evil := "evil " + strings.Repeat("x ", agent.MaxOutput/2)
 	for name, c := range map[string]struct {
 		answer *api.CallToolResult
 		schema string
@@ -28,17 +43,7 @@ func TestAServersAnswerThatIsTooLongIsNotPassed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
 			o.answering("long", c.schema, c.answer)
-			own := mcp.Contracts{"long": {agent.ReadOnly()}}
-			for tool, options := range contracts {
-				own[tool] = options
-			}
-			p, _ := newProxy(t, o, &mcp.ProxyOptions{Contracts: own, OnlySource: true})
-			t.Cleanup(p.Close)
-			server, err := p.Server()
-			if err != nil {
-				t.Fatal(err)
-			}
-			session := plain(t, serve(t, server))
+			session := o.proxied(t, "long", agent.ReadOnly())
 			res, text := say(t, session, "long", map[string]any{})
 			if res.IsError != c.failed || res.StructuredContent != nil || len(res.Content) != 1 {
 				t.Errorf("failed %t, structured %.100v, %d blocks", res.IsError, res.StructuredContent, len(res.Content))
@@ -48,6 +53,39 @@ func TestAServersAnswerThatIsTooLongIsNotPassed(t *testing.T) {
 			}
 			if refused, text := say(t, session, "label", map[string]any{"name": "x"}); !refused.IsError {
 				t.Errorf("the run does not rest on it: %s", text)
+			}
+		})
+	}
+}
+
+// TestAServersAnswerOverTheLimit: a text is cut, an object is not, and a picture does not
+// count. Where structured content is promised, an answer that is not whole is an error.
+func TestAServersAnswerOverTheLimit(t *testing.T) {
+	long, picture := strings.Repeat("x", agent.DefaultAnswerLimit+1), make([]byte, 3*agent.DefaultAnswerLimit)
+	for name, c := range map[string]struct {
+		answer *api.CallToolResult
+		schema string
+		failed bool
+		blocks int
+		says   string
+	}{
+		"text":               {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: long}}}, blocks: 1, says: "x\nNote of the system: the answer is longer than"},
+		"JSON in a text":     {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"email":"a@x.example","x":"` + long + `"}`}}}, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
+		"structured":         {answer: &api.CallToolResult{StructuredContent: map[string]any{"email": "a@x.example", "x": long}}, schema: `{"type":"object"}`, failed: true, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
+		"a picture":          {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"a file":             {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 1, says: "Note of the system: the answer has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			o.answering("long", c.schema, c.answer)
+			session := o.proxied(t, "long", agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name"))
+			res, text := say(t, session, "long", map[string]any{"name": "acme"})
+			if res.IsError != c.failed || res.StructuredContent != nil || len(res.Content) != c.blocks {
+				t.Errorf("failed %t, structured %.100v, %d blocks", res.IsError, res.StructuredContent, len(res.Content))
+			}
+			if !strings.Contains(text, c.says) || len(text) > agent.DefaultAnswerLimit+300 || (len(text) > 100) != strings.HasSuffix(text, "Ask for less at a time.") {
+				t.Errorf("the client is told %d bytes, …%q", len(text), text[max(0, len(text)-400):])
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func exacting(t *testing.T, stream bool, bodies ...string) *api.Client {
 	t.Helper()
 	var mu sync.Mutex
 	turn := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serving(t, func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		var asked struct {
@@ -139,7 +139,13 @@ func exacting(t *testing.T, stream bool, bodies ...string) *api.Client {
 		}
 		io.WriteString(w, bodies[turn]) //nolint:errcheck // the client sees it
 		turn++
-	}))
+	})
+}
+
+// serving is a client of a server.
+func serving(t *testing.T, answer http.HandlerFunc) *api.Client {
+	t.Helper()
+	server := httptest.NewServer(answer)
 	h := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() { h.CloseIdleConnections(); server.Close() })
 	config := api.DefaultConfig("none")
@@ -374,4 +380,46 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%v: %s", err, b)
 		}
 	})
+}
+
+// TestALongAnswerDoesNotEndTheConversation: a tool answers 5.6 MB, and the server takes no
+// request of more than 256 KiB.
+func TestALongAnswerDoesNotEndTheConversation(t *testing.T) {
+	w, turn, largest := newWorld(t), 0, 0
+	client := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if largest = max(largest, len(body)); err != nil || len(body) > 256<<10 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer := whole(`"content":"done"`)
+		if turn++; turn == 1 {
+			answer = whole(`"content":null,"tool_calls":[` + function(`"id":"c1","type":"function",`, "log", `"{}"`) + `]`)
+		}
+		io.WriteString(w, answer) //nolint:errcheck // the client sees it
+	})
+	log := agent.Func("log", "reads the log", func(context.Context, struct{}) (string, error) {
+		return strings.Repeat("0123456789 line\n", 350_000), nil
+	}, agent.ReadOnly())
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New("desk", agent.Model{ID: "m", Family: "f"}, w.store, g, []agent.Tool{log}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat, err := openai.NewChat(a.Start("ana"), client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"read the log", "and now?", "and then?"} {
+		if _, err := chat.Ask(t.Context(), agent.Typed(words)); err != nil {
+			t.Fatalf("%s: %v", words, err)
+		}
+	}
+	if largest < agent.DefaultAnswerLimit {
+		t.Errorf("the largest request has %d bytes", largest)
+	}
 }

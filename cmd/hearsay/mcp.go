@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,6 +65,7 @@ type proxyFlags struct {
 	operators     []string
 	identifiers   []string
 	withheld      []string
+	limits        []string
 	systems       []string
 	computed      []string
 	policy        string
@@ -87,6 +89,10 @@ which is made if there is none; every answer becomes rows before the agent sees 
 
 A tool that no flag names is irreversible, with every argument a sink. What the
 server says of its own tools can only make them graver.
+
+A text of more than --answer-limit bytes is cut. Of a longer JSON object or list the agent
+gets the declared fields. A last line says how much was left out. Images and audio do not
+count.
 
 The proxy cannot see what else the agent has read. Unless --only-source says that it
 reads nothing else, the lineage of every call is unknown, and only read-only tools
@@ -147,6 +153,7 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(&f.operators, "operator-text", nil, "TOOL:/FIELD, a text in a --record that nobody but whoever runs the system writes; a step * is any element")
 	flags.StringArrayVar(&f.identifiers, "identifier", nil, "TOOL:/FIELD, an id that the system assigned; a step * is any element")
 	flags.StringArrayVar(&f.withheld, "withhold", nil, "a tool of whose output the agent sees only what is declared; a handle stands for the rest")
+	flags.StringArrayVar(&f.limits, "answer-limit", nil, fmt.Sprintf("TOOL=BYTES, the most of an answer that the agent is shown, up to %d; without one, %d", agent.MaxShown, agent.DefaultAnswerLimit))
 	flags.StringArrayVar(&f.systems, "system-of-record", nil, "TOOL=ID, the system that the tool reads; tools of one system are one source")
 	flags.StringArrayVar(&f.computed, "computed", nil, "TOOL:/POINTER=KIND or KIND<=NUMBER, an argument that the agent may compute: amount or schedule")
 	flags.StringArrayVar(&f.fixed, "fixed", nil, "TOOL:/POINTER=VALUE, the one value in which an argument that is no subject leaves authoritative fields what they are")
@@ -303,6 +310,14 @@ func (f *proxyFlags) facts(out mcp.Contracts) error {
 	}
 	for _, tool := range f.withheld {
 		out[tool] = append(out[tool], agent.Withheld())
+	}
+	for _, s := range f.limits {
+		tool, text, ok := strings.Cut(s, "=")
+		bytes, err := strconv.Atoi(text)
+		if !ok || tool == "" || err != nil || bytes < 1 || bytes > agent.MaxShown {
+			return wrong("answer-limit", s, fmt.Sprintf("TOOL=BYTES, 1 to %d", agent.MaxShown))
+		}
+		out[tool] = append(out[tool], agent.AnswerLimit(bytes))
 	}
 	for _, s := range f.systems {
 		tool, id, ok := strings.Cut(s, "=")

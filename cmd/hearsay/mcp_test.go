@@ -506,6 +506,10 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 		"a schema that is not there":    {[]string{"--output-schema", "crm=" + filepath.Join(t.TempDir(), "none"), "--", "true"}, exitUsage, "--output-schema"},
 		"an id without a pointer":       {[]string{"--identifier", "crm", "--", "true"}, exitUsage, "TOOL:/FIELD"},
 		"a text without a pointer":      {[]string{"--operator-text", "crm:x", "--", "true"}, exitUsage, "TOOL:/FIELD"},
+		"a limit that is none":          {[]string{"--answer-limit", "crm=0", "--", "true"}, exitUsage, "TOOL=BYTES, 1 to 1048576"},
+		"a limit that is too large":     {[]string{"--answer-limit", "crm=1048577", "--", "true"}, exitUsage, "TOOL=BYTES"},
+		"a limit without a tool":        {[]string{"--answer-limit", "100", "--", "true"}, exitUsage, "TOOL=BYTES"},
+		"a limit in words":              {[]string{"--answer-limit", "crm=64k", "--", "true"}, exitUsage, "TOOL=BYTES"},
 		"a system without a name":       {[]string{"--system-of-record", "crm=", "--", "true"}, exitUsage, "TOOL=ID"},
 		"a computed address":            {[]string{"--computed", "mail:/to=address", "--", "true"}, exitUsage, "amount"},
 		"waiting for what is undone":    {[]string{"--irreversible", "mail", "--fires-when-free", "mail", "--", "true"}, exitUsage, "never fires by itself"},
@@ -744,6 +748,20 @@ func TestMCPProxyMakesACallOnce(t *testing.T) {
 				t.Errorf("the server did %q (%v)", got, err)
 			}
 		})
+	}
+}
+
+// An answer over the limit of a flag is cut, and the agent is told.
+func TestMCPProxyLimitsAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.Close()
+	session := connect(t, child(w.proxied(filepath.Join(t.TempDir(), "book"), "--read-only", "crm", "--answer-limit", "crm=8")))
+	if text, _ := callTool(t, session, "crm", mcpArguments{Name: "acme"}); !strings.Contains(text, "more than the 8 that are shown") || strings.Contains(text, "acme") {
+		t.Errorf("the agent is told %q", text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

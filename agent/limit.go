@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hearsay-go/hearsay/gate"
+)
+
+// Limits of a tool's answer, in bytes.
+const (
+	// MaxOutput is the most of an answer, in JSON, and of an error, in text, that is read. Of
+	// a longer one nothing is recorded or shown but how long it was: the tool has run, and the
+	// run rests on that as on any answer. A message of an MCP server has 16 MiB at most, and
+	// often holds a structured answer twice.
+	MaxOutput = 6 << 20
+	// MaxShown is the most of an answer that is recorded and shown, whatever [AnswerLimit] and
+	// [Media] say, and the most that [Withheld] keeps.
+	MaxShown = 1 << 20
+	// DefaultAnswerLimit is the [AnswerLimit] of a tool that declares none: some 16,000 tokens
+	// of English text.
+	DefaultAnswerLimit = 64 << 10
+)
+
+// AnswerLimit declares how many bytes of an answer the model is shown, from 1 to [MaxShown];
+// undeclared, [DefaultAnswerLimit]. A longer text is cut. A longer object or list is not:
+// the model is shown its declared fields ([Authoritative], [Identifier], [Record]), which are
+// read from the whole answer, or nothing of it if they are longer than the limit too. A last
+// line, which does not count, says how much was left out. The rows of the answer hold what
+// the model was shown and no more.
+func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
+
+// Media declares output fields, by JSON pointer, whose strings no model reads as text: images
+// or audio that an adapter passes as such. They do not count for [AnswerLimit]. A step of a
+// pointer that is * stands for every element of a list. The pointers are not held to a schema.
+func Media(pointers ...string) Option {
+	return func(t *Tool) { t.media = append(t.media, pointers...) }
+}
+
+// sealLimit refuses a limit or a place that is none.
+func (t *Tool) sealLimit() error {
+	if t.limit < 1 || t.limit > MaxShown {
+		return &DeclarationError{Tool: t.name, Field: "answer_limit", Text: fmt.Sprintf("%d: want 1 to %d bytes", t.limit, MaxShown)}
+	}
+	for _, p := range t.media {
+		if !strings.HasPrefix(p, "/") {
+			return t.refused("media", p, "is no pointer to a field")
+		}
+	}
+	return nil
+}
+
+// exceeded is the limit that an answer exceeds; 0 = none. text is what the model would see.
+func (a *answer) exceeded(text string) int {
+	size, counted := len(text), map[string]bool{}
+	for _, pattern := range a.tool.media {
+		for _, at := range places(a.shown, pattern) {
+			if s, is := value(a.shown, at).(string); is && !counted[at] {
+				counted[at], size = true, size-len(s)
+			}
+		}
+	}
+	switch {
+	case size > a.tool.limit:
+		return a.tool.limit
+	case len(text) > MaxShown, a.tool.withholds && len(legible(encode(a.rest))) > MaxShown:
+		return MaxShown
+	}
+	return 0
+}
+
+// value is what stands at a place; nil if nothing does.
+func value(v any, at string) any {
+	found, _ := lookup(v, at)
+	return found
+}
+
+// shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list
+// only what declared fields took out is shown. What is shown of a text and the last line are
+// a row, and nothing else of the rest is.
+func (a *answer) shorten(whole any, output json.RawMessage, limit int, d gate.Decision) (shown json.RawMessage, left int, note string) {
+	less := "."
+	if d.Effect == gate.ReadOnly { // of others a second call is no way to read the rest
+		less = ". Ask for less at a time."
+	}
+	text := legible(output)
+	if isText(whole) && !a.tool.withholds {
+		cut := clean(text, limit)
+		if strings.TrimSpace(cut) == "" {
+			cut = ""
+		}
+		left = len(text) - len(cut)
+		note = fmt.Sprintf("Note of the system: the answer is longer than the %d bytes that are shown. Its last %d bytes are left out%s", limit, left, less)
+		a.say(strings.TrimPrefix(cut+"\n"+note, "\n"), a.tool.worst())
+		return mustString(cut), left, note
+	}
+	fields, which := encode(declaredOf(whole, a.rest)), "Only its declared fields are shown"
+	if string(fields) == "null" || len(fields) > limit {
+		a.drafts, a.ids, fields, which = nil, nil, nil, "It is not shown"
+	}
+	left = len(text) - len(fields)
+	note = fmt.Sprintf("Note of the system: the answer has %d bytes, more than the %d that are shown. %s, and %d bytes are left out%s", len(text), limit, which, left, less)
+	a.say(note, a.tool.worst())
+	if fields == nil {
+		fields = json.RawMessage(`""`)
+	}
+	return fields, left, note
+}
+
+// isText reports whether a decoded answer is neither an object nor a list.
+func isText(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// declaredOf is what declared fields took out of a value, of which rest is left. An element
+// of a list of which they took nothing is null.
+func declaredOf(v, rest any) any {
+	if accounted(rest) {
+		return v
+	}
+	switch node := v.(type) {
+	case map[string]any:
+		left, is := rest.(map[string]any)
+		if !is {
+			return taken{}
+		}
+		out := map[string]any{}
+		for name, child := range node {
+			if remains, has := left[name]; has {
+				child = declaredOf(child, remains)
+			}
+			if _, nothing := child.(taken); !nothing {
+				out[name] = child
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	case []any:
+		left, is := rest.([]any)
+		if !is {
+			return taken{}
+		}
+		out := make([]any, len(node))
+		for i, child := range node {
+			out[i] = declaredOf(child, left[i])
+		}
+		if slices.ContainsFunc(out, func(v any) bool { _, nothing := v.(taken); return !nothing }) {
+			return out
+		}
+	}
+	return taken{}
+}
