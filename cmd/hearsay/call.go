@@ -405,7 +405,9 @@ func (a *app) callShowCommand(store *storeFlags) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a held call with all of its arguments",
 		Long: `show prints one held call: every argument, what it rests on, who asked and how often,
-what was decided and until when, and what call approve wants of it.
+what was decided and until when, and what call approve wants of it. On a terminal it is
+shown by $PAGER, or less if that is there. A run of 5 spaces is written \s{5}, a
+character that nobody would see \u{200B}; │ begins a line that goes on with the one above.
 
 With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 		Example: "  hearsay call show -store sqlite:agent.db blk_…",
@@ -433,7 +435,7 @@ With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 				Call   callJSON `json:"call"`
 			}{"hearsay.call/1", callOf(&h, s.Now())})
 		}
-		return a.write(a.callCard(&h, s.Now()))
+		return a.show(a.callCard(&h, s.Now()))
 	}
 	return cmd
 }
@@ -453,7 +455,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		if i == 0 {
 			label = "arguments"
 		}
-		c.whole(label, whole(l.pointer)+" = "+l.value)
+		c.whole(label, atPointer(l.pointer)+" = "+l.value)
 	}
 	if h.Args == nil && h.Fired == h.ID {
 		c.line("arguments", "not kept: the call was never held; if it is asked for again, that one has them")
@@ -471,7 +473,13 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		}
 		c.line(label, "%s: %s", code, gate.Reason{Code: gate.Code(code)}.Text())
 	}
-	c.ids("waits for", h.AtFault)
+	for i, id := range h.AtFault {
+		label := ""
+		if i == 0 {
+			label = "waits for"
+		}
+		c.line(label, "%s", id)
+	}
 	c.line("rests on", "%s, epoch %d", plural(len(h.Rows), "row"), h.Epoch)
 	c.whole("policy", whole(h.Policy))
 	if h.Prior != "" {
@@ -487,7 +495,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		c.line("parked", "it is made by itself once its rows are verified")
 	}
 	if h.By != "gate" {
-		c.line("last", "%s by %s, %s: %s", h.State, oneLine(h.By, maxName), moment(h.At), oneLine(h.Why, maxClaim))
+		c.whole("last", fmt.Sprintf("%s by %s, %s: %s", h.State, whole(h.By), moment(h.At), whole(h.Why)))
 	}
 	if h.Fired != "" {
 		c.line("made by", "%s", h.Fired)
@@ -502,6 +510,14 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 // argument is a leaf of the arguments of a call: a string as it is, and any value as it
 // is shown, whole.
 type argument struct{ pointer, text, value string }
+
+// atPointer is a pointer as it is shown before the value that stands there.
+func atPointer(pointer string) string {
+	if strings.ContainsAny(pointer, " =") {
+		return quotedWhole(pointer)
+	}
+	return whole(pointer)
+}
 
 // argumentsOf lists every leaf, with exact numbers, in the order of the names.
 func argumentsOf(args json.RawMessage) (out []argument) {
@@ -530,6 +546,8 @@ func argumentsOf(args json.RawMessage) (out []argument) {
 			}
 		case string:
 			out = append(out, argument{at, node, quotedWhole(node)})
+		case nil:
+			out = append(out, argument{pointer: at, value: "null"})
 		default:
 			out = append(out, argument{pointer: at, value: fmt.Sprint(v)})
 		}

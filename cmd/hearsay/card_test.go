@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/gate"
@@ -15,16 +20,23 @@ import (
 // lines joins what stands under a label of a card, over all of its lines.
 func lines(card, label string) (out []string) {
 	under := false
-	for _, l := range strings.Split(card, "\n") {
-		name, text := strings.TrimSpace(l[:min(len(l), 14)]), l[min(len(l), 14):]
+	for _, l := range strings.Split(strings.TrimSuffix(card, "\n"), "\n") {
+		head, text := l, ""
+		if r := []rune(l); len(r) > 14 {
+			head, text = string(r[:14]), string(r[14:])
+		}
+		name := strings.TrimSpace(head)
 		switch {
+		case name == "│" && under:
+			out[len(out)-1] += text
+		case name == "│":
 		case name == label:
 			under = true
 			out = append(out, text)
 		case name != "":
 			under = false
 		case under:
-			out[len(out)-1] += text
+			out = append(out, text)
 		}
 	}
 	return out
@@ -97,17 +109,112 @@ func TestWhatIsSignedIsShownWhole(t *testing.T) {
 	}
 }
 
+// No two calls have one card, whatever their arguments and the names of these are.
+func TestNoTwoCallsHaveOneCard(t *testing.T) {
+	a, now, shown := &app{}, time.Unix(1_800_000_000, 0), map[string]string{}
+	name := rapid.SampledFrom([]string{"a", "b", "a = 1", "a/b", "a~1b", "", " ", "  ", "a\u200b", `a" = "b`, "│", "a\n"})
+	leaf := rapid.OneOf(rapid.Just(any("1")), rapid.Just(any(1)), rapid.Just(any(nil)), rapid.Just(any("null")), rapid.Just(any(true)), rapid.Just(any([]any{})), rapid.Just(any(map[string]any{})), rapid.Just(any("[]")),
+		rapid.Map(rapid.SampledFrom([]string{"", " ", "  ", "\ufe0f", strings.Repeat("x", 95), strings.Repeat(" ", 95), "/b = 1", "\"", "│ "}), func(s string) any { return s + strings.Repeat("y", len(s)%7) }))
+	part := rapid.OneOf(leaf, rapid.Map(rapid.SliceOfN(leaf, 0, 2), func(v []any) any { return v }), rapid.Map(rapid.MapOfN(name, leaf, 0, 2), func(v map[string]any) any { return v }))
+	rapid.Check(t, func(t *rapid.T) {
+		for _, v := range rapid.SliceOfN(rapid.MapOfN(name, part, 0, 3), 20, 20).Draw(t, "args") {
+			args, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			card := norm.NFC.String(a.callCard(&memory.Hold{Tool: "send", Args: args, State: memory.HoldWaiting, By: "gate"}, now))
+			if other, taken := shown[card]; taken && other != string(args) {
+				t.Fatalf("%s and %s have one card:\n%s", args, other, card)
+			}
+			shown[card] = string(args)
+		}
+	})
+	t.Logf("%d cards", len(shown))
+}
+
+// All that a call waits for is on its card, and what a person said of it.
+func TestACardLeavesNothingOut(t *testing.T) {
+	h := memory.Hold{Tool: strings.Repeat("tool", 60), Agent: strings.Repeat("agent", 60), Principal: strings.Repeat("ana", 60), Run: strings.Repeat("run", 60), Policy: strings.Repeat("prod", 60),
+		Args: json.RawMessage(`{"body":"` + strings.Repeat("words ", 20_000) + `end"}`), By: strings.Repeat("cleo", 60), Why: strings.Repeat("asked ", 60) + "twice", State: memory.HoldWaiting}
+	for i := range 40 {
+		h.AtFault = append(h.AtFault, memory.ID(fmt.Sprintf("mem_%026d", i)))
+	}
+	card := (&app{}).callCard(&h, time.Unix(1_800_000_000, 0))
+	if got := lines(card, "waits for"); len(got) != len(h.AtFault) || got[39] != string(h.AtFault[39]) {
+		t.Errorf("it waits for %d rows: %q", len(h.AtFault), got)
+	}
+	for label, wants := range map[string]string{"tool": h.Tool, "asked by": h.Run, "policy": h.Policy, "last": h.Why, "arguments": strings.Repeat("words ", 20_000) + "end"} {
+		if got := lines(card, label); len(got) != 1 || !strings.Contains(got[0], wants) {
+			t.Errorf("%s: %.200q", label, got)
+		}
+	}
+}
+
+// On a terminal the pager shows the card; one that fails hides nothing.
+func TestAPagerShowsTheCard(t *testing.T) {
+	for name, c := range map[string]struct {
+		pager []string
+		out   string
+		talk  string
+	}{
+		"that works":         {[]string{"sed", "s/^/| /"}, "| card\n", ""},
+		"that is left early": {[]string{"true"}, "", ""},
+		"that fails":         {[]string{"false"}, "card\n", "the card follows"},
+		"that is not there":  {[]string{filepath.Join(t.TempDir(), "none")}, "card\n", "the card follows"},
+		"none":               {nil, "card\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, talk strings.Builder
+			a := &app{out: &out, talk: &talk, getenv: func(string) string { return "" }, pager: c.pager}
+			if err := a.show("card\n"); err != nil || out.String() != c.out || !strings.Contains(talk.String(), c.talk) {
+				t.Errorf("%v: %q, %q", err, out.String(), talk.String())
+			}
+		})
+	}
+	if got := pagerOf(func(name string) string { return map[string]string{"PAGER": " less -S "}[name] }); !slices.Equal(got, []string{"less", "-S"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAPersonSeesWhatSheWouldNot(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain words":        "plain words",
+		"a  b":               `"a\s{2}b"`,
+		"   a ":              `"\s{3}a "`,
+		"a\ufe0f":            `"a\u{FE0F}"`,
+		"caf\u00e9":          "caf\u00e9",
+		"cafe\u0301":         `"cafe\u{0301}"`,
+		"\u212bngstrom":      `"\u{212B}ngstrom"`,
+		"\u1112\u1161":       `"` + "\u1112" + `\u{1161}"`,
+		"\u0915\u094d\u0937": "\u0915\u094d\u0937", // of a script that needs its marks
+		"a\\s{2}b":           `"a\\s{2}b"`,
+	} {
+		if got := whole(text); got != want {
+			t.Errorf("%q is shown as %s, want %s", text, got, want)
+		}
+	}
+	for pointer, want := range map[string]string{"/to": "/to", "/a = 1": `"/a = 1"`, "/a b": `"/a b"`, "/a=": `"/a="`, "/é\u200b": `"/é\u{200B}"`} {
+		if got := atPointer(pointer); got != want {
+			t.Errorf("%q is shown as %s, want %s", pointer, got, want)
+		}
+	}
+}
+
 // No two texts are shown alike on a card, and nothing of one is left out.
 func TestACardShowsEveryTextAsWhatItIs(t *testing.T) {
 	shown := map[string]string{}
-	piece := rapid.SampledFrom([]string{"a", "b", " ", "  ", "\n", "\t", "\u200b", "\u202e", `"`, `\`, "\u0301", "\u0301\u0301\u0301", "\U000e0041", "…", "\xff", "\ufffd", "\u00a0", `\u{200B}`, "é"})
+	piece := rapid.SampledFrom([]string{"a", "b", " ", "  ", "\n", "\t", "\u200b", "\u202e", `"`, `\`, "\u0301", "\u0301\u0301\u0301", "\U000e0041", "…", "\xff", "\ufffd", "\u00a0", `\u{200B}`, "é", "e", "\ufe0f", "\u0323", "\u1112", "\u1161", "\ud558", "\u212b", "\u00c5", `\s{2}`, "\u3164"})
 	rapid.Check(t, func(t *rapid.T) {
 		s := strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "text"), "")
 		got := whole(s)
-		if other, taken := shown[got]; taken && other != s {
+		looks := norm.NFC.String(got) // as a terminal draws it
+		if other, taken := shown[looks]; taken && other != s {
 			t.Fatalf("%q and %q are both shown as %s", s, other, got)
 		}
-		shown[got] = s
+		shown[looks] = s
+		if strings.Contains(got, "  ") {
+			t.Fatalf("%q is shown as %q", s, got)
+		}
 		if !utf8.ValidString(got) || strings.ContainsAny(got, "\n\t\u200b\u202e") || strings.Join(wrapped(got), "") != got {
 			t.Fatalf("%q is shown as %q", s, got)
 		}

@@ -35,6 +35,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{out: os.Stdout, talk: os.Stderr, getenv: os.Getenv, now: time.Now}
 	a.in, a.asks = os.Stdin, isTerminal(os.Stdin) && isTerminal(os.Stderr)
+	if isTerminal(os.Stdout) && os.Getenv("TERM") != "dumb" {
+		a.pager = pagerOf(os.Getenv)
+	}
 	a.color = isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	code := a.run(ctx, os.Args[1:])
 	stop()
@@ -47,6 +50,7 @@ type app struct {
 	getenv    func(string) string
 	now       func() time.Time
 	color     bool
+	pager     []string  // the program that shows a card, and its arguments; none = it is just written
 	in        io.Reader // what a person types
 	asks      bool      // a person sits there, and can be asked
 }

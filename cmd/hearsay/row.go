@@ -497,11 +497,14 @@ func (c *card) line(label, format string, args ...any) {
 	fmt.Fprintf(c, "%-14s%s\n", label, fmt.Sprintf(format, args...))
 }
 
+// continued is the label of a line that goes on with the text of the one before it.
+const continued = "            │"
+
 // whole prints a text with nothing left out, on as many lines as it takes.
 func (c *card) whole(label, text string) {
 	for _, line := range wrapped(text) {
 		c.line(label, "%s", line)
-		label = ""
+		label = continued
 	}
 }
 
@@ -607,7 +610,7 @@ func (a *app) showText(now time.Time, shown rowJSON) error {
 		c.line("next check", "%s, tried %d times: %s", moment(d.At), d.Tries, oneLine(d.Reason, maxClaim))
 	}
 	c.line("heat", "%.1f (reads; they order the checks and prove nothing)", shown.Heat)
-	return a.write(c.String())
+	return a.show(c.String())
 }
 
 func (c *card) ids(label string, ids []memory.ID) {

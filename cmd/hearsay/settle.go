@@ -33,7 +33,7 @@ func settleCommand(decision string) string {
 // askAnew is how the call of a run that has ended is found and approved when it is asked
 // for in another run.
 func askAnew(h *memory.Hold) string {
-	return "hearsay call list --tool " + oneLine(h.Tool, maxName) + ", then hearsay call approve ID --args-sha256 " + h.ArgsSHA256.String()[:minDigits] + " --key FILE --as NAME --reason TEXT"
+	return "hearsay call list --tool " + oneLine(h.Tool, maxName) + ", then hearsay call show ID"
 }
 
 // unsettledCall is a call that was let through without a hold, as a held one is shown. ok

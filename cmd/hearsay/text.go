@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -57,16 +58,21 @@ func oneLine(s string, limit int) string {
 
 // whole makes a text from outside safe to show and keeps all of it, for what a person
 // signs. A plain text stands as it is. Any other is in double quotes, where what a
-// terminal would obey, nobody would see or a line would not show is written as its code:
-// no two texts look the same because of it.
+// terminal would obey, nobody would see or a line would not show is written as its code,
+// and a run of spaces with its length. If the text is not in Unicode NFC, so is each
+// character that looks like another spelling of itself. No two texts look the same because
+// of any of these.
 func whole(s string) string {
 	if plainText(s) {
 		return s
 	}
 	var b strings.Builder
 	b.WriteByte('"')
-	marks, start := 0, true
+	marks, start, composed := 0, true, norm.NFC.IsNormalString(s)
 	for i, c := range s {
+		if c == ' ' && strings.HasPrefix(s[i+1:], " ") {
+			continue // the last one of a run says how many there are
+		}
 		if unicode.IsMark(c) {
 			marks++
 		} else {
@@ -80,7 +86,10 @@ func whole(s string) string {
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case c == '\n':
 			b.WriteString(`\n`)
-		case c != ' ' && (visible.Hidden(c) || unicode.IsSpace(c)), marks > maxMarks, marks > 0 && start:
+		case c == ' ' && strings.HasSuffix(s[:i], " "):
+			fmt.Fprintf(&b, `\s{%d}`, i+1-len(strings.TrimRight(s[:i], " ")))
+		case c != ' ' && (visible.Hidden(c) || unicode.IsSpace(c)), marks > maxMarks, marks > 0 && start,
+			!composed && (!norm.NFC.PropertiesString(string(c)).BoundaryBefore() || norm.NFC.String(string(c)) != string(c)):
 			fmt.Fprintf(&b, `\u{%04X}`, c)
 		default:
 			b.WriteRune(c)
@@ -101,7 +110,7 @@ func quotedWhole(s string) string {
 
 // plainText reports whether a text shows all of itself.
 func plainText(s string) bool {
-	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, `"\`) && oneLine(s, len(s)) == s && !strings.Contains(s, "…")
+	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, `"\`) && oneLine(s, len(s)) == s && !strings.Contains(s, "…") && norm.NFC.IsNormalString(s)
 }
 
 // lineWidth is how many cells of a text stand on one line of a card.

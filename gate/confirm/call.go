@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -317,6 +318,9 @@ func ApplyCall(ctx context.Context, store CallStore, k *Keyring, s SignedCall) (
 		return CallResult{}, refuse(ErrContent, "binding", "the held call is another one than what was signed")
 	case memory.SameName(s.Principal, h.Agent):
 		return CallResult{}, refuse(ErrScope, "principal", "who asks for a call cannot decide about it")
+	}
+	if s.Verb == Approve && h.Open(now) && sha256.Sum256(h.Args) != h.ArgsSHA256 {
+		return CallResult{}, refuse(ErrContent, "args_sha256", "the held call has other arguments than those that its digest stands for, so nobody has seen them")
 	}
 	m := memory.HoldMove{Hold: s.Call, Round: s.Round, To: s.Verb.to(), Actor: s.Principal, Reason: s.Reason}
 	if s.Verb == Approve {

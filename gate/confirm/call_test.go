@@ -339,6 +339,37 @@ func TestAStatementAboutACallIsRefused(t *testing.T) {
 	})
 }
 
+// hiding is a store that has a held call with other arguments than were asked for.
+type hiding struct {
+	*memory.Store
+	args json.RawMessage
+}
+
+func (s hiding) Hold(ctx context.Context, id string) (memory.Hold, error) {
+	h, err := s.Store.Hold(ctx, id)
+	h.Args = s.args
+	return h, err
+}
+
+// TestACallThatNobodyCanBeShownIsNotApproved: its digest is right, and its arguments are
+// gone, or are others. It can be refused all the same.
+func TestACallThatNobodyCanBeShownIsNotApproved(t *testing.T) {
+	for name, args := range map[string]json.RawMessage{"gone": nil, "others": json.RawMessage(`{"to":"ops@acme.example "}`)} {
+		w, _, d := held(t)
+		_, err := confirm.ApplyCall(t.Context(), hiding{w.Store, args}, w.keys, w.said(confirm.Approve, d.HoldID, "cleo", nil))
+		var refused *confirm.RefusedError
+		if !errors.As(err, &refused) || refused.Field != "args_sha256" || !errors.Is(err, confirm.ErrContent) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if h, err := w.Hold(t.Context(), d.HoldID); err != nil || h.State != memory.HoldWaiting {
+			t.Errorf("%s: %s, %v", name, h.State, err)
+		}
+		if _, err := confirm.ApplyCall(t.Context(), hiding{w.Store, args}, w.keys, w.said(confirm.Refuse, d.HoldID, "cleo", nil)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAScopeOverCalls(t *testing.T) {
 	for _, c := range []struct {
 		scope, tool string
