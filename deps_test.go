@@ -68,7 +68,7 @@ var rooms = map[string]room{
 
 	"agent":           {own: []string{"memory", "memory/admission", "memory/recall", "gate"}, foreign: []string{"github.com/google/jsonschema-go"}},
 	"agent/langchain": {own: []string{"agent"}, foreign: []string{"github.com/tmc/langchaingo"}},
-	"agent/mcp":       {own: []string{"agent", "gate", "internal/localhttp"}, foreign: []string{"github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"}},
+	"agent/mcp":       {own: []string{"agent", "gate", "internal/localhttp"}, foreign: []string{"github.com/gofrs/flock", "github.com/google/jsonschema-go", "github.com/modelcontextprotocol/go-sdk"}},
 	"agent/openai":    {own: []string{"agent"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
 }
 

@@ -96,16 +96,17 @@ type Options struct {
 // Agent is the base type to embed. It is immutable and safe for concurrent use.
 // The zero Agent has no tools and refuses everything.
 type Agent struct {
-	name  string
-	model Model
-	store Store
-	gate  Decider
-	write *admission.Writer
-	tools map[string]*Tool
-	order []string
-	reads map[string]string // by predicate, the tool that reads its system of record
-	about []string          // subjects that tools speak of by names of their own
-	opts  Options
+	name      string
+	model     Model
+	store     Store
+	gate      Decider
+	write     *admission.Writer
+	tools     map[string]*Tool
+	order     []string
+	reads     map[string]string // by predicate, the tool that reads its system of record
+	byAPIName map[string]string // names of tools, by their APIName
+	about     []string          // subjects that tools speak of by names of their own
+	opts      Options
 }
 
 // New builds an agent. It refuses a model without id and family, a tool that is
@@ -123,7 +124,7 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 	case decider == nil:
 		return nil, errors.New("agent: New: no gate")
 	}
-	a := &Agent{name: name, model: model, store: store, gate: decider, write: admission.New(store), tools: map[string]*Tool{}, reads: map[string]string{}}
+	a := &Agent{name: name, model: model, store: store, gate: decider, write: admission.New(store), tools: map[string]*Tool{}, byAPIName: map[string]string{}, reads: map[string]string{}}
 	if o != nil {
 		a.opts = *o
 		a.opts.Kinds = map[string][]gate.Kind{}
@@ -159,6 +160,7 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 		}
 		a.tools[t.name] = &t
 		a.order = append(a.order, t.name)
+		a.byAPIName[APIName(t.name)] = t.name
 	}
 	return a, nil
 }

@@ -248,9 +248,23 @@ func TestDescriptionsSayWhatTheInputIs(t *testing.T) {
 	}
 }
 
+// A name that model APIs do not take is another one to the framework, and the tool's own to
+// the gate.
+func TestAToolHasTheNameThatModelAPIsTake(t *testing.T) {
+	called := ""
+	w := newWorld(t, agent.Func("crm.get", "", func(_ context.Context, in words) (string, error) { called = in.Words; return "found", nil }, agent.ReadOnly()))
+	run := w.agent.Start("ana")
+	if text, err := w.tool(run, "crm_get").Call(t.Context(), "acme"); text != "found" || called != "acme" || err != nil {
+		t.Errorf("%q, %q, %v", text, called, err)
+	}
+	if decided, err := w.store.Decisions(t.Context()); err != nil || len(decided) != 1 || decided[0].Tool != "crm.get" {
+		t.Errorf("decided about %+v, %v", decided, err)
+	}
+}
+
 func TestNamesThatTheExecutorCannotTellApartAreRefused(t *testing.T) {
 	fn := func(context.Context, words) (string, error) { return "", nil }
-	w := newWorld(t, agent.Func("i", "", fn), agent.Func("ı", "", fn)) // both are I in upper case
+	w := newWorld(t, agent.Func("crm.get", "", fn), agent.Func("CRM_get", "", fn))
 	if _, err := langchain.Tools(w.agent.Start("ana")); !errors.Is(err, langchain.ErrToolName) {
 		t.Errorf("error %v", err)
 	}

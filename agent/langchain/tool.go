@@ -13,12 +13,12 @@ import (
 	"github.com/hearsay-go/hearsay/agent"
 )
 
-// ErrToolName: two tools have one name, as the framework sees it: it looks tools
-// up by their name in upper case.
+// ErrToolName: two tools have one name, as model APIs take it and as the framework sees it,
+// which looks tools up by their name in upper case.
 var ErrToolName = errors.New("langchain: tool name")
 
 // Tools gives the tools of the run's agent to langchaingo, in the order the agent
-// has them. The description of each ends with what its input looks like.
+// has them, each by its [agent.APIName]. The description of each ends with what its input looks like.
 //
 // The input of a tool is one string. A JSON object is the arguments as they are;
 // any other text is the tool's one string argument if it has just one argument
@@ -27,14 +27,11 @@ func Tools(run *agent.Run) ([]tools.Tool, error) {
 	if run == nil || run.Agent() == nil {
 		return nil, agent.ErrNotBuilt
 	}
-	upper := map[string]string{}
+	if err := run.Agent().CheckAPINames(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrToolName, err)
+	}
 	var out []tools.Tool
 	for _, d := range run.Agent().Tools() {
-		u := strings.ToUpper(d.Name)
-		if other, taken := upper[u]; taken {
-			return nil, fmt.Errorf("%w: %q and %q are both %s", ErrToolName, other, d.Name, u)
-		}
-		upper[u] = d.Name
 		out = append(out, newTool(run, d))
 	}
 	return out, nil
@@ -76,7 +73,7 @@ func single(schema json.RawMessage) (string, bool) {
 	return "", false
 }
 
-func (t *tool) Name() string        { return t.name }
+func (t *tool) Name() string        { return agent.APIName(t.name) }
 func (t *tool) Description() string { return t.description }
 
 // Call asks the run to call the tool. Its error is always nil.

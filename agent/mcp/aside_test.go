@@ -98,7 +98,7 @@ func TestWhatIsReadBesidesToolsReachesTheLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 			session := plain(t, serve(t, server))
-			handles, err := mcp.Tools(t.Context(), session, mcp.Contracts{"label": {agent.StateChanging(), agent.SendsTo("server")}})
+			handles, err := mcp.Tools(t.Context(), session, mcp.Contracts{"label": {agent.StateChanging(), agent.SendsTo("server")}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

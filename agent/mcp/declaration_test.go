@@ -42,7 +42,7 @@ func TestADeclarationIsHeldToTheSchemasOfTheServer(t *testing.T) {
 			}
 			mine[c.tool] = []agent.Option{c.option}
 			store := storetest.NewStore(nil)
-			_, err := mcp.Tools(t.Context(), session, mine)
+			_, err := mcp.Tools(t.Context(), session, mine, nil)
 			_, proxyErr := mcp.NewProxy(t.Context(), session, store, o.decider(t, store), &mcp.ProxyOptions{Contracts: mine})
 			for _, err := range []error{err, proxyErr} {
 				var d *agent.DeclarationError
@@ -86,7 +86,7 @@ func TestAServersSchemaIsBounded(t *testing.T) {
 					return &api.CallToolResult{}, nil
 				})
 				session := dial(t, server)
-				_, err := mcp.Tools(t.Context(), session, mcp.Contracts{"x": {agent.ReadOnly()}})
+				_, err := mcp.Tools(t.Context(), session, mcp.Contracts{"x": {agent.ReadOnly()}}, nil)
 				var d *agent.DeclarationError
 				if !errors.As(err, &d) || !errors.Is(err, mcp.ErrTools) || d.Field != field || len(err.Error()) > 1000 {
 					t.Errorf("%.500v", err)

@@ -32,7 +32,7 @@
 // The names, descriptions and schemas of a server's tools are shown to the model
 // as if the embedder had written them: read them before you declare a tool. They
 // are taken once; a server that changes them later changes nothing, unless it says so to a
-// proxy ([Proxy.Recheck]). Resources and
+// proxy ([Proxy.Recheck]). [Pins] hold them to what they were at the first start. Resources and
 // prompts are no tools: a text that a program reads with its own session enters a
 // run by agent.Run.Input, and a proxy passes none.
 package mcp

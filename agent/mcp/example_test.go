@@ -42,7 +42,7 @@ func ExampleTools() {
 	tools, err := mcp.Tools(ctx, session, mcp.Contracts{
 		"register":   {agent.ReadOnly(), agent.Authoritative("/email", "billing.email", "/name")},
 		"send_email": {agent.Irreversible(), agent.Sinks("/to")},
-	})
+	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

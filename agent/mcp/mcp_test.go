@@ -210,7 +210,7 @@ func dial(t testing.TB, server *api.Server) *api.ClientSession {
 func newAgent(t testing.TB, o *office) (*agent.Agent, *memory.Store, *api.ClientSession) {
 	t.Helper()
 	session := dial(t, o.server)
-	tools, err := mcp.Tools(t.Context(), session, contracts)
+	tools, err := mcp.Tools(t.Context(), session, contracts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,13 +342,13 @@ func TestAnUnclassifiedToolFailsTheBuild(t *testing.T) {
 				mine[k] = v
 			}
 			c.change(mine)
-			tools, err := mcp.Tools(t.Context(), session, mine)
+			tools, err := mcp.Tools(t.Context(), session, mine, nil)
 			if !errors.Is(err, c.want) || (err == nil) != (len(tools) == len(contracts)) {
 				t.Errorf("%d tools, %v", len(tools), err)
 			}
 		})
 	}
-	if _, err := mcp.Tools(t.Context(), nil, nil); !errors.Is(err, mcp.ErrTools) {
+	if _, err := mcp.Tools(t.Context(), nil, nil, nil); !errors.Is(err, mcp.ErrTools) {
 		t.Errorf("no session: %v", err)
 	}
 }
@@ -371,7 +371,7 @@ func TestAnnotationsOnlyTighten(t *testing.T) {
 			t.Run(fmt.Sprintf("declared %s, and the server says %s", declared, name), func(t *testing.T) {
 				server := api.NewServer(&api.Implementation{Name: "s", Version: "1"}, nil)
 				server.AddTool(&api.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: a}, nil)
-				tools, err := mcp.Tools(t.Context(), dial(t, server), mcp.Contracts{"x": {agent.Effect(declared)}})
+				tools, err := mcp.Tools(t.Context(), dial(t, server), mcp.Contracts{"x": {agent.Effect(declared)}}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -416,7 +416,7 @@ func TestAServerThatReachesOutsideIsBelieved(t *testing.T) {
 				func(context.Context, *api.CallToolRequest) (*api.CallToolResult, error) {
 					return &api.CallToolResult{}, nil
 				})
-			tools, err := mcp.Tools(t.Context(), dial(t, server), mcp.Contracts{"x": {agent.StateChanging(), agent.BlastRadius(c.declared)}})
+			tools, err := mcp.Tools(t.Context(), dial(t, server), mcp.Contracts{"x": {agent.StateChanging(), agent.BlastRadius(c.declared)}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -471,7 +471,7 @@ func TestATimeoutSaysWhatTimedOut(t *testing.T) {
 				session, err := mcp.Dial(ctx, far, nil)
 				if err == nil {
 					defer session.Close()
-					_, err = mcp.Tools(ctx, session, nil)
+					_, err = mcp.Tools(ctx, session, nil, nil)
 				}
 				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, why) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), why.Error()) {
 					t.Errorf("%v", err)
@@ -498,7 +498,7 @@ func TestToolsThatCannotBeUsedAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tools, err := mcp.Tools(t.Context(), dial(t, server), mine)
+			tools, err := mcp.Tools(t.Context(), dial(t, server), mine, nil)
 			if err == nil {
 				_, err = agent.New("a", agent.Model{ID: "m", Family: "m"}, store, g, tools, nil)
 			}
@@ -774,7 +774,7 @@ func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { session.Close(); <-ended })
-			tools, err := mcp.Tools(t.Context(), session, mcp.Contracts{"pay": nil})
+			tools, err := mcp.Tools(t.Context(), session, mcp.Contracts{"pay": nil}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

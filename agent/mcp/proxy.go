@@ -1,13 +1,13 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +29,11 @@ type ProxyOptions struct {
 	// Server names the server: the same call of another one is another call. "" = the name
 	// that it gives itself.
 	Server string
+	// Prefix stands before the name of each tool, as in [Options].
+	Prefix string
+	// Pins hold the tools to what an operator has accepted, as in [Options]; Server is then
+	// needed. What differs is not offered; see [Proxy.Differences].
+	Pins *Pins
 	// OnlySource says that the agent is given no text but what its user types, what
 	// its operator wrote and what this proxy passes: no other server, no memory, no
 	// earlier conversation, nor one that was begun before this proxy was made. Only then is the lineage of a call known, and may a
@@ -55,7 +60,9 @@ type Proxy struct {
 	of       runs
 	reads    aside
 	desk     *desk
-	offered  []*api.Tool
+	offered  []*api.Tool // by the server's names
+	prefix   string      // of the names under which they are offered
+	differs  []PinDifference
 	unnamed  []string
 	upstream string
 	session  *api.ClientSession
@@ -78,12 +85,27 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{offered: listed, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session}
-	if p.was, err = texted(listed); err != nil {
+	of, err := (&Options{Server: o.Server, Prefix: o.Prefix, Pins: o.Pins}).checked(session)
+	if err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, []agent.Option{agent.Server(cmp.Or(o.Server, p.upstream)), Blocks()}, listed, o.Contracts, p.hasChanged)
+	report, err := of.Pins.check(of.Server, listed)
 	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{prefix: of.Prefix, differs: report.Differences, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session}
+	all, err := handles(session, &of, []agent.Option{Blocks()}, listed, o.Contracts, p.hasChanged)
+	if err != nil {
+		return nil, err
+	}
+	var tools []agent.Tool
+	differs := report.differing()
+	for i, t := range listed {
+		if !differs[t.Name] {
+			p.offered, tools = append(p.offered, t), append(tools, all[i])
+		}
+	}
+	if p.was, err = texted(p.offered); err != nil {
 		return nil, err
 	}
 	// The model behind the proxy is not known, and writes nothing through it.
@@ -94,6 +116,9 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	principal := o.Principal
 	if strings.TrimSpace(principal) == "" {
 		principal = "mcp"
+	}
+	if err := of.Pins.keep(ctx, report); err != nil {
+		return nil, err
 	}
 	p.run = a.Start(principal)
 	p.of, p.desk, p.reads = one(p.run), newDesk(context.Background()), enters(p.run)
@@ -112,6 +137,9 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 
 // Undeclared names the tools that no contract was given for.
 func (p *Proxy) Undeclared() []string { return append([]string(nil), p.unnamed...) }
+
+// Differences are the tools that are not what was pinned, and are not offered.
+func (p *Proxy) Differences() []PinDifference { return slices.Clone(p.differs) }
 
 // Run is the run that all calls of the proxy belong to, unless they bring tokens.
 func (p *Proxy) Run() *agent.Run { return p.run }
@@ -190,7 +218,13 @@ func (p *Proxy) Server() (*api.Server, error) {
 	}
 	server := api.NewServer(&api.Implementation{Name: p.upstream, Title: "gated by hearsay", Version: "0"},
 		&api.ServerOptions{Capabilities: &api.ServerCapabilities{Tools: &api.ToolCapabilities{}}})
-	if err := serve(server, p.offered, p.of, p.desk, p.reads); err != nil {
+	offered := make([]*api.Tool, len(p.offered))
+	for i, t := range p.offered {
+		named := *t
+		named.Name = p.prefix + t.Name
+		offered[i] = &named
+	}
+	if err := serve(server, offered, p.of, p.desk, p.reads); err != nil {
 		return nil, err
 	}
 	return server, nil

@@ -23,7 +23,7 @@ func TestACallOverMCPIsMadeOnceInARun(t *testing.T) {
 	// Each starts a run of a client, which calls label.
 	kinds := map[string]func(t *testing.T, o *office, store *memory.Store) func(t *testing.T) func(name string) string{
 		"its run calls the server's tools": func(t *testing.T, o *office, store *memory.Store) func(t *testing.T) func(string) string {
-			tools, err := mcp.Tools(t.Context(), dial(t, o.server), once)
+			tools, err := mcp.Tools(t.Context(), dial(t, o.server), once, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestACallOverMCPIsMadeOnceInARun(t *testing.T) {
 				mine[tool] = []agent.Option{agent.ReadOnly(), agent.SendsTo("server")}
 			}
 			mine["register"] = append(mine["register"], agent.Authoritative("/email", "billing.email", "/name"))
-			tools, err := mcp.Tools(t.Context(), session, mine)
+			tools, err := mcp.Tools(t.Context(), session, mine, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func TestLineageCrossesMCP(t *testing.T) {
 						mine[tool] = nil
 					}
 				}
-				handles, err := mcp.Tools(t.Context(), session, mine)
+				handles, err := mcp.Tools(t.Context(), session, mine, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

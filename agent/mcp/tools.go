@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,17 +42,66 @@ const maxTools = 10_000
 // irreversible tool whose every argument is a sink.
 type Contracts map[string][]agent.Option
 
+// Options say what [Tools] does with a server's tools. The zero value has a usable default.
+type Options struct {
+	// Server names the server: the same call of another one is another call, and [Pins] know
+	// it by this name. "" = the name that it gives itself, which is none for Pins. A contract
+	// with [agent.Server] names the server of one tool otherwise.
+	Server string
+	// Prefix stands before the name of each tool, so that tools of two servers may have one
+	// name: "crm." makes crm.search of search. Policies, blocks and the audit know the tool by
+	// the whole name, [Contracts] by the server's own.
+	Prefix string
+	// Pins hold the tools to what an operator has accepted; nil = they may be others at each
+	// start.
+	Pins *Pins
+}
+
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{0,32}$`)
+
+// OptionError: a field of [Options] has a value that it cannot have.
+type OptionError struct{ Field, Text string }
+
+// Error is one line.
+func (e *OptionError) Error() string { return "mcp: Options: " + e.Field + ": " + e.Text }
+
+// Check is an [*OptionError] if a field has a value that it cannot have.
+func (o *Options) Check() error {
+	if o.Pins != nil && o.Server == "" {
+		return &OptionError{"Server", "pins need the name of the server, its command or URL: what it calls itself is its own word"}
+	}
+	if !prefixForm.MatchString(o.Prefix) {
+		return &OptionError{"Prefix", fmt.Sprintf("%q: want at most 32 of A-Z, a-z, 0-9 and ._/-", o.Prefix)}
+	}
+	return nil
+}
+
+// checked returns what options say of a server that was listed.
+func (o *Options) checked(session *api.ClientSession) (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if err := out.Check(); err != nil {
+		return out, err
+	}
+	if out.Server == "" {
+		out.Server = nameOf(session)
+	}
+	return out, nil
+}
+
 // Tools makes the tools of a server into tools of an agent, in the order the
 // server lists them. Each tool needs a contract and each contract a tool, else it
 // is [ErrUnclassified] or [ErrNoTool]. The list is taken now, once.
 //
-// Each tool is one of the server by the name that the server gives itself; a contract with
-// [agent.Server] names it otherwise.
+// A tool that is not what was pinned is left out. The error is then a [*PinError] that names
+// such tools, and the others are returned beside it.
 //
 // The session should be one of [Dial], or of a client with [OnlyGated] and without
 // automatic multi-round-trip requests: the values that such a request asks for
 // reach the server without having been seen by the gate.
-func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts) ([]agent.Tool, error) {
+func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts, o *Options) ([]agent.Tool, error) {
 	listed, err := list(ctx, session)
 	if err != nil {
 		return nil, err
@@ -59,7 +109,32 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts)
 	if missing := undeclared(listed, contracts); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
 	}
-	return handles(session, []agent.Option{agent.Server(nameOf(session))}, listed, contracts, func(string) bool { return false })
+	of, err := o.checked(session)
+	if err != nil {
+		return nil, err
+	}
+	report, err := of.Pins.check(of.Server, listed)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := handles(session, &of, nil, listed, contracts, func(string) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	if err := of.Pins.keep(ctx, report); err != nil {
+		return nil, err
+	}
+	if len(report.Differences) == 0 {
+		return tools, nil
+	}
+	differs := report.differing()
+	accepted := make([]agent.Tool, 0, len(tools))
+	for i := range tools {
+		if !differs[listed[i].Name] {
+			accepted = append(accepted, tools[i])
+		}
+	}
+	return accepted, &PinError{of.Server, report.Differences}
 }
 
 // undeclared are the tools without a contract.
@@ -85,16 +160,19 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 		return nil, fmt.Errorf("%w: no session", ErrTools)
 	}
 	var listed []*api.Tool
+	names := map[string]bool{}
 	for t, err := range session.Tools(ctx, nil) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: %w", ErrTools, unanswered(ctx, "tools/list", err))
 		case t == nil || strings.TrimSpace(t.Name) == "":
 			return nil, fmt.Errorf("%w: one without a name", ErrTools)
+		case names[t.Name]:
+			return nil, fmt.Errorf("%w: %q is listed twice", ErrTools, t.Name)
 		case len(listed) == maxTools:
 			return nil, fmt.Errorf("%w: more than %d", ErrTools, maxTools)
 		}
-		listed = append(listed, t)
+		listed, names[t.Name] = append(listed, t), true
 	}
 	return listed, nil
 }
@@ -105,9 +183,9 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 // where an adapter gives the model the answer as text.
 func Blocks() agent.Option { return agent.Media("/content/*/data", "/content/*/resource/blob") }
 
-// handles makes tools of a listing, each with some options before its contract. One that has
-// changed since is not called.
-func handles(session *api.ClientSession, all []agent.Option, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
+// handles makes tools of a listing, in its order, each with some options before its contract.
+// One that has changed since is not called.
+func handles(session *api.ClientSession, of *Options, all []agent.Option, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -115,7 +193,7 @@ func handles(session *api.ClientSession, all []agent.Option, listed []*api.Tool,
 	}
 	out := make([]agent.Tool, 0, len(listed))
 	for _, t := range listed {
-		tool, err := handle(session, all, t, contracts[t.Name], changed)
+		tool, err := handle(session, of, all, t, contracts[t.Name], changed)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrTools, t.Name, err)
 		}
@@ -126,7 +204,7 @@ func handles(session *api.ClientSession, all []agent.Option, listed []*api.Tool,
 
 // handle makes a tool of a listed one. What is declared of it is held to the schemas that
 // the server gives.
-func handle(session *api.ClientSession, all []agent.Option, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
+func handle(session *api.ClientSession, of *Options, all []agent.Option, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
 	arguments, err := schema(t.Name, "argument_schema", t.InputSchema)
 	if err != nil {
 		return agent.Tool{}, err
@@ -134,7 +212,7 @@ func handle(session *api.ClientSession, all []agent.Option, t *api.Tool, declare
 	if arguments.Type != "object" {
 		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	options := slices.Concat(all, declared)
+	options := slices.Concat([]agent.Option{agent.Server(of.Server)}, all, declared)
 	if t.OutputSchema != nil {
 		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
 		if err != nil {
@@ -142,7 +220,7 @@ func handle(session *api.ClientSession, all []agent.Option, t *api.Tool, declare
 		}
 		options = slices.Concat([]agent.Option{agent.ServerOutputSchema(answers)}, options)
 	}
-	tool := agent.Raw(t.Name, t.Description, arguments, caller(session, t.Name, changed), slices.Concat(options, tighter(t.Annotations))...)
+	tool := agent.Raw(of.Prefix+t.Name, t.Description, arguments, caller(session, t.Name, changed), slices.Concat(options, tighter(t.Annotations))...)
 	return tool, tool.Check()
 }
 

@@ -5,36 +5,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	api "github.com/sashabaranov/go-openai"
 
 	"github.com/hearsay-go/hearsay/agent"
 )
 
-// ErrToolName: a tool's name cannot be sent; the API takes letters, digits, "_"
-// and "-", at most 64 of them.
+// ErrToolName: two tools have one name, as the API takes it.
 var ErrToolName = errors.New("openai: tool name")
 
-var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-
-// Tools describes an agent's tools to a model, in the order the agent has them.
-// They cannot be called with what is returned. A name that the API would not take
-// is [ErrToolName]; none is rewritten, so that a decision, its text for the model
-// and the policy speak of one name.
+// Tools describes an agent's tools to a model, in the order the agent has them, each by its
+// [agent.APIName]: crm.get_contact is crm_get_contact to the model. Two tools that have one
+// are [ErrToolName]. They cannot be called with what is returned.
 func Tools(a *agent.Agent) ([]api.Tool, error) {
+	if err := a.CheckAPINames(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrToolName, err)
+	}
 	declared := a.Tools()
 	out := make([]api.Tool, 0, len(declared))
 	for _, d := range declared {
-		if !toolName.MatchString(d.Name) {
-			return nil, fmt.Errorf("%w: %q", ErrToolName, d.Name)
-		}
 		parameters, err := parameters(d.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("openai: schema of tool %q: %w", d.Name, err)
 		}
 		out = append(out, api.Tool{Type: api.ToolTypeFunction, Function: &api.FunctionDefinition{
-			Name: d.Name, Description: d.Description, Parameters: parameters}})
+			Name: agent.APIName(d.Name), Description: d.Description, Parameters: parameters}})
 	}
 	return out, nil
 }
@@ -92,13 +87,16 @@ func Answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage) []
 func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 	return []api.ChatCompletionMessage{
 		{Role: api.ChatMessageRoleAssistant, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
-			Function: api.FunctionCall{Name: r.Tool, Arguments: string(r.Args)}}}},
+			Function: api.FunctionCall{Name: agent.APIName(r.Tool), Arguments: string(r.Args)}}}},
 		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: r.Text()},
 	}
 }
 
 // call is the only line to a tool: Run.CallWithID, which asks the gate.
 func call(ctx context.Context, run *agent.Run, id, tool, arguments string) string {
+	if a := run.Agent(); a != nil {
+		tool = a.ToolOf(tool)
+	}
 	res, err := run.CallWithID(ctx, id, tool, json.RawMessage(arguments))
 	return agent.ToolText(res, err)
 }

@@ -382,6 +382,63 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
+// A tool has a name that the API does not take: the model is offered another one, calls by
+// either, and the gate, its text and the record have the tool's own.
+func TestAToolHasTheNameThatTheAPITakes(t *testing.T) {
+	for _, called := range []string{"crm_get_contact", "crm.get_contact"} {
+		w := newWorld(t)
+		g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran []string
+		fn := func(name string) func(context.Context, words) (string, error) {
+			return func(_ context.Context, in words) (string, error) { ran = append(ran, name); return in.Words, nil }
+		}
+		a, err := agent.New("desk", agent.Model{ID: "m", Family: "f"}, w.store, g, []agent.Tool{agent.Func("crm.get_contact", "", fn("crm"), agent.ReadOnly()), agent.Func("mail.send", "", fn("mail"))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := openai.Tools(a)
+		if err != nil || tools[0].Function.Name != "crm_get_contact" || tools[1].Function.Name != "mail_send" {
+			t.Fatalf("%+v, %v", tools, err)
+		}
+		const id = `"id":"%s","type":"function",`
+		client := exacting(t, false, whole(`"content":null,"tool_calls":[`+function(fmt.Sprintf(id, "c1"), called, `"{\"words\":\"x\"}"`)+`]`),
+			whole(`"content":null,"tool_calls":[`+function(fmt.Sprintf(id, "c2"), "mail_send", `"{\"words\":\"x\"}"`)+`]`), whole(`"content":"done"`))
+		chat, err := openai.NewChat(a.Start("ana"), client, "any", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chat.Ask(t.Context(), agent.Typed("find acme")); err != nil {
+			t.Fatal(err)
+		}
+		var names, said []string
+		for _, m := range chat.Messages() {
+			for _, c := range m.ToolCalls {
+				names = append(names, c.Function.Name)
+			}
+			if m.Role == "tool" {
+				said = append(said, m.Content)
+			}
+		}
+		if !slices.Equal(ran, []string{"crm"}) || !slices.Equal(names, []string{"crm_get_contact", "mail_send"}) || said[0] != "x" || !strings.HasPrefix(said[1], "NOT EXECUTED: mail.send") {
+			t.Errorf("%s: ran %q; kept %q; said %q", called, ran, names, said)
+		}
+		decisions, err := w.store.Decisions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decided []string
+		for i := range decisions {
+			decided = append(decided, decisions[i].Tool)
+		}
+		if slices.Sort(decided); !slices.Equal(decided, []string{"crm.get_contact", "mail.send"}) {
+			t.Errorf("decided about %q", decided)
+		}
+	}
+}
+
 // TestALongAnswerDoesNotEndTheConversation: a tool answers 5.6 MB, and the server takes no
 // request of more than 256 KiB.
 func TestALongAnswerDoesNotEndTheConversation(t *testing.T) {

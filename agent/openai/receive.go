@@ -3,11 +3,12 @@ package openai
 import (
 	"crypto/rand"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	api "github.com/sashabaranov/go-openai"
+
+	"github.com/hearsay-go/hearsay/agent"
 )
 
 // received is an assistant message on its way into the conversation. Servers hold the
@@ -35,12 +36,12 @@ const noAnswer = "(no answer)"
 func receive(m api.ChatCompletionMessage) received {
 	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
 	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
-	if !toolName.MatchString(m.Name) {
+	if m.Name != agent.APIName(m.Name) {
 		r.kept.Name = ""
 	}
 	seen := map[string]bool{}
 	for i, c := range m.ToolCalls {
-		kept := api.ToolCall{ID: c.ID, Type: api.ToolTypeFunction, Function: api.FunctionCall{Name: sendable(c.Function.Name), Arguments: c.Function.Arguments}}
+		kept := api.ToolCall{ID: c.ID, Type: api.ToolTypeFunction, Function: api.FunctionCall{Name: agent.APIName(c.Function.Name), Arguments: c.Function.Arguments}}
 		r.names[i] = c.Function.Name
 		switch {
 		case strings.TrimSpace(c.Function.Arguments) == "":
@@ -74,15 +75,4 @@ func newID() string { return "call_" + strings.ToLower(rand.Text()) }
 // object reports whether a text is one JSON object and nothing else.
 func object(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && utf8.ValidString(text) && json.Valid([]byte(text))
-}
-
-var unsendable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-
-// sendable is a tool's name as the history may hold it. A name of another form is one of no
-// tool that was offered.
-func sendable(name string) string {
-	if name = unsendable.ReplaceAllString(name, "_"); name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), 64)]
 }

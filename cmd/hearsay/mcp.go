@@ -41,7 +41,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.proxyCommand())
+	cmd.AddCommand(a.proxyCommand(), a.pinCommand())
 	return cmd
 }
 
@@ -69,6 +69,9 @@ type proxyFlags struct {
 	systems       []string
 	computed      []string
 	policy        string
+	prefix        string
+	pins          string
+	requirePin    bool
 	principal     string
 	listen        string
 	onlySource    bool
@@ -128,6 +131,10 @@ with a note. A held call is answered at once, and the answer names it (hearsay c
 of an hour; the agent gets the result when it makes the same call again, which waits
 for it. To cancel that call is to take it back.
 
+With --pins FILE the tools of CMD are what they were at the first start, which prints
+them: name, description, schemas and annotations. A tool that differs at a later start is
+not offered until you have seen the difference and accepted it (hearsay mcp pin).
+
 Resources and prompts of the server are not passed. CMD does not get the environment
 variables that begin with HEARSAY_.`,
 		Example: "  hearsay mcp proxy -store sqlite:agent.db --read-only search -- some-server --stdio\n" +
@@ -161,17 +168,15 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(&f.sourceFields, "source-field", nil, "TOOL:/FIELD, a field of the output that names the document it is from")
 	flags.StringArrayVar(&f.sensitivity, "sensitivity", nil, "TOOL=LEVEL or TOOL:/FIELD=LEVEL, how secret the output or a field of it is: public, internal, confidential or secret; without one, as its --ceiling, and internal at least")
 	flags.StringArrayVar(&f.ceilings, "ceiling", nil, "TOOL=LEVEL, how secret what feeds a call may be; without one, internal")
+	flags.StringVar(&f.prefix, "prefix", "", "what stands before the name of each tool, as in crm., for an agent with several servers; policies and the audit know the tool by the whole name, flags by the server's")
+	flags.StringVar(&f.pins, "pins", "", "file that says what the server's tools are to be, made at the first start; a tool that differs is not offered (hearsay mcp pin)")
+	flags.BoolVar(&f.requirePin, "require-pin", false, "refuse a server whose tools are not in --pins")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
 	flags.StringVar(&f.lineageKeys, "lineage-keys", "", "believe the lineage tokens of the keys in this file; with --audience")
 	flags.StringVar(&f.audience, "audience", "", "the name that lineage tokens for this proxy are made out to")
 	flags.StringVar(&f.principal, "principal", "mcp", "whom the agent acts for, in rows and decisions")
 	flags.StringVar(&f.listen, "listen", "", "serve streamable HTTP on this local address, such as 127.0.0.1:8765, in place of stdin and stdout")
-	cmd.Args = func(cmd *cobra.Command, got []string) error {
-		if len(got) == 0 || cmd.ArgsLenAtDash() != 0 {
-			return usage("%s: want the server's command after --; see %s --help", cmd.CommandPath(), cmd.CommandPath())
-		}
-		return nil
-	}
+	cmd.Args = commandWanted
 	cmd.RunE = func(cmd *cobra.Command, got []string) error {
 		contracts, err := f.contracts()
 		if err != nil {
@@ -180,6 +185,12 @@ variables that begin with HEARSAY_.`,
 		if err := local(f.listen); err != nil {
 			return err
 		}
+		if err := (&mcp.Options{Prefix: f.prefix}).Check(); err != nil {
+			return usage("hearsay mcp proxy: --prefix: %w", err)
+		}
+		if f.requirePin && f.pins == "" {
+			return usage("hearsay mcp proxy: --require-pin without --pins FILE")
+		}
 		trusted, err := f.lineage()
 		if err != nil {
 			return err
@@ -187,6 +198,14 @@ variables that begin with HEARSAY_.`,
 		return a.proxy(cmd.Context(), cmd.InOrStdin(), store, &f, contracts, trusted, got)
 	}
 	return cmd
+}
+
+// commandWanted asks for the command of a server behind the flags.
+func commandWanted(cmd *cobra.Command, got []string) error {
+	if len(got) == 0 || cmd.ArgsLenAtDash() != 0 {
+		return usage("%s: want the server's command after --; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
 }
 
 // contracts are the flags, tool by tool.
@@ -492,11 +511,8 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	defer cancel()
 	starting, give := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the server did not start within %s", startWithin))
 	defer give()
-	child := exec.Command(command[0], command[1:]...)
-	child.Stderr, child.Env = visible.Writer(a.talk), childEnvironment()
-	child.WaitDelay = stderrPatience // whoever it started may keep its stderr open
 	changes := make(chan struct{}, 1)
-	session, err := mcp.Dial(starting, &api.CommandTransport{Command: child}, func() {
+	session, err := mcp.Dial(starting, a.child(command), func() {
 		select {
 		case changes <- struct{}{}:
 		default: // it is known already
@@ -506,7 +522,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return err
 	}
 	defer session.Close() // its error is how the server exited, after the last answer
-	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, Server: strings.Join(command, " "), OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
+	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, Server: serverOf(command), Prefix: f.prefix, Pins: a.pinsOf(f), OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
 	if trusted != nil {
 		if options.Tokens, err = agent.NewTokens(store, agent.TokenOptions{Audience: f.audience, Trusted: trusted}); err != nil {
 			return usage("hearsay mcp proxy: %w", err)
@@ -519,11 +535,19 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return usage("hearsay mcp proxy: --%s %s: %s: %s", flagOf[declared.Field], declared.Tool, oneLine(declared.Pointer, maxMessage), oneLine(declared.Text, maxMessage))
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
+	case errors.Is(err, mcp.ErrUnpinned):
+		return fail(exitNo, "%w", err).with("Look at the tools and accept them: hearsay mcp pin --pins " + f.pins + " -- CMD")
 	case err != nil:
 		return err
 	}
 	if names := proxy.Undeclared(); len(names) > 0 {
 		logger.Warn("tools that no flag names count as irreversible", "tools", oneLine(strings.Join(names, ", "), maxMessage))
+	}
+	if f.pins == "" {
+		logger.Warn("the server's tools are not pinned: whether they are others at the next start is not noticed (--pins FILE)")
+	}
+	if d := proxy.Differences(); len(d) > 0 {
+		logger.Warn("tools of the server are not those that were pinned, and are not offered", "tools", oneLine(differing(d), maxMessage), "see", "hearsay mcp pin")
 	}
 	if names := strangers(&policy, proxy); len(names) > 0 {
 		logger.Warn("the policy has rules for tools that the server does not have", "tools", oneLine(strings.Join(names, ", "), maxMessage))
@@ -557,6 +581,14 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return nil // a signal
 	}
 	return err
+}
+
+// child is the way to a server that is started.
+func (a *app) child(command []string) *api.CommandTransport {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr, cmd.Env = visible.Writer(a.talk), childEnvironment()
+	cmd.WaitDelay = stderrPatience // whoever it started may keep its stderr open
+	return &api.CommandTransport{Command: cmd}
 }
 
 // flagOf is the flag that declares a field of a tool.

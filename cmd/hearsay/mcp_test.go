@@ -65,7 +65,10 @@ func mcpServer() {
 		}
 		return nil, mcpContact{Email: "pay@" + in.Name + ".example"}, nil
 	})
-	api.AddTool(server, &api.Tool{Name: "mail"}, mail)
+	api.AddTool(server, &api.Tool{Name: "mail", Description: os.Getenv("TEST_MCP_MAIL")}, mail)
+	if name := os.Getenv("TEST_MCP_EXTRA"); name != "" {
+		api.AddTool(server, &api.Tool{Name: name}, mail)
+	}
 	api.AddTool(server, &api.Tool{Name: "environment"}, func(context.Context, *api.CallToolRequest, mcpArguments) (*api.CallToolResult, any, error) {
 		return &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
 	})
@@ -458,7 +461,7 @@ func TestMCPProxyReadsLineageTokens(t *testing.T) {
 	told := func(tainted bool, options ...agent.Option) string {
 		t.Helper()
 		reads := append([]agent.Option{agent.ReadOnly()}, options...) // as if it only read: the proxy must block, not this side
-		tools, err := mcp.Tools(t.Context(), session, mcp.Contracts{"crm": reads, "mail": reads, "environment": reads, "die": nil})
+		tools, err := mcp.Tools(t.Context(), session, mcp.Contracts{"crm": reads, "mail": reads, "environment": reads, "die": nil}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -506,6 +509,8 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 		"a schema that is not there":    {[]string{"--output-schema", "crm=" + filepath.Join(t.TempDir(), "none"), "--", "true"}, exitUsage, "--output-schema"},
 		"an id without a pointer":       {[]string{"--identifier", "crm", "--", "true"}, exitUsage, "TOOL:/FIELD"},
 		"a text without a pointer":      {[]string{"--operator-text", "crm:x", "--", "true"}, exitUsage, "TOOL:/FIELD"},
+		"a pin without a file":          {[]string{"--require-pin", "--", "true"}, exitUsage, "--pins FILE"},
+		"a prefix that is none":         {[]string{"--prefix", "crm ", "--", "true"}, exitUsage, "prefix"},
 		"a limit that is none":          {[]string{"--answer-limit", "crm=0", "--", "true"}, exitUsage, "TOOL=BYTES, 1 to 1048576"},
 		"a limit that is too large":     {[]string{"--answer-limit", "crm=1048577", "--", "true"}, exitUsage, "TOOL=BYTES"},
 		"a limit without a tool":        {[]string{"--answer-limit", "100", "--", "true"}, exitUsage, "TOOL=BYTES"},

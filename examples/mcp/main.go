@@ -120,7 +120,7 @@ func run(ctx context.Context, policy string) error {
 
 // owned is an agent built with this module.
 func owned(ctx context.Context, session *api.ClientSession, store *memory.Store, g *gate.Gate) error {
-	tools, err := mcp.Tools(ctx, session, contracts)
+	tools, err := mcp.Tools(ctx, session, contracts, nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hearsay-go/hearsay/agent"
+)
+
+func TestAPIName(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	for name, want := range map[string]string{
+		"search":          "search",
+		"crm.get_contact": "crm_get_contact",
+		"a/b c":           "a_b_c",
+		"é-1":             "_-1",
+		"":                "_",
+		long:              long,
+		long + "x":        long[:55] + "_7af4a2e1",
+		long + "y":        "",
+	} {
+		got := agent.APIName(name)
+		if want == "" {
+			if len(got) != 64 || got == agent.APIName(long+"x") {
+				t.Errorf("%q is %q", name, got)
+			}
+			continue
+		}
+		if got != want && !strings.HasPrefix(want, long[:55]+"_") || len(got) != len(want) {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		if got := agent.APIName(name); !form.MatchString(got) || agent.APIName(got) != got {
+			t.Fatalf("%q is %q", name, got)
+		}
+	})
+}
+
+func TestTwoToolsWithOneAPINameAreRefused(t *testing.T) {
+	w := newWorld(t)
+	built := func(names ...string) *agent.Agent {
+		var tools []agent.Tool
+		for _, name := range names {
+			tools = append(tools, agent.Func(name, "", func(context.Context, nothing) (string, error) { return "", nil }))
+		}
+		a, err := agent.New("a", agent.Model{ID: "m", Family: "f"}, w.store, w.gate, tools, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, pair := range [][]string{{"crm.get", "crm_get"}, {"crm.get", "crm/get"}, {"CRM.get", "crm_get"}, {"日本", "東京"}} {
+		if err := built(pair...).CheckAPINames(); !errors.Is(err, agent.ErrAPIName) || !strings.Contains(err.Error(), pair[0]) || !strings.Contains(err.Error(), pair[1]) {
+			t.Errorf("%q: %v", pair, err)
+		}
+	}
+	a := built("crm.get", "mail.get", "search")
+	if err := a.CheckAPINames(); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"crm_get": "crm.get", "crm.get": "crm.get", "mail_get": "mail.get", "search": "search", "else": "else", "": ""} {
+		if got := a.ToolOf(name); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}
