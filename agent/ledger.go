@@ -306,6 +306,40 @@ func (l *ledger) typedSpan(words string) bool {
 	return slices.ContainsFunc(l.typed, func(text string) bool { return containsWord(text, words) })
 }
 
+// sentencesTo are the sentences, of what the principal typed, in which words stand verbatim,
+// each as far as they go.
+func (l *ledger) sentencesTo(words string) (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, text := range l.typed {
+		for from := 0; ; {
+			at := strings.Index(text[from:], words)
+			if at < 0 || words == "" {
+				break
+			}
+			start, end := from+at, from+at+len(words)
+			if !joined(lastRunes(text[:start])) && !joined(firstRunes(text[end:])) {
+				out = append(out, text[sentenceStart(text[:start]):end])
+			}
+			_, size := utf8.DecodeRuneInString(text[start:])
+			from = start + size
+		}
+	}
+	return out
+}
+
+// sentenceEnds ends a sentence: a line, or a mark with a blank behind it.
+var sentenceEnds = regexp.MustCompile(`[\n\r]|[.!?;。！？]+(?:[\s"')\]]|$)`)
+
+// sentenceStart is where the last sentence of a text begins.
+func sentenceStart(text string) int {
+	all := sentenceEnds.FindAllStringIndex(text+" ", -1)
+	if len(all) == 0 {
+		return 0
+	}
+	return min(all[len(all)-1][1], len(text))
+}
+
 // typedWord reports whether the principal typed the words, in any letter case.
 func (l *ledger) typedWord(words string) bool {
 	l.mu.Lock()

@@ -287,6 +287,39 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what the words deny is no fact", func(t *testing.T) {
+		for typedWords, c := range map[string]struct {
+			span, predicate string
+			verified        bool
+		}{
+			"I like football.":                        {"I like football", "likes", true},
+			"Ana does not like football.":             {"Ana does not like football", "likes", false},
+			"I do not like football":                  {"like football", "likes", false},
+			"I doesn’t like football":                 {"like football", "likes", false},
+			"I never said that I like football":       {"I like football", "likes", false},
+			"I hate rain. I like football":            {"I like football", "likes", true},
+			"I do not smoke. I like football":         {"I like football", "likes", true},
+			"I do not smoke.\nI like football":        {"I like football", "likes", true},
+			"I like football, not rugby":              {"I like football", "likes", true},
+			"No, I like football":                     {"I like football", "likes", true},
+			"I don't like football, ever":             {"I don't like football", "does not like", true},
+			"I  don't  like football":                 {"like football", "likes_not", true},
+			"Ich mag football nicht":                  {"Ich mag football nicht", "likes", false},
+			"I like football. I do not like football": {"like football", "likes", false},
+		} {
+			w := newWorld(t)
+			run := w.agent(t).Start("ana")
+			typed(t, run, typedWords)
+			got, err := run.Assert(ctx, agent.Assertion{Span: c.span, Subject: "ana", Predicate: c.predicate, Object: "football"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := w.row(t, got.ID)
+			if verified := r.State() == memory.StateVerified; r.Origin != memory.OriginUserAsserted || verified != c.verified || (len(r.Evidence) > 0) != c.verified {
+				t.Errorf("%q: %s, %d pieces of evidence", typedWords, r.State(), len(r.Evidence))
+			}
+		}
+	})
 	t.Run("of nothing that was not typed", func(t *testing.T) {
 		w := newWorld(t)
 		w.pending(t, fact("ana", "editor", "Nano of Mark"))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/admission"
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
@@ -32,6 +33,7 @@ type Run struct {
 	closed  bool
 	firing  int               // calls that are being made, those of forks included
 	held    map[string]bool   // the ids of it and of its forks, of which a call was held
+	onHold  []onHold          // calls of it and of its forks that were held, oldest first
 	lasting bool              // it was saved, and may go on elsewhere
 	oneCall bool              // it is for one call of another run, its sender
 	doubts  doubts            // calls of which it is not known how they ended
@@ -252,7 +254,11 @@ type Assertion struct {
 // Assert records words of the principal as user_asserted, the only way such a
 // row is made (I-13). Words that the principal did not type verbatim are
 // [ErrNotTyped]. The row is verified if it is typed and the principal has
-// authority over its subject, else unverified.
+// authority over its subject, else unverified. It is unverified too if the words, or
+// what stands before them in their sentence, deny something and the triple does not: likes =
+// football is no fact because somebody typed that she does not like football. Words of
+// negation are known in English and, one by one, in some other languages; no sentence is
+// understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
@@ -273,15 +279,19 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 		d.Sensitivity = memory.SensitivityInternal
 	}
 	write := r.agent.write.Principal
+	denied := slices.ContainsFunc(r.ledger.sentencesTo(a.Span), func(sentence string) bool { return admission.Denies(sentence, d.Content) })
 	if d.Content.Typed() {
 		write = func(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
 			return r.agent.write.PrincipalQuoting(ctx, d, a.Span)
 		}
+	}
+	switch {
+	case !d.Content.Typed():
+		d.Content.Text = a.Span
+	case !denied:
 		d.State = memory.StateVerified
 		d.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:" + r.principal,
 			Verifier: "principal", Group: d.Asserter.Group(), Anchor: memory.Anchor{URI: "run:" + r.id}, At: r.agent.store.Now()}}
-	} else {
-		d.Content.Text = a.Span
 	}
 	receipt, err := write(ctx, d)
 	if err != nil {
@@ -360,6 +370,7 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 		Park: t.parks, Resumes: resumes, SentBy: r.sentBy(), Within: nested(ctx, t, canonical), Told: r.doubts.told(t, canonical),
 		Writes: r.writes(t, canonical),
 	})
+	r.decided(&p, &d)
 	if err := d.Err(); err != nil {
 		if d.Outcome == gate.Hold {
 			r.waits()

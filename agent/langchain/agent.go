@@ -19,21 +19,34 @@ import (
 
 // Gate wraps a framework agent so that an executor gets the tools of the run and
 // no others from it. A tool that the inner agent was built with, and that the
-// run's agent does not have, is not a valid tool to the executor.
+// run's agent does not have, is not a valid tool to the executor. If the model repeats a
+// call that is denied, the plan is an [*agent.StalledError], which ends the executor.
 func Gate(run *agent.Run, inner agents.Agent) (agents.Agent, error) {
-	if inner == nil {
-		return nil, errors.New("langchain: Gate: no agent")
-	}
-	only, err := Tools(run)
+	g, err := gate(run, inner, &agent.Loop{})
 	if err != nil {
 		return nil, err
 	}
-	return &gated{inner: inner, tools: only}, nil
+	g.begins = true
+	return g, nil
+}
+
+func gate(run *agent.Run, inner agents.Agent, loop *agent.Loop) (*gated, error) {
+	if inner == nil {
+		return nil, errors.New("langchain: Gate: no agent")
+	}
+	only, err := toolsOf(run, loop)
+	if err != nil {
+		return nil, err
+	}
+	return &gated{inner: inner, tools: only, run: run, loop: loop}, nil
 }
 
 type gated struct {
-	inner agents.Agent
-	tools []tools.Tool
+	inner  agents.Agent
+	tools  []tools.Tool
+	run    *agent.Run
+	loop   *agent.Loop
+	begins bool // an executor that begins has another loop
 }
 
 func (g *gated) GetTools() []tools.Tool  { return append([]tools.Tool(nil), g.tools...) }
@@ -41,12 +54,23 @@ func (g *gated) GetInputKeys() []string  { return g.inner.GetInputKeys() }
 func (g *gated) GetOutputKeys() []string { return g.inner.GetOutputKeys() }
 
 func (g *gated) Plan(ctx context.Context, steps []schema.AgentStep, inputs map[string]string, o ...chains.ChainCallOption) ([]schema.AgentAction, *schema.AgentFinish, error) {
+	if g.begins && len(steps) == 0 {
+		g.loop.Reset()
+	}
+	if err := g.loop.Stalled(g.run); err != nil {
+		return nil, nil, err
+	}
 	return g.inner.Plan(ctx, steps, inputs, o...)
 }
 
 // Ask runs an executor for a run: the segments are what it is asked, and its
 // answer is what comes back. The executor itself is not changed; it runs with its
 // agent wrapped by [Gate] and its memory by [Memory].
+//
+// An error of the executor loses the steps: the model will not be told what was done. If
+// calls were made by then, the error is an [*agent.CallsError] that has them. The run knows
+// them too: asked for the same call of an irreversible tool again, it holds that, and tells
+// the model when it was done (gate.AlreadyDone).
 func Ask(ctx context.Context, run *agent.Run, e *agents.Executor, segments ...agent.Segment) (string, error) {
 	if err := usable(e); err != nil {
 		return "", err
@@ -55,7 +79,7 @@ func Ask(ctx context.Context, run *agent.Run, e *agents.Executor, segments ...ag
 	if err != nil {
 		return "", err
 	}
-	return ask(ctx, run, e, strings.Join(texts, "\n\n"))
+	return ask(ctx, run, e, strings.Join(texts, "\n\n"), &agent.Loop{})
 }
 
 // Resume waits until one of the run's parked calls ([agent.FiresWhenFree]) comes free
@@ -72,7 +96,9 @@ func Resume(ctx context.Context, run *agent.Run, e *agents.Executor) (agent.Resu
 	if err != nil {
 		return agent.Resumed{}, "", err
 	}
-	answer, err := ask(ctx, run, e, "The call of "+r.Tool+" that was waiting ("+r.Hold+") has ended. Its result:\n\n"+r.Text())
+	loop := &agent.Loop{}
+	loop.Note(r.Tool, r.Args, r.Result, r.Err)
+	answer, err := ask(ctx, run, e, "The call of "+r.Tool+" that was waiting ("+r.Hold+") has ended. Its result:\n\n"+r.Text(), loop)
 	return r, answer, err
 }
 
@@ -84,8 +110,8 @@ func usable(e *agents.Executor) error {
 }
 
 // ask runs an executor on text whose rows the run has.
-func ask(ctx context.Context, run *agent.Run, e *agents.Executor, text string) (string, error) {
-	inner, err := Gate(run, e.Agent)
+func ask(ctx context.Context, run *agent.Run, e *agents.Executor, text string, loop *agent.Loop) (string, error) {
+	inner, err := gate(run, e.Agent, loop)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +120,8 @@ func ask(ctx context.Context, run *agent.Run, e *agents.Executor, text string) (
 	if m, ok := mine.Memory.(*memory); !ok || m.run != run {
 		mine.Memory = Memory(run, mine.Memory)
 	}
-	return chains.Run(ctx, &mine, text)
+	answer, err := chains.Run(ctx, &mine, text)
+	return answer, loop.Wrap(err)
 }
 
 // Memory wraps a conversation memory of the framework for one run. What the

@@ -11,6 +11,10 @@
 // error to the executor: a denial, arguments that do not fit and a failure are
 // observations for the model to read.
 //
+// What does end it, such as words of the model that cannot be parsed, comes out of [Ask] as an
+// *agent.CallsError if calls were made before. A model that repeats a denied call is stopped
+// after the third time (*agent.StalledError).
+//
 // A call that is parked gives an observation that says it waits; [Resume] runs the
 // executor again on its result.
 //

@@ -23,7 +23,9 @@ var ErrToolName = errors.New("langchain: tool name")
 // The input of a tool is one string. A JSON object is the arguments as they are;
 // any other text is the tool's one string argument if it has just one argument
 // and that is a string, and else the argument "input".
-func Tools(run *agent.Run) ([]tools.Tool, error) {
+func Tools(run *agent.Run) ([]tools.Tool, error) { return toolsOf(run, nil) }
+
+func toolsOf(run *agent.Run, loop *agent.Loop) ([]tools.Tool, error) {
 	if run == nil || run.Agent() == nil {
 		return nil, agent.ErrNotBuilt
 	}
@@ -32,7 +34,7 @@ func Tools(run *agent.Run) ([]tools.Tool, error) {
 	}
 	var out []tools.Tool
 	for _, d := range run.Agent().Tools() {
-		out = append(out, newTool(run, d))
+		out = append(out, newTool(run, d, loop))
 	}
 	return out, nil
 }
@@ -42,12 +44,13 @@ type tool struct {
 	run         *agent.Run
 	name        string
 	description string
-	argument    string // where a text that is no object goes
-	single      bool   // it is the tool's one argument, a string
+	argument    string      // where a text that is no object goes
+	single      bool        // it is the tool's one argument, a string
+	loop        *agent.Loop // nil = nobody asks
 }
 
-func newTool(run *agent.Run, d agent.Declaration) *tool {
-	t := &tool{run: run, name: d.Name, argument: "input"}
+func newTool(run *agent.Run, d agent.Declaration, loop *agent.Loop) *tool {
+	t := &tool{run: run, name: d.Name, argument: "input", loop: loop}
 	if name, ok := single(d.Schema); ok {
 		t.argument, t.single = name, true
 		t.description = fmt.Sprintf("%s Input: the text of %q.", d.Description, name)
@@ -78,7 +81,11 @@ func (t *tool) Description() string { return t.description }
 
 // Call asks the run to call the tool. Its error is always nil.
 func (t *tool) Call(ctx context.Context, input string) (string, error) {
-	res, err := t.run.Call(ctx, t.name, t.arguments(input))
+	args := t.arguments(input)
+	res, err := t.run.Call(ctx, t.name, args)
+	if t.loop != nil {
+		t.loop.Note(t.name, args, res, err)
+	}
 	return agent.ToolText(res, err), nil
 }
 

@@ -63,12 +63,16 @@ func parameters(schema json.RawMessage) (json.RawMessage, error) {
 // want it back. The arguments that are decided on are the bytes that are kept, and the tool
 // gets them in the canonical form.
 func Answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage) []api.ChatCompletionMessage {
+	return answer(ctx, run, m, &agent.Loop{})
+}
+
+func answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage, loop *agent.Loop) []api.ChatCompletionMessage {
 	r := receive(m)
 	out := []api.ChatCompletionMessage{r.kept}
 	for i, c := range r.kept.ToolCalls {
 		text := r.refused[i]
 		if text == "" {
-			text = call(ctx, run, c.ID, r.names[i], c.Function.Arguments)
+			text = call(ctx, run, c.ID, r.names[i], c.Function.Arguments, loop)
 		}
 		out = append(out, api.ChatCompletionMessage{Role: api.ChatMessageRoleTool, ToolCallID: c.ID, Content: text})
 	}
@@ -93,10 +97,11 @@ func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 }
 
 // call is the only line to a tool: Run.CallWithID, which asks the gate.
-func call(ctx context.Context, run *agent.Run, id, tool, arguments string) string {
+func call(ctx context.Context, run *agent.Run, id, tool, arguments string, loop *agent.Loop) string {
 	if a := run.Agent(); a != nil {
 		tool = a.ToolOf(tool)
 	}
 	res, err := run.CallWithID(ctx, id, tool, json.RawMessage(arguments))
+	loop.Note(tool, json.RawMessage(arguments), res, err)
 	return agent.ToolText(res, err)
 }

@@ -155,7 +155,11 @@ func (r Reply) Text() string {
 // agent.UnknownText.
 //
 // An error of the server ends Ask; the conversation stays as it was when the
-// server was last asked, and Ask without segments goes on from there.
+// server was last asked, and Ask without segments goes on from there. If calls were made by
+// then, the error is an [*agent.CallsError] that has them.
+//
+// A model that repeats a call which is denied ends it too, with [*agent.StalledError], which
+// lists the run's held calls. Every call has been answered.
 func (c *Chat) Ask(ctx context.Context, segments ...agent.Segment) (Reply, error) {
 	texts, err := c.run.Input(ctx, segments...)
 	if err != nil {
@@ -164,7 +168,7 @@ func (c *Chat) Ask(ctx context.Context, segments ...agent.Segment) (Reply, error
 	for _, text := range texts {
 		c.say(text)
 	}
-	return c.work(ctx)
+	return c.work(ctx, &agent.Loop{})
 }
 
 // Resume waits until one of the run's parked calls comes free or ends, as
@@ -182,28 +186,33 @@ func (c *Chat) Resume(ctx context.Context) (Reply, error) {
 		shown[0].ReasoningContent = "The call that waited has ended."
 	}
 	c.messages = append(c.messages, shown...)
-	return c.work(ctx)
+	loop := &agent.Loop{}
+	loop.Note(r.Tool, r.Args, r.Result, r.Err)
+	return c.work(ctx, loop)
 }
 
 // work asks the model until it calls no more tools.
-func (c *Chat) work(ctx context.Context) (Reply, error) {
+func (c *Chat) work(ctx context.Context, loop *agent.Loop) (Reply, error) {
 	var reply Reply
 	for reply.Turns < c.turns {
 		choice, usage, err := c.complete(ctx)
 		if err != nil {
-			return reply, err
+			return reply, loop.Wrap(err)
 		}
 		reply.Turns++
 		reply.Message, reply.Finish = choice.Message, choice.FinishReason
 		reply.Usage.PromptTokens += usage.PromptTokens
 		reply.Usage.CompletionTokens += usage.CompletionTokens
 		reply.Usage.TotalTokens += usage.TotalTokens
-		c.messages = append(c.messages, Answer(ctx, c.run, choice.Message)...)
+		c.messages = append(c.messages, answer(ctx, c.run, choice.Message, loop)...)
 		if len(choice.Message.ToolCalls) == 0 {
 			return reply, nil
 		}
+		if err := loop.Stalled(c.run); err != nil {
+			return reply, loop.Wrap(err)
+		}
 	}
-	return reply, fmt.Errorf("%w: %d", ErrTurns, c.turns)
+	return reply, loop.Wrap(fmt.Errorf("%w: %d", ErrTurns, c.turns))
 }
 
 func (c *Chat) complete(ctx context.Context) (api.ChatCompletionChoice, api.Usage, error) {

@@ -544,3 +544,54 @@ func TestAModelThatRepeatsACallIsToldThatItWasDone(t *testing.T) {
 		}
 	}
 }
+
+// TestAModelThatRepeatsADeniedCallIsStopped after the third time, with all calls answered, and
+// the next question begins anew.
+func TestAModelThatRepeatsADeniedCallIsStopped(t *testing.T) {
+	w := newWorld(t)
+	again := scripted.Do("send_email", mail{"evil@x.example"})
+	server, client := serve(t, scripted.Turns(scripted.Do("search", words{"acme"}), again, again, again, again, scripted.Say("I cannot.")))
+	w.pending(memory.Content{Subject: "acme", Predicate: "billing.email", Object: "evil@x.example"})
+	run := w.agent.Start("ana")
+	if _, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "billing.email"}); err != nil {
+		t.Fatal(err)
+	}
+	chat, err := openai.NewChat(run, client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := chat.Ask(t.Context(), agent.Typed("Send Acme its bill."))
+	var stalled *agent.StalledError
+	var calls *agent.CallsError
+	if !errors.As(err, &stalled) || !errors.Is(err, agent.ErrStalled) || len(stalled.Held) != 1 || stalled.Held[0].Hold == "" || stalled.Held[0].Hold != run.Held()[0].Hold || stalled.Held[0].CallID == "" {
+		t.Fatalf("%v: %+v", err, run.Held())
+	}
+	if !errors.As(err, &calls) || len(calls.Calls) != 1 || calls.Calls[0].Tool != "search" || reply.Turns != 4 || len(server.Requests()) != 4 {
+		t.Errorf("%v, %d turns", err, reply.Turns)
+	}
+	if last := chat.Messages()[len(chat.Messages())-1]; last.Role != api.ChatMessageRoleTool || !strings.HasPrefix(last.Content, "NOT EXECUTED") {
+		t.Errorf("the last message is %+v", last)
+	}
+	if reply, err = chat.Ask(t.Context(), agent.Typed("Once more.")); err != nil || reply.Text() != "I cannot." {
+		t.Errorf("%q, %v", reply.Text(), err)
+	}
+}
+
+// TestAnErrorOfTheServerHasTheCallsThatWereMade.
+func TestAnErrorOfTheServerHasTheCallsThatWereMade(t *testing.T) {
+	w := newWorld(t)
+	_, client := serve(t, scripted.Turns(scripted.Do("search", words{"acme"})))
+	chat, err := openai.NewChat(w.agent.Start("ana"), client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = chat.Ask(t.Context(), agent.Typed("Look."))
+	var calls *agent.CallsError
+	var server *api.APIError
+	if !errors.As(err, &calls) || len(calls.Calls) != 1 || calls.Calls[0].Text != "acme" || !errors.As(err, &server) {
+		t.Fatalf("%v", err)
+	}
+	if _, err = chat.Ask(t.Context()); errors.As(err, &calls) || err == nil { // none of this Ask
+		t.Errorf("%v", err)
+	}
+}

@@ -49,6 +49,7 @@ changes nothing else. A SQLite file is read as a whole. What was not looked at i
   checkpoints               there are some, and nothing is unsigned for longer than -max-unsigned
   rows due                  no row waits for longer than -max-wait
   queue                     it answers, and a worker serves it (-redis or HEARSAY_REDIS)
+  queue keeps keys          its Redis evicts none (maxmemory-policy noeviction)
   worker                    it is ready, of this version, its clock right (-worker or HEARSAY_WORKER)
   worker verifiers          its verifiers answered when they were asked last
 

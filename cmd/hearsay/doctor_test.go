@@ -454,6 +454,22 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 			t.Errorf("%+v", seen.of("queue"))
 		}
 	})
+	t.Run("a queue that may lose tasks is unsafe", func(t *testing.T) {
+		set := func(policy string) {
+			if _, err := r.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", policy); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := find("-redis", r.URL()).of("queue keeps keys"); !f.Safe {
+			t.Errorf("%+v", f)
+		}
+		set("allkeys-lru")
+		defer set("noeviction")
+		seen, run := w.doctor("-redis", r.URL())
+		if f := seen.of("queue keeps keys"); f.Safe || !strings.Contains(f.Found, "allkeys-lru") || f.Loss == "" || f.Fix == "" || run.code != exitNo {
+			t.Errorf("exit %d, %+v", run.code, f)
+		}
+	})
 	t.Run("a queue that a worker serves is safe, for its tenant", func(t *testing.T) {
 		local, err := localredis.Open(t.Context(), r.URL(), nil)
 		if err != nil {

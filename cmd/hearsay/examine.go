@@ -470,6 +470,14 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 		return
 	}
 	defer r.Close()
+	switch policy, err := r.Evicts(ctx); {
+	case err != nil:
+		x.bad("queue keeps keys", err.Error(), loss, "let the user of the queue ask the server: INFO memory")
+	case policy != "":
+		x.bad("queue keeps keys", "maxmemory-policy "+oneLine(policy, maxName), "nothing; but tasks of the queue, in silence, when memory is full: their rows are checked when a worker sweeps", "maxmemory-policy noeviction on the Redis of the queue")
+	default:
+		x.good("queue keeps keys", "maxmemory-policy noeviction")
+	}
 	q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: tenantOf(o.Tenant)})
 	st, err := q.Stats(ctx)
 	if err != nil {

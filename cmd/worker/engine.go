@@ -76,6 +76,13 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	e.kind = string(e.redis.Kind)
+	switch policy, err := e.redis.Evicts(ctx); {
+	case err != nil:
+		log.Warn("the queue's redis does not say whether it evicts keys", "error", err)
+	case policy != "":
+		e.kind += ", may evict keys: maxmemory-policy " + policy
+		log.Warn("the queue's redis may evict keys, and tasks with them; set maxmemory-policy noeviction", "maxmemory_policy", policy)
+	}
 	if c.checkpoints.key == nil {
 		log.Warn("no checkpoints are signed: that a row is missing altogether would go unnoticed; -checkpoint-key")
 	} else if witness == nil {

@@ -421,3 +421,28 @@ func TestReadinessFindsAStoreThatTakesNoWrites(t *testing.T) {
 		ask(t, r.URL(), keysIn(t), "out of memory", limit(1), limit(0))
 	})
 }
+
+// A worker on a queue whose Redis may evict keys says so, when it starts and whenever it is
+// asked.
+func TestAWorkerSaysThatItsQueueMayLoseTasks(t *testing.T) {
+	for policy, says := range map[string]bool{"noeviction": false, "allkeys-lru": true} {
+		r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"maxmemory-policy " + policy}})
+		server.Need(t, err)
+		t.Cleanup(func() { r.Stop() })
+		var talk strings.Builder
+		c := &config{redis: r.URL(), shares: []share{{weight: 1}}, concurrency: 1, lease: time.Minute, tick: time.Second, sweep: time.Minute, lifetime: time.Minute}
+		e, err := newEngine(t.Context(), c, []*memory.Store{storetest.NewStore(nil)}, nil, nil, newMeters(), slog.New(slog.NewTextHandler(&talk, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(talk.String(), "maxmemory_policy="+policy); said != says {
+			t.Errorf("%s: it said\n%s", policy, &talk)
+		}
+		if detail := find(e.spaces[0].ready(t.Context(), e.kind), "queue").Detail; strings.Contains(detail, "may evict keys") != says {
+			t.Errorf("%s: %q", policy, detail)
+		}
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

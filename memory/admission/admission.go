@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/admission/restate"
@@ -111,6 +112,16 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 	_, err = w.store.Put(ctx, memory.Quotation(claim.ID, d, words))
 	return claim, err
 }
+
+// Denies reports whether words deny more than a triple does that was taken from them: they
+// have a word of negation for which the triple has none. It understands no sentence, so it
+// also says so of words that deny something else.
+func Denies(words string, c memory.Content) bool {
+	return restate.Negations(words) > restate.Negations(spaced.Replace(c.Subject+" "+c.Predicate+" "+c.Object))
+}
+
+// spaced makes words of the parts of a name: likes_not, is-no-member.
+var spaced = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 
 // quotable asks that words can be a row beside a draft, before anything is written.
 func quotable(d *memory.Draft, words string) error {

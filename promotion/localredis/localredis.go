@@ -5,6 +5,7 @@
 package localredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,6 +179,43 @@ func checkVersion(ctx context.Context, c redis.UniversalClient) error {
 		return nil
 	}
 	return errors.New("localredis: redis does not say its version")
+}
+
+// Evicts is the maxmemory-policy of a server that may drop keys to save memory, and with them
+// tasks of the queue; "" of one that does not (noeviction). Of a Cluster it is that of any of
+// its masters. A Redis of our own evicts nothing.
+func (r *Redis) Evicts(ctx context.Context) (policy string, err error) {
+	if r.Kind != URL {
+		return "", nil
+	}
+	return evicts(ctx, r.Client)
+}
+
+func evicts(ctx context.Context, c redis.UniversalClient) (policy string, err error) {
+	if many, ok := c.(*redis.ClusterClient); ok {
+		var mu sync.Mutex
+		err := many.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error {
+			found, err := evicts(ctx, one)
+			mu.Lock()
+			defer mu.Unlock()
+			policy = cmp.Or(policy, found)
+			return err
+		})
+		return policy, err
+	}
+	info, err := c.Info(ctx, "memory").Result()
+	if err != nil {
+		return "", fmt.Errorf("localredis: redis does not say its maxmemory-policy: %w", err)
+	}
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok {
+			if v == "noeviction" {
+				v = ""
+			}
+			return v, nil
+		}
+	}
+	return "", errors.New("localredis: redis does not say its maxmemory-policy")
 }
 
 // inProcess runs miniredis without a port: nobody outside the process can reach

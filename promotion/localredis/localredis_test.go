@@ -374,6 +374,38 @@ func TestANamedRedisIsUsedAndLeftRunning(t *testing.T) {
 	}
 }
 
+// A server that may evict keys says by which policy; one of our own evicts none.
+func TestAServerThatEvictsKeysSaysSo(t *testing.T) {
+	if r := open(t, "", &localredis.Options{Kind: localredis.InProcess}); r.Kind != localredis.InProcess {
+		t.Fatal(r.Kind)
+	} else if policy, err := r.Evicts(t.Context()); policy != "" || err != nil {
+		t.Errorf("in process: %q, %v", policy, err)
+	}
+	if !withServer(t) {
+		return
+	}
+	dir := private(t)
+	own := open(t, "", &localredis.Options{Dir: dir})
+	named, err := localredis.Open(t.Context(), "unix://"+filepath.Join(dir, "r.sock"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { named.Close() })
+	for set, want := range map[string]string{"noeviction": "", "allkeys-lru": "allkeys-lru", "volatile-ttl": "volatile-ttl"} {
+		if err := own.Client.ConfigSet(t.Context(), "maxmemory-policy", set).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if policy, err := named.Evicts(t.Context()); policy != want || err != nil {
+			t.Errorf("%s: %q, %v", set, policy, err)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := named.Evicts(over); err == nil {
+		t.Error("a server that was not asked evicts nothing")
+	}
+}
+
 func ExampleOpen() {
 	r, err := localredis.Open(context.Background(), "", &localredis.Options{Kind: localredis.InProcess})
 	if err != nil {

@@ -97,6 +97,29 @@ func Of(text string) Statement {
 	return s
 }
 
+// foreign are words of negation of other languages: German, Dutch, French, Spanish,
+// Portuguese, Italian, Polish, Czech, Russian, Swedish.
+var foreign = set("nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen")
+
+// Negations counts the words of a text that deny something, in English with its contractions
+// and, word by word, in some other languages. "No" before a number, and "no," as an answer,
+// are none. A text with characters that nobody sees counts as one that denies.
+func Negations(text string) (n int) {
+	if opaque(text) {
+		return 1
+	}
+	toks := spelled(scan(canonical(text)))
+	for i := range toks {
+		k := strings.ToLower(toks[i].key)
+		switch {
+		case k == "no" && i+1 < len(toks) && strings.Trim(toks[i+1].key, "0123456789.,#-") == "":
+		case denies(toks, i), foreign[k]:
+			n++
+		}
+	}
+	return n
+}
+
 // denies reports a word of negation, but not the "no" of "no less than".
 func denies(toks []token, i int) bool {
 	k := strings.ToLower(toks[i].key)

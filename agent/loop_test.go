@@ -1,0 +1,149 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
+)
+
+// TestALoopStallsOnTheThirdSameDenial, and not if a call was made in between, or the denials
+// are of different calls.
+func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls  string // letters: which call; lower case is made, upper case is held
+		stalls int    // after how many; 0 = it does not
+	}{
+		"the same":                 {"AAAA", 3},
+		"two, one after the other": {"ABABAB", 5},
+		"others":                   {"ABC", 0},
+		"one is made in between":   {"AAxAA", 0},
+		"and then three":           {"AAxAAA", 6},
+		"made":                     {"xxxx", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pending(t, fact("acme", "billing.email", "ops@acme.example"))
+			run := w.agent(t).Start("ana")
+			read(t, run, "acme", "billing.email")
+			var loop agent.Loop
+			for i, letter := range strings.Split(c.calls, "") {
+				tool, with := "send_email", args(mailIn{To: letter + "@acme.example"})
+				if letter == "x" {
+					tool, with = "search", args(searchIn{"acme"})
+				}
+				res, err := run.Call(t.Context(), tool, with)
+				if (err == nil) != (letter == "x") {
+					t.Fatalf("%s: %v", letter, err)
+				}
+				loop.Note(tool, with, res, err)
+				stalled := loop.Stalled(run)
+				if (stalled != nil) != (c.stalls > 0 && i+1 >= c.stalls) {
+					t.Fatalf("after %d calls: %v", i+1, stalled)
+				}
+				var e *agent.StalledError
+				if stalled != nil && (!errors.As(stalled, &e) || !errors.Is(stalled, agent.ErrStalled) || !errors.Is(stalled, gate.ErrUnverified) || len(e.Held) == 0 || !strings.Contains(stalled.Error(), e.Held[0].Hold) || !strings.Contains(stalled.Error(), "send_email")) {
+					t.Fatalf("%v", stalled)
+				}
+			}
+			if made := loop.Made(); len(made) != strings.Count(c.calls, "x") {
+				t.Errorf("made %+v", made)
+			}
+			loop.Reset()
+			if len(loop.Made()) != 0 || loop.Stalled(run) != nil || loop.Wrap(errLost) != errLost {
+				t.Error("it forgot nothing")
+			}
+		})
+	}
+}
+
+// TestARunListsItsHeldCalls: each once, oldest first, until it is let through.
+func TestARunListsItsHeldCalls(t *testing.T) {
+	w := newWorldWith(t, anybody)
+	id := w.pending(t, fact("acme", "billing.email", "ops@acme.example"))
+	run := w.agent(t).Start("ana")
+	typed(t, run, "write to acme and bob")
+	read(t, run, "acme", "billing.email")
+	call := func(to string) error {
+		_, err := run.CallWithID(t.Context(), "call-"+to, "send_email", args(mailIn{To: to}))
+		return err
+	}
+	var want []string
+	for _, to := range []string{"ops@acme.example", "bob@acme.example", "ops@acme.example"} {
+		var denied *gate.DeniedError
+		if err := call(to); !errors.As(err, &denied) {
+			t.Fatal(err)
+		}
+		want = append(want, denied.Decision.HoldID)
+	}
+	fork, err := run.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, fork, "acme", "billing.email")
+	if _, err := fork.Call(t.Context(), "send_email", args(mailIn{To: "ops@acme.example"})); err == nil {
+		t.Fatal("it was made")
+	}
+	held := run.Held()
+	if len(held) != 3 || held[0].Hold != want[1] || held[1].Hold != want[2] || want[2] != want[0] || len(fork.Held()) != 1 || held[2].Hold != fork.Held()[0].Hold {
+		t.Fatalf("%+v, want %q", held, want)
+	}
+	if h := held[0]; h.Tool != "send_email" || h.CallID != "call-bob@acme.example" || !strings.Contains(string(h.Args), "bob@acme.example") || !slices.Contains(h.Codes, gate.UnverifiedInput) || h.Parked {
+		t.Errorf("%+v", h)
+	}
+	held[0].Args[0] = 'x'
+	if run.Held()[0].Args[0] == 'x' {
+		t.Error("who lists them can change them")
+	}
+	w.confirm(t, id)
+	if err := call("ops@acme.example"); err != nil {
+		t.Fatal(err)
+	}
+	if held = run.Held(); len(held) != 2 || held[0].Hold != want[1] {
+		t.Errorf("%+v", held)
+	}
+	if (&agent.Run{}).Held() != nil {
+		t.Error("a zero run holds calls")
+	}
+}
+
+// TestAnErrorHasTheCallsBeforeIt.
+func TestAnErrorHasTheCallsBeforeIt(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t).Start("ana")
+	var loop agent.Loop
+	if err := loop.Wrap(errLost); err != errLost { //nolint:errorlint // the very error
+		t.Error(err)
+	}
+	for i := range 12 {
+		words := args(searchIn{fmt.Sprint("acme", i)})
+		res, err := run.Call(t.Context(), "search", words)
+		loop.Note("search", words, res, err)
+		words[0] = 'x'
+	}
+	loop.Note("broken", nil, agent.Result{}, fmt.Errorf("%w: it broke", agent.ErrTool))
+	loop.Note("none", nil, agent.Result{}, &gate.ArgumentError{Rule: "schema"})
+	loop.Note("gone", nil, agent.Result{}, context.Canceled)
+	err := loop.Wrap(errLost)
+	var calls *agent.CallsError
+	if !errors.As(err, &calls) || !errors.Is(err, errLost) || len(calls.Calls) != 13 {
+		t.Fatalf("%v", err)
+	}
+	if c := calls.Calls[0]; c.Tool != "search" || string(c.Args) != string(args(searchIn{"acme0"})) || c.Decision == "" || c.Text == "" || c.Err != nil {
+		t.Errorf("%+v", c)
+	}
+	if c := calls.Calls[12]; c.Tool != "broken" || !errors.Is(c.Err, agent.ErrTool) {
+		t.Errorf("%+v", c)
+	}
+	if text := err.Error(); !strings.HasPrefix(text, errLost.Error()) || !strings.Contains(text, "search, and 3 more") {
+		t.Error(text)
+	}
+	if loop.Wrap(nil) != nil {
+		t.Error("no error is one")
+	}
+}
