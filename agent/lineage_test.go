@@ -292,20 +292,21 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			span, predicate string
 			verified        bool
 		}{
-			"I like football.":                        {"I like football", "likes", true},
-			"Ana does not like football.":             {"Ana does not like football", "likes", false},
-			"I do not like football":                  {"like football", "likes", false},
-			"I doesn’t like football":                 {"like football", "likes", false},
-			"I never said that I like football":       {"I like football", "likes", false},
-			"I hate rain. I like football":            {"I like football", "likes", true},
-			"I do not smoke. I like football":         {"I like football", "likes", true},
-			"I do not smoke.\nI like football":        {"I like football", "likes", true},
-			"I like football, not rugby":              {"I like football", "likes", true},
-			"No, I like football":                     {"I like football", "likes", true},
-			"I don't like football, ever":             {"I don't like football", "does not like", true},
-			"I  don't  like football":                 {"like football", "likes_not", true},
-			"Ich mag football nicht":                  {"Ich mag football nicht", "likes", false},
-			"I like football. I do not like football": {"like football", "likes", false},
+			"I like football.":                         {"I like football", "likes", true},
+			"Ana does not like football.":              {"Ana does not like football", "likes", false},
+			"I do not like football":                   {"like football", "likes", false},
+			"I doesn’t like football":                  {"like football", "likes", false},
+			"I never said that I like football":        {"I like football", "likes", false},
+			"I hate rain. I like football":             {"I like football", "likes", true},
+			"I do not smoke. I like football":          {"I like football", "likes", true},
+			"I do not smoke.\nI like football":         {"I like football", "likes", true},
+			"I like football, not rugby":               {"I like football", "likes", true},
+			"I do not like footballs. I like football": {"like football", "likes", true},
+			"No, I like football":                      {"I like football", "likes", true},
+			"I don't like football, ever":              {"I don't like football", "does not like", true},
+			"I  don't  like football":                  {"like football", "likes_not", true},
+			"Ich mag football nicht":                   {"Ich mag football nicht", "likes", false},
+			"I like football. I do not like football":  {"like football", "likes", false},
 		} {
 			w := newWorld(t)
 			run := w.agent(t).Start("ana")

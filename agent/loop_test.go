@@ -29,13 +29,15 @@ func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.pending(t, fact("acme", "billing.email", "ops@acme.example"))
-			run := w.agent(t).Start("ana")
+			// What it answers is no row, so that the others are denied for the same rows before and after.
+			silent := agent.Func("silent", "", func(context.Context, nothing) (nothing, error) { return nothing{}, nil }, agent.ReadOnly())
+			run := w.agent(t, silent).Start("ana")
 			read(t, run, "acme", "billing.email")
 			var loop agent.Loop
 			for i, letter := range strings.Split(c.calls, "") {
 				tool, with := "send_email", args(mailIn{To: letter + "@acme.example"})
 				if letter == "x" {
-					tool, with = "search", args(searchIn{"acme"})
+					tool, with = "silent", args(nothing{})
 				}
 				res, err := run.Call(t.Context(), tool, with)
 				if (err == nil) != (letter == "x") {
@@ -109,6 +111,24 @@ func TestARunListsItsHeldCalls(t *testing.T) {
 	}
 	if (&agent.Run{}).Held() != nil {
 		t.Error("a zero run holds calls")
+	}
+}
+
+// TestAHeldCallSaysWhatHoldsIt, and not what is only noted.
+func TestAHeldCallSaysWhatHoldsIt(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent(t, agent.Func("say", "", func(context.Context, searchIn) (string, error) { return "", nil })).Start("ana")
+	typed(t, run, "say hello")
+	mustFire(t, run, "say", searchIn{"hello"})
+	w.pending(t, fact("acme", "billing.email", "ops@acme.example"))
+	read(t, run, "acme", "billing.email")
+	_, err := run.Call(t.Context(), "say", args(searchIn{"hello"}))
+	var denied *gate.DeniedError
+	if !errors.As(err, &denied) || !denied.Decision.Has(gate.AlreadyDone) {
+		t.Fatalf("%v", err)
+	}
+	if held := run.Held(); len(held) != 1 || !slices.Equal(held[0].Codes, []gate.Code{gate.UnverifiedInput}) {
+		t.Errorf("%+v", held)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hearsay-go/hearsay/agent/langchain"
 	"github.com/hearsay-go/hearsay/examples/scripted"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 // TestAnErrorOfTheExecutorHasTheCallsThatWereMade: the model's next words cannot be parsed
@@ -43,6 +44,32 @@ func TestAnErrorOfTheExecutorHasTheCallsThatWereMade(t *testing.T) {
 	}
 	if _, err := langchain.Ask(t.Context(), run, e, agent.Typed("And now?")); errors.As(err, &calls) || !errors.Is(err, agents.ErrUnableToParseOutput) {
 		t.Errorf("nothing was called: %v", err)
+	}
+}
+
+// TestAnErrorAfterAParkedCallHasIt: the call was made by itself, and the model's words on it
+// cannot be parsed.
+func TestAnErrorAfterAParkedCallHasIt(t *testing.T) {
+	var w *world
+	w = newWorld(t, agent.Func("book", "Books a room.", func(context.Context, words) (string, error) {
+		w.ran("book")
+		return "booked", nil
+	}, agent.StateChanging(), agent.FiresWhenFree()))
+	row := w.pending("acme", "room", "Blue")
+	run := w.agent.Start("ana")
+	if _, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "room"}); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := model(t, scripted.Turns(act("book", "Blue"), finish("It waits."), scripted.Say("Hmm.")))
+	e := agents.NewExecutor(agents.NewOneShotAgent(m, nil))
+	if _, err := langchain.Ask(t.Context(), run, e, agent.Typed("Book our room.")); err != nil || len(w.fired) != 0 {
+		t.Fatalf("%v, ran %v", err, w.fired)
+	}
+	w.verify(row)
+	r, _, err := langchain.Resume(t.Context(), run, e)
+	var calls *agent.CallsError
+	if !errors.As(err, &calls) || len(calls.Calls) != 1 || calls.Calls[0].Tool != "book" || calls.Calls[0].Text != "booked" || r.Tool != "book" {
+		t.Fatalf("%+v, %v", r, err)
 	}
 }
 

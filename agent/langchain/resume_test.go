@@ -15,6 +15,20 @@ import (
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
+// verify is a worker whose source agrees with a row.
+func (w *world) verify(row memory.ID) {
+	w.t.Helper()
+	rows, err := w.store.Get(w.t.Context(), row)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.store.Apply(w.t.Context(), memory.Transition{Row: row, Revision: rows[0].Revision, To: memory.TruthSupported, Authority: memory.AuthorityProbe,
+		Actor: "worker", Source: "crm", Reason: "it agrees", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool,
+			Source: "crm", Verifier: "crm", Group: "tool:crm", Anchor: memory.Anchor{URI: "crm://1"}, At: w.store.Now()}}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // TestTheResultOfAParkedCallReachesTheExecutor: the observation says that the call
 // waits, and the executor is run again on its result.
 func TestTheResultOfAParkedCallReachesTheExecutor(t *testing.T) {
@@ -45,15 +59,7 @@ func TestTheResultOfAParkedCallReachesTheExecutor(t *testing.T) {
 	if err != nil || got != "It waits." || len(w.fired) != 0 || !strings.Contains(server.Requests()[1].Last(), "made by itself once the statement is verified") {
 		t.Fatalf("%q, %v, ran %v", got, err, w.fired)
 	}
-	rows, err := w.store.Get(t.Context(), row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.store.Apply(t.Context(), memory.Transition{Row: row, Revision: rows[0].Revision, To: memory.TruthSupported, Authority: memory.AuthorityProbe,
-		Actor: "worker", Source: "crm", Reason: "it agrees", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool,
-			Source: "crm", Verifier: "crm", Group: "tool:crm", Anchor: memory.Anchor{URI: "crm://1"}, At: w.store.Now()}}}); err != nil {
-		t.Fatal(err)
-	}
+	w.verify(row)
 	before := len(run.Lineage().Direct())
 	r, got, err := langchain.Resume(t.Context(), run, e)
 	if err != nil || got != "Done." || r.Err != nil || r.Tool != "book" || len(w.fired) != 1 || len(run.Lineage().Direct()) <= before {
