@@ -52,9 +52,12 @@ func (a *Agent) CheckAPINames() error {
 	return nil
 }
 
-// ToolOf is the tool that a model calls by this name: the one with the [APIName], else the
-// name as it is, which may be that of no tool.
+// ToolOf is the tool that a model calls by this name: the one that has it, else the one with
+// that [APIName], else the name as it is, which is that of no tool.
 func (a *Agent) ToolOf(apiName string) string {
+	if a.tools[apiName] != nil {
+		return apiName
+	}
 	if name, is := a.byAPIName[apiName]; is {
 		return name
 	}

@@ -62,6 +62,11 @@ func TestTwoToolsWithOneAPINameAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", pair, err)
 		}
 	}
+	for _, order := range [][]string{{"crm.get", "crm_get"}, {"crm_get", "crm.get"}} { // nobody has asked whether they are two
+		if a := built(order...); a.ToolOf("crm_get") != "crm_get" || a.ToolOf("crm.get") != "crm.get" {
+			t.Errorf("%q: crm_get is %q", order, a.ToolOf("crm_get"))
+		}
+	}
 	a := built("crm.get", "mail.get", "search")
 	if err := a.CheckAPINames(); err != nil {
 		t.Error(err)
