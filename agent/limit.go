@@ -32,35 +32,27 @@ const (
 // the model was shown and no more.
 func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
 
-// Media declares output fields, by JSON pointer, whose strings no model reads as text: images
-// or audio that an adapter passes as such. They do not count for [AnswerLimit]. A step of a
-// pointer that is * stands for every element of a list. The pointers are not held to a schema.
-func Media(pointers ...string) Option {
-	return func(t *Tool) { t.media = append(t.media, pointers...) }
+// Media declares how many bytes of an answer, as it would be shown, no model reads as text:
+// images or audio that an adapter passes as such. They do not count for [AnswerLimit]. It is
+// asked of each answer; what it says beyond the answer's length counts as all of it.
+func Media(size func(answer json.RawMessage) int) Option {
+	return func(t *Tool) { t.media = size }
 }
 
-// sealLimit refuses a limit or a place that is none.
+// sealLimit refuses a limit that is none.
 func (t *Tool) sealLimit() error {
 	if t.limit < 1 || t.limit > MaxShown {
 		return &DeclarationError{Tool: t.name, Field: "answer_limit", Text: fmt.Sprintf("%d: want 1 to %d bytes", t.limit, MaxShown)}
 	}
-	for _, p := range t.media {
-		if !strings.HasPrefix(p, "/") {
-			return t.refused("media", p, "is no pointer to a field")
-		}
-	}
 	return nil
 }
 
-// exceeded is the limit that an answer exceeds; 0 = none. text is what the model would see.
-func (a *answer) exceeded(text string) int {
-	size, counted := len(text), map[string]bool{}
-	for _, pattern := range a.tool.media {
-		for _, at := range places(a.shown, pattern) {
-			if s, is := value(a.shown, at).(string); is && !counted[at] {
-				counted[at], size = true, size-len(s)
-			}
-		}
+// exceeded is the limit that an answer exceeds; 0 = none. shown is the answer as it would get
+// out, text what the model would see of it.
+func (a *answer) exceeded(shown json.RawMessage, text string) int {
+	size := len(text)
+	if a.tool.media != nil {
+		size -= max(0, a.tool.media(shown))
 	}
 	switch {
 	case size > a.tool.limit:
@@ -69,12 +61,6 @@ func (a *answer) exceeded(text string) int {
 		return MaxShown
 	}
 	return 0
-}
-
-// value is what stands at a place; nil if nothing does.
-func value(v any, at string) any {
-	found, _ := lookup(v, at)
-	return found
 }
 
 // shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list

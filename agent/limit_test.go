@@ -184,19 +184,20 @@ func TestMediaDoesNotCount(t *testing.T) {
 		return `{"content":[{"data":"` + strings.Repeat("A", data) + `"},{"data":7},{"text":"` + strings.Repeat("x", text) + `"}]}`
 	}
 	frame, limit := len(block(0, 0)), agent.DefaultAnswerLimit
-	media := agent.Media("/content/*/data", "/content/0/data")
+	media := agent.Media(func(b json.RawMessage) int { return strings.Count(string(b), "A") })
 	for name, c := range map[string]struct {
 		answer string
 		opts   []agent.Option
 		whole  bool
 	}{
-		"a picture":          {block(500_000, 0), []agent.Option{media}, true},
-		"undeclared":         {block(500_000, 0), nil, false},
-		"and as much text":   {block(500_000, limit-frame), []agent.Option{media}, true},
-		"and more text":      {block(500_000, limit-frame+1), []agent.Option{media}, false},
-		"the largest":        {block(agent.MaxShown-frame, 0), []agent.Option{media}, true},
-		"larger":             {block(agent.MaxShown-frame+1, 0), []agent.Option{media}, false},
-		"no field is a text": {`{"content":"` + strings.Repeat("x", limit) + `"}`, []agent.Option{media, agent.Media("/content")}, true},
+		"a picture":         {block(500_000, 0), []agent.Option{media}, true},
+		"undeclared":        {block(500_000, 0), nil, false},
+		"and as much text":  {block(500_000, limit-frame), []agent.Option{media}, true},
+		"and more text":     {block(500_000, limit-frame+1), []agent.Option{media}, false},
+		"the largest":       {block(agent.MaxShown-frame, 0), []agent.Option{media}, true},
+		"larger":            {block(agent.MaxShown-frame+1, 0), []agent.Option{media}, false},
+		"less than nothing": {block(0, limit-frame+1), []agent.Option{agent.Media(func(json.RawMessage) int { return -1 << 20 })}, false},
+		"more than all":     {block(agent.MaxShown-frame+1, 0), []agent.Option{agent.Media(func(json.RawMessage) int { return 1 << 30 })}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -227,7 +228,6 @@ func TestALimitThatIsNoneIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for field, opts := range map[string][]agent.Option{
 		"answer_limit": {agent.AnswerLimit(0), agent.AnswerLimit(-1), agent.AnswerLimit(agent.MaxShown + 1)},
-		"media":        {agent.Media(""), agent.Media("data")},
 	} {
 		for i, o := range opts {
 			tool := agent.Raw("t", "", &jsonschema.Schema{Type: "object"}, func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil }, o)

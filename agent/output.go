@@ -66,14 +66,15 @@ func (r *Run) record(ctx context.Context, t *Tool, args, output json.RawMessage,
 			a.part(decode(args), v, d)
 		}
 		apart = len(a.drafts)
-		text := legible(output)
+		shown := output
 		if a.parted {
-			text = legible(encode(a.shown))
+			shown = encode(a.shown)
 		}
+		text := legible(shown)
 		if strings.TrimSpace(text) == "" { // it is shown as nothing, whatever blanks it has
 			return recorded{shown: json.RawMessage(`""`)}, nil
 		}
-		if limit := a.exceeded(text); limit > 0 {
+		if limit := a.exceeded(shown, text); limit > 0 {
 			output, got.left, got.note = a.shorten(v, output, limit, d)
 			apart = len(a.drafts) // nothing is withheld
 		} else if level := a.split(v); a.parted {

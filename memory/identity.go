@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -109,11 +110,15 @@ func canonical(s string) string {
 	return norm.NFC.String(b.String())
 }
 
-// Hides reports whether a text has a character that [Canonical] drops: who sees the
-// text, or compares canonical forms, does not see all of it.
+// Hides reports whether a text has a character that [Canonical] drops, or one that has no ink:
+// who sees the text, or compares canonical forms, does not see all of it.
 func Hides(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return visible(r) < 0 })
+	return strings.ContainsFunc(s, func(r rune) bool { return visible(r) < 0 || slices.Contains(inkless, r) })
 }
+
+// inkless are characters that a font draws as nothing, and that Unicode does not call a space
+// or ignorable: the braille blank, the null notehead, two Egyptian blanks, the Khitan filler.
+var inkless = []rune{0x2800, 0x1D159, 0x13441, 0x13442, 0x16FE4}
 
 func visible(r rune) rune {
 	if r >= ' ' && r < 0x7f { // of ASCII only controls hide

@@ -248,14 +248,21 @@ func (p *Pins) write(ctx context.Context, r PinReport, first bool) error {
 
 // replace writes the file anew. Whoever reads it finds all of the old text or all of the new.
 func (p *Pins) replace(text []byte) (err error) {
-	folder := filepath.Dir(p.File)
-	f, err := os.CreateTemp(folder, filepath.Base(p.File)+".*.new")
+	path, mode := p.File, fs.FileMode(0o600)
+	if real, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil { // whoever could read it still can
+		mode = info.Mode().Perm()
+	}
+	folder := filepath.Dir(path)
+	f, err := os.CreateTemp(folder, filepath.Base(path)+".*.new")
 	if err != nil {
 		return p.fault("%w", err)
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), p.File)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

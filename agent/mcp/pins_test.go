@@ -282,6 +282,35 @@ func TestServersArePinnedAtOnce(t *testing.T) {
 	}
 }
 
+// TestWhoReadsThePinsStillCan after they were accepted, also by a link.
+func TestWhoReadsThePinsStillCan(t *testing.T) {
+	folder := t.TempDir()
+	file, link := filepath.Join(folder, "pins.json"), filepath.Join(t.TempDir(), "link.json")
+	session := dial(t, selling(map[string]string{"search": "Searches."}))
+	if _, err := mcp.Tools(t.Context(), session, anyOf("search"), &mcp.Options{Server: "shop", Pins: &mcp.Pins{File: file}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(file, 0o644), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	pins := &mcp.Pins{File: link}
+	r, err := pins.Compare(t.Context(), session, "other")
+	if err == nil {
+		err = pins.Accept(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	at, linkErr := os.Readlink(link)
+	if err != nil || linkErr != nil || info.Mode().Perm() != 0o644 || at != file {
+		t.Errorf("%v, %v, %v, %q", err, linkErr, info.Mode(), at)
+	}
+	if r, err := (&mcp.Pins{File: file}).Compare(t.Context(), session, "other"); err != nil || r.First {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestWhoeverIsFirstPins: a process that pinned the server meanwhile is not written over.
 func TestWhoeverIsFirstPins(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pins.json")

@@ -68,7 +68,7 @@ type Proxy struct {
 	session  *api.ClientSession
 	was      map[string]string // the tools as they were listed, in JSON, by name
 
-	mu      sync.Mutex
+	listing sync.RWMutex    // held while the tools are listed anew: no call is begun
 	changed map[string]bool // since
 }
 
@@ -147,12 +147,14 @@ func (p *Proxy) Run() *agent.Run { return p.run }
 // Recheck lists the server's tools anew, for when the server says that they have changed
 // (see [Dial]). A tool that is gone, or is not what it was when the proxy was made, is
 // not run from then on, nor is a parked call of it: what was declared, and what its users
-// read, was of another tool. It names those tools, in the order they were listed. If
+// read, was of another tool. A call that begins meanwhile waits until the tools are listed. It names those tools, in the order they were listed. If
 // the tools cannot be listed, none is run until they can.
 func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
 	if p == nil || p.run == nil {
 		return nil, errors.New("mcp: a zero Proxy; make one with NewProxy")
 	}
+	p.listing.Lock() // a call that begins now waits to hear which tools are others
+	defer p.listing.Unlock()
 	now := map[string]string{}
 	listed, err := list(ctx, p.session)
 	if err == nil {
@@ -164,15 +166,13 @@ func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
 			changed, since[t.Name] = append(changed, t.Name), true
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.changed = since
 	return changed, err
 }
 
 func (p *Proxy) hasChanged(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.listing.RLock()
+	defer p.listing.RUnlock()
 	return p.changed[name]
 }
 

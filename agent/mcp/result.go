@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,28 @@ func wholeOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
 		return false, all // shown as one text
 	}
 	return true, all
+}
+
+// unread is how many bytes of an output are of blocks that [result] shows as such, and no
+// model reads as text.
+func unread(out json.RawMessage) (size int) {
+	blocks, all := wholeOf(out)
+	if !blocks {
+		return 0
+	}
+	for _, c := range all.Content {
+		switch block := c.(type) {
+		case *api.ImageContent:
+			size += base64.StdEncoding.EncodedLen(len(block.Data))
+		case *api.AudioContent:
+			size += base64.StdEncoding.EncodedLen(len(block.Data))
+		case *api.EmbeddedResource:
+			if block.Resource != nil {
+				size += base64.StdEncoding.EncodedLen(len(block.Resource.Blob))
+			}
+		}
+	}
+	return size
 }
 
 // forModel is a text of a tool as a model may see it.

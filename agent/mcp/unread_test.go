@@ -74,6 +74,8 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 		"structured":         {answer: &api.CallToolResult{StructuredContent: map[string]any{"email": "a@x.example", "x": long}}, schema: `{"type":"object"}`, failed: true, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
 		"a picture":          {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
 		"a file":             {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"what imitates one":  {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"structured so":      {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 1, says: "Note of the system: the answer has"},
 	} {
 		t.Run(name, func(t *testing.T) {

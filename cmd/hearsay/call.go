@@ -407,7 +407,7 @@ func (a *app) callShowCommand(store *storeFlags) *cobra.Command {
 		Long: `show prints one held call: every argument, what it rests on, who asked and how often,
 what was decided and until when, and what call approve wants of it. On a terminal it is
 shown by $PAGER, or less if that is there. A run of 5 spaces is written \s{5}, a
-character that nobody would see \u{200B}; │ begins a line that goes on with the one above.
+character that nobody would see \u{200B}, a member whose name is a number ~'0'; │ begins a line that goes on with the one above.
 
 With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 		Example: "  hearsay call show -store sqlite:agent.db blk_…",
@@ -532,7 +532,11 @@ func argumentsOf(args json.RawMessage) (out []argument) {
 		switch node := v.(type) {
 		case map[string]any:
 			for _, name := range slices.Sorted(maps.Keys(node)) {
-				walk(at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), node[name])
+				step := strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+				if step != "" && strings.Trim(step, "0123456789") == "" {
+					step = "~'" + step + "'" // no element of a list; nothing else is written so
+				}
+				walk(at+"/"+step, node[name])
 			}
 			if len(node) == 0 && at != "" {
 				out = append(out, argument{pointer: at, value: "{}"})

@@ -112,7 +112,7 @@ func TestWhatIsSignedIsShownWhole(t *testing.T) {
 // No two calls have one card, whatever their arguments and the names of these are.
 func TestNoTwoCallsHaveOneCard(t *testing.T) {
 	a, now, shown := &app{}, time.Unix(1_800_000_000, 0), map[string]string{}
-	name := rapid.SampledFrom([]string{"a", "b", "a = 1", "a/b", "a~1b", "", " ", "  ", "a\u200b", `a" = "b`, "│", "a\n"})
+	name := rapid.SampledFrom([]string{"a", "b", "a = 1", "a/b", "a~1b", "", " ", "  ", "a\u200b", `a" = "b`, "│", "a\n", "0", "1", "~'0'", "'0'"})
 	leaf := rapid.OneOf(rapid.Just(any("1")), rapid.Just(any(1)), rapid.Just(any(nil)), rapid.Just(any("null")), rapid.Just(any(true)), rapid.Just(any([]any{})), rapid.Just(any(map[string]any{})), rapid.Just(any("[]")),
 		rapid.Map(rapid.SampledFrom([]string{"", " ", "  ", "\ufe0f", strings.Repeat("x", 95), strings.Repeat(" ", 95), "/b = 1", "\"", "│ "}), func(s string) any { return s + strings.Repeat("y", len(s)%7) }))
 	part := rapid.OneOf(leaf, rapid.Map(rapid.SliceOfN(leaf, 0, 2), func(v []any) any { return v }), rapid.Map(rapid.MapOfN(name, leaf, 0, 2), func(v map[string]any) any { return v }))

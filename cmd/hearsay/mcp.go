@@ -419,13 +419,15 @@ func (f *proxyFlags) rules() (gate.Policy, error) {
 	if policy.Tools == nil {
 		policy.Tools = map[string]gate.Rule{}
 	}
+	var never []string
 	for _, name := range f.never {
+		name = f.prefix + name // a policy knows the whole name
 		rule := policy.Tools[name]
 		rule.Never, rule.Why = true, cmp.Or(rule.Why, "the operator of the proxy refuses it")
-		policy.Tools[name] = rule
+		policy.Tools[name], never = rule, append(never, name)
 	}
-	if f.policy != "" && len(f.never) > 0 {
-		policy.Version += "+never=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(f.never))), ",")
+	if f.policy != "" && len(never) > 0 {
+		policy.Version += "+never=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(never))), ",")
 	}
 	return policy, nil
 }

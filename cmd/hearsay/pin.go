@@ -68,6 +68,11 @@ type pinDifferenceJSON struct {
 	Is   json.RawMessage `json:"is,omitempty"`
 }
 
+// pinDigits is the fewest digits that say which tools were seen. A server chooses its tools
+// before and after: of two that it makes alike in a few digits, one would be accepted for the
+// other.
+const pinDigits = 40
+
 func (a *app) pinCommand() *cobra.Command {
 	var file, accept string
 	cmd := &cobra.Command{
@@ -75,7 +80,7 @@ func (a *app) pinCommand() *cobra.Command {
 		Short: "See how the tools of an MCP server differ from what was pinned, and accept them",
 		Long: `pin starts CMD, an MCP server, lists its tools and shows what is not as the file of pins
 says: all of a tool that is new, and each value of one that changed, before and now. It
-writes nothing. With --accept and the first digits of the sha256 that it printed, it writes
+writes nothing. With --accept and the sha256 that it printed, it writes
 the tools into the file as they are, if they are still those.
 
 CMD is named by its words: with other arguments it is another server.
@@ -85,11 +90,11 @@ Exit code 4 while something differs, 0 if nothing does or it was accepted.
 With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differences":
 [{"tool", "what", "was", "is"}]}.`,
 		Example: "  hearsay mcp pin --pins pins.json -- some-server --stdio\n" +
-			"  hearsay mcp pin --pins pins.json --accept 9f2c41d0 -- some-server --stdio",
+			"  hearsay mcp pin --pins pins.json --accept SHA256 -- some-server --stdio",
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&file, "pins", "", "the file of pins")
-	cmd.Flags().StringVar(&accept, "accept", "", "the first digits of the sha256 that was printed")
+	cmd.Flags().StringVar(&accept, "accept", "", fmt.Sprintf("the sha256 that was printed, or its first %d digits at least", pinDigits))
 	cmd.Args = commandWanted
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
 		if file == "" {
@@ -110,7 +115,7 @@ With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differe
 		case said.Pinned:
 			return nil
 		case accept != "":
-			return fail(exitChanged, "--accept %s: the tools of the server are not those with these digits; at least %d are wanted", oneLine(accept, maxName), minDigits)
+			return fail(exitChanged, "--accept %s: the tools of the server are not those with these digits; at least %d are wanted", oneLine(accept, maxName), pinDigits)
 		}
 		return fail(exitNo, "the tools of %s are not pinned as they are", oneLine(said.Server, maxMessage))
 	}
@@ -148,7 +153,7 @@ func (a *app) pin(ctx context.Context, file, accept string, command []string) (s
 		}
 		said.Differences = append(said.Differences, pinDifferenceJSON{d.Name, what, d.Was, d.Is})
 	}
-	if !said.Pinned && len(accept) >= minDigits && strings.HasPrefix(said.SHA256, strings.ToLower(accept)) {
+	if !said.Pinned && len(accept) >= pinDigits && strings.HasPrefix(said.SHA256, strings.ToLower(accept)) {
 		err = pins.Accept(ctx, report)
 		said.Pinned = err == nil
 	}
@@ -187,7 +192,7 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 	case said.Pinned:
 		c.line("pinned", "nothing differs")
 	default:
-		c.whole("to accept", strings.Replace(command, " -- ", " --accept "+said.SHA256[:minDigits]+" -- ", 1))
+		c.whole("to accept", strings.Replace(command, " -- ", " --accept "+said.SHA256+" -- ", 1))
 	}
 	return c.String()
 }

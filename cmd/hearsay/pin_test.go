@@ -93,18 +93,18 @@ func TestMCPToolsThatChangeBetweenTwoStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string][]string{"too few digits": {"--accept", said1.SHA256[:7]}, "of other tools": {"--accept", strings.Repeat("0", 8)}} {
+	for name, args := range map[string][]string{"too few digits": {"--accept", said1.SHA256[:39]}, "of other tools": {"--accept", strings.Repeat("0", 64)}} {
 		if r := pin(evil, "shell", args...); r.code != exitChanged {
 			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.talk)
 		}
 	}
-	if r := pin("Sends it elsewhere.", "shell", "--accept", said1.SHA256[:8]); r.code != exitChanged { // it changed since she looked
+	if r := pin("Sends it elsewhere.", "shell", "--accept", said1.SHA256); r.code != exitChanged { // it changed since she looked
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was written: %v", err)
 	}
-	if r := pin(evil, "shell", "--accept", said1.SHA256[:8]); r.code != exitDone || !strings.Contains(r.out, "pinned        as they are now") {
+	if r := pin(evil, "shell", "--accept", said1.SHA256[:40]); r.code != exitDone || !strings.Contains(r.out, "pinned        as they are now") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 	offered, said, err = w.starts(file, evil, "shell", "--require-pin")
@@ -135,6 +135,13 @@ func TestMCPProxyPrefix(t *testing.T) {
 	callTool(t, session, "office.crm", mcpArguments{Name: "acme"})
 	if text, failed := callTool(t, session, "office.mail", mcpArguments{To: "pay@acme.example"}); failed {
 		t.Error(text)
+	}
+	refused := connect(t, child(w.proxied(book, append([]string{"--only-source", "--prefix", "office.", "--never", "crm"}, officeFlags...)...)))
+	if text, failed := callTool(t, refused, "office.crm", mcpArguments{Name: "acme"}); !failed || !strings.Contains(text, "NOT EXECUTED: office.crm") {
+		t.Errorf("--never: %q", text)
+	}
+	if err := refused.Close(); err != nil {
+		t.Error(err)
 	}
 	if text, _ := callTool(t, session, "office.mail", mcpArguments{To: "other@acme.example"}); !strings.Contains(text, "NOT EXECUTED: office.mail") {
 		t.Errorf("%q", text)

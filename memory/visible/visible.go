@@ -7,6 +7,7 @@ package visible
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -16,8 +17,12 @@ import (
 // escape characters, directions of writing, what has no width, what has no meaning.
 func Hidden(c rune) bool {
 	return !unicode.IsGraphic(c) || unicode.In(c, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
-		c == '\u2800' // braille blank
+		slices.Contains(blank, c)
 }
+
+// blank are characters that count as graphic and have no ink: the braille blank, the null
+// notehead, two Egyptian blanks, the Khitan filler.
+var blank = []rune{0x2800, 0x1D159, 0x13441, 0x13442, 0x16FE4}
 
 // JSON escapes in JSON text what is [Hidden]. Such a character stands inside a string
 // only, so the value stays the same. Line feeds and tabs stay as they are.

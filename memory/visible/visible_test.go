@@ -22,6 +22,7 @@ func TestTextKeepsNothingThatATerminalObeys(t *testing.T) {
 		"a return over what stood":   {"true\rfalse", "true<U+000D>false"},
 		"lines and tabs are kept":    {"a\tb\nc", "a\tb\nc"},
 		"other scripts are kept":     {"žlutý 日本", "žlutý 日本"},
+		"a note without a head":      {"a\U0001D159\U00013441\U00013442\U00016FE4\u2800", "a<U+1D159><U+13441><U+13442><U+16FE4><U+2800>"},
 		"a delete":                   {"a\x7f", "a<U+007F>"},
 		"a window title with a bell": {"\x1b]0;x\a", "<U+001B>]0;x<U+0007>"},
 	} {
