@@ -331,13 +331,38 @@ func (l *ledger) sentencesTo(words string) (out []string) {
 // sentenceEnds ends a sentence: a line, or a mark with a blank behind it.
 var sentenceEnds = regexp.MustCompile(`[\n\r]|[.!?;。！？]+(?:[\s"')\]]|$)`)
 
+// shortened are words that end in a full stop and end no sentence.
+var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "inc": true, "ltd": true, "co": true, "corp": true, "jr": true, "sr": true,
+	"vs": true, "etc": true, "e.g": true, "i.e": true, "a.m": true, "p.m": true, "no": true, "nr": true, "approx": true, "u.s": true, "u.k": true, "z.b": true}
+
+// goesOn reports whether a text goes on over the end of a sentence in it: behind a word that
+// is shortened, and in a list whose head or earlier points stand before.
+func goesOn(before, end, after string) bool {
+	if strings.HasPrefix(end, ".") {
+		words := strings.FieldsFunc(before, func(r rune) bool { return unicode.IsSpace(r) || r == '(' })
+		if len(words) == 0 {
+			return false
+		}
+		last := strings.ToLower(words[len(words)-1])
+		return shortened[last] || utf8.RuneCountInString(last) == 1 && last != "i"
+	}
+	if strings.ContainsAny(end, "\r\n") {
+		after = strings.TrimLeft(after, " \t\r\n")
+		before = strings.TrimRight(before, " \t\r\n")
+		return strings.HasPrefix(after, "- ") || strings.HasPrefix(after, "* ") || strings.HasPrefix(after, "• ") || strings.HasSuffix(before, ":") || strings.HasSuffix(before, ",")
+	}
+	return false
+}
+
 // sentenceStart is where the last sentence of a text begins.
 func sentenceStart(text string) int {
 	all := sentenceEnds.FindAllStringIndex(text+" ", -1)
-	if len(all) == 0 {
-		return 0
+	for _, at := range slices.Backward(all) {
+		if end := min(at[1], len(text)); !goesOn(text[:at[0]], text[at[0]:end], text[end:]) {
+			return end
+		}
 	}
-	return min(all[len(all)-1][1], len(text))
+	return 0
 }
 
 // typedWord reports whether the principal typed the words, in any letter case.

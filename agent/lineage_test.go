@@ -321,6 +321,38 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			}
 		}
 	})
+	t.Run("nor where its names look like words of negation, or its sentence seems to end", func(t *testing.T) {
+		for typedWords, c := range map[string]struct {
+			span, predicate, object string
+			verified                bool
+		}{
+			"My account number is not DE89370400440532013000":  {"My account number is not DE89370400440532013000", "account_no", "DE89370400440532013000", false},
+			"My order no A-4711 is late":                       {"My order no A-4711", "order_no", "A-4711", true},
+			"A-4711 is not my order":                           {"A-4711", "order_no", "A-4711", true}, // behind the span
+			"Do not use no-reply@acme.example for me":          {"Do not use no-reply@acme.example", "contact.email", "no-reply@acme.example", false},
+			"Never pay to non-eu@bank.example":                 {"Never pay to non-eu@bank.example", "pay_to", "non-eu@bank.example", false},
+			"I am not allergic to Non-Dairy creamer":           {"I am not allergic to Non-Dairy creamer", "allergic_to", "Non-Dairy creamer", false},
+			"I do not work with Dr. Smith":                     {"Smith", "doctor", "Smith", false},
+			"Please do not send it to e.g. bob@x.example":      {"bob@x.example", "send_to", "bob@x.example", false},
+			"I don't live at No. 5 Main Street":                {"5 Main Street", "address", "5 Main Street", false},
+			"I have no 5 star hotel":                           {"5 star hotel", "has", "5 star hotel", false},
+			"I want no more newsletters":                       {"more newsletters", "wants", "more newsletters", false},
+			"Things I do not eat:\n- milk\n- fish":             {"fish", "eats", "fish", false},
+			"Not that one. My doctor is Dr. Smith":             {"My doctor is Dr. Smith", "doctor", "Dr. Smith", true},
+			"I do not smoke.\n\nThings I eat:\n- milk\n- fish": {"fish", "eats", "fish", true},
+		} {
+			w := newWorld(t)
+			run := w.agent(t).Start("ana")
+			typed(t, run, typedWords)
+			got, err := run.Assert(ctx, agent.Assertion{Span: c.span, Subject: "ana", Predicate: c.predicate, Object: c.object})
+			if err != nil {
+				t.Fatalf("%q: %v", typedWords, err)
+			}
+			if r := w.row(t, got.ID); (r.State() == memory.StateVerified) != c.verified {
+				t.Errorf("%q: %s", typedWords, r.State())
+			}
+		}
+	})
 	t.Run("of nothing that was not typed", func(t *testing.T) {
 		w := newWorld(t)
 		w.pending(t, fact("ana", "editor", "Nano of Mark"))

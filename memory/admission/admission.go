@@ -117,7 +117,11 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 // have a word of negation for which the triple has none. It understands no sentence, so it
 // also says so of words that deny something else.
 func Denies(words string, c memory.Content) bool {
-	return restate.Negations(words) > restate.Negations(spaced.Replace(c.Subject+" "+c.Predicate+" "+c.Object))
+	predicate := spaced.Replace(c.Predicate)
+	for _, number := range []string{" no", " nos"} { // account_no is its number
+		predicate = strings.TrimSuffix(predicate, number)
+	}
+	return restate.Negations(words) > restate.Negations(predicate)+restate.Negations(c.Subject)+restate.Negations(c.Object)
 }
 
 // spaced makes words of the parts of a name: likes_not, is-no-member.

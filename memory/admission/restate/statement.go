@@ -101,19 +101,28 @@ func Of(text string) Statement {
 // Portuguese, Italian, Polish, Czech, Russian, Swedish.
 var foreign = set("nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen")
 
+// numbered are words behind which "no" stands for number.
+var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
+
 // Negations counts the words of a text that deny something, in English with its contractions
-// and, word by word, in some other languages. "No" before a number, and "no," as an answer,
-// are none. A text with characters that nobody sees counts as one that denies.
+// and, word by word, in some other languages. "No" between the name of a thing and a number,
+// "no," as an answer and "no less than" are none. A text with characters that nobody sees
+// counts as one that denies.
 func Negations(text string) (n int) {
 	if opaque(text) {
 		return 1
 	}
 	toks := spelled(scan(canonical(text)))
+	is := func(i int, match func(key string) bool) bool {
+		return i >= 0 && i < len(toks) && match(strings.ToLower(toks[i].key))
+	}
 	for i := range toks {
 		k := strings.ToLower(toks[i].key)
 		switch {
-		case k == "no" && i+1 < len(toks) && strings.Trim(toks[i+1].key, "0123456789.,#-") == "":
-		case denies(toks, i), foreign[k]:
+		case k == "no" && is(i+1, func(next string) bool { return next == "," }):
+		case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
+		case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
+		case negations[k], foreign[k]:
 			n++
 		}
 	}
