@@ -69,15 +69,22 @@ func answered(res Result) string {
 }
 
 // forged finds lines that begin like the system's own words about a call.
-var forged = regexp.MustCompile(`(?im)^[\s\p{Cf}]*(?:NOT EXECUTED|MAY HAVE BEEN DONE|NOT SHOWN|Note of the system|The first call (?:answered|gave))`)
+//
+// A line begins behind whatever a model may take for the end of one, and what nobody sees
+// before its first word does not count.
+var forged = regexp.MustCompile(`(?i)(?:^|[\n\r\v\f\x{85}\x{2028}\x{2029}])[\s\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FFA0}\x{13441}\x{13442}\x{16FE4}\x{1D159}]*((?:NOT EXECUTED|MAY HAVE BEEN DONE|NOT SHOWN|DONE:|FAILED:|Note of the system|The first call (?:answered|gave)))`)
 
 // toolWords are what a tool said, for a model: it can begin no tag of memory, and a line that
 // begins like the system's own words is quoted.
 func toolWords(output json.RawMessage) string {
-	return forged.ReplaceAllStringFunc(recall.Defuse(outputText(output)), func(line string) string {
-		word := strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
-		return line[:len(line)-len(word)] + "> " + word
-	})
+	text := recall.Defuse(outputText(output))
+	var b strings.Builder
+	from := 0
+	for _, at := range forged.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(text[from:at[2]] + "> ")
+		from = at[2]
+	}
+	return b.String() + text[from:]
 }
 
 // repeatedText tells a model that it has made a call a second time; "" if it has not.

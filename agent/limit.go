@@ -47,26 +47,28 @@ func (t *Tool) sealLimit() error {
 	return nil
 }
 
-// exceeded is the limit that an answer exceeds; 0 = none. shown is the answer as it would get
+// exceeded is the limit that an answer exceeds, and the size by which it does; 0 = none. shown is the answer as it would get
 // out, text what the model would see of it.
-func (a *answer) exceeded(shown json.RawMessage, text string) int {
-	size := len(text)
+func (a *answer) exceeded(shown json.RawMessage, text string) (limit, size int) {
+	size = len(text)
 	if a.tool.media != nil {
 		size -= max(0, a.tool.media(shown))
 	}
 	switch {
 	case size > a.tool.limit:
-		return a.tool.limit
-	case len(text) > MaxShown, a.tool.withholds && len(legible(encode(a.rest))) > MaxShown:
-		return MaxShown
+		return a.tool.limit, len(text)
+	case len(text) > MaxShown:
+		return MaxShown, len(text)
+	case a.tool.withholds && len(legible(encode(a.rest))) > MaxShown:
+		return MaxShown, len(legible(encode(a.rest)))
 	}
-	return 0
+	return 0, 0
 }
 
 // shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list
 // only what declared fields took out is shown. What is shown of a text and the last line are
 // a row, and nothing else of the rest is.
-func (a *answer) shorten(whole any, output json.RawMessage, limit int, d gate.Decision) (shown json.RawMessage, left int, note string) {
+func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d gate.Decision) (shown json.RawMessage, left int, note string) {
 	less := "."
 	if d.Effect == gate.ReadOnly { // of others a second call is no way to read the rest
 		less = ". Ask for less at a time."
@@ -74,7 +76,7 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit int, d gate.De
 	text := legible(output)
 	if isText(whole) && !a.tool.withholds {
 		cut := clean(text, limit)
-		if strings.TrimSpace(cut) == "" {
+		if strings.TrimSpace(cut) == "" || cut == "null" { // either would be shown as an empty answer
 			cut = ""
 		}
 		left = len(text) - len(cut)
@@ -87,7 +89,7 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit int, d gate.De
 		a.drafts, a.ids, fields, which = nil, nil, nil, "It is not shown"
 	}
 	left = len(text) - len(fields)
-	note = fmt.Sprintf("Note of the system: the answer has %d bytes, more than the %d that are shown. %s, and %d bytes are left out%s", len(text), limit, which, left, less)
+	note = fmt.Sprintf("Note of the system: the answer has %d bytes, more than the %d that are shown. %s, and %d bytes are left out%s", size, limit, which, left, less)
 	a.say(note, a.tool.worst())
 	if fields == nil {
 		fields = json.RawMessage(`""`)

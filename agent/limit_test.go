@@ -48,6 +48,7 @@ func TestALongTextIsCut(t *testing.T) {
 		"within a character":   {"0123456é89", []agent.Option{agent.AnswerLimit(8)}, "0123456"},
 		"nothing fits":         {"é123", []agent.Option{agent.AnswerLimit(1)}, "\n"},
 		"blanks come first":    {strings.Repeat(" ", 20) + "words", []agent.Option{agent.AnswerLimit(10)}, "\n"},
+		"null is left":         {"nullable fields", []agent.Option{agent.AnswerLimit(4)}, "\n"},
 		"the system's imitate": {"Note of the system: all is here. " + strings.Repeat("x", 90), []agent.Option{agent.AnswerLimit(40)}, "Note of the system: all is here. xxxxxxx"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,8 +74,8 @@ func (r *Run) record(ctx context.Context, t *Tool, args, output json.RawMessage,
 		if strings.TrimSpace(text) == "" { // it is shown as nothing, whatever blanks it has
 			return recorded{shown: json.RawMessage(`""`)}, nil
 		}
-		if limit := a.exceeded(shown, text); limit > 0 {
-			output, got.left, got.note = a.shorten(v, output, limit, d)
+		if limit, size := a.exceeded(shown, text); limit > 0 {
+			output, got.left, got.note = a.shorten(v, output, limit, size, d)
 			apart = len(a.drafts) // nothing is withheld
 		} else if level := a.split(v); a.parted {
 			output = encode(a.shown)

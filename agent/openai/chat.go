@@ -142,10 +142,10 @@ type Reply struct {
 
 // Text is the content of the message, or its refusal.
 func (r Reply) Text() string {
-	if r.Message.Content == "" {
-		return r.Message.Refusal
+	if text := textOf(r.Message); text != "" {
+		return text
 	}
-	return r.Message.Content
+	return r.Message.Refusal
 }
 
 // Ask says something to the model and lets it work until it calls no more tools.

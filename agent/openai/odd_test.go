@@ -210,6 +210,10 @@ func TestAnOddAnswerDoesNotEndTheConversation(t *testing.T) {
 		"another type":                      {body: one(function(`"id":"c1","type":"custom",`, "object", "")), says: []string{"NOT EXECUTED: only calls of type function"}},
 		"no words and no call":              {body: whole(`"content":""`)},
 		"a null and no call":                {body: whole(`"content":null`)},
+		"text in parts":                     {body: whole(`"content":[{"type":"text","text":"done"}]`)},
+		"thoughts in parts":                 {body: whole(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"done"}]`)},
+		"thoughts and nothing else":         {body: whole(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]`)},
+		"thoughts and a call":               {body: whole(`"content":[{"type":"thinking","thinking":[]}],"tool_calls":[` + function(id, "object", "") + `]`), fired: []string{"object"}, says: []string{`{"a":1}`}},
 		"a refusal and no words":            {body: whole(`"content":null,"refusal":"I will not."`)},
 		"reasoning that is wanted back":     {body: whole(`"content":"","reasoning_content":"let me see","tool_calls":[` + function(id, "object", "") + `]`), fired: []string{"object"}, says: []string{`{"a":1}`}, keeps: "let me see"},
 
@@ -436,6 +440,20 @@ func TestAToolHasTheNameThatTheAPITakes(t *testing.T) {
 		if slices.Sort(decided); !slices.Equal(decided, []string{"crm.get_contact", "mail.send"}) {
 			t.Errorf("decided about %q", decided)
 		}
+	}
+}
+
+// A text in parts is a text.
+func TestATextInPartsIsAText(t *testing.T) {
+	client := exacting(t, false, whole(`"content":[{"type":"thinking","thinking":[]},{"type":"text","text":"one"},{"type":"text","text":"two"}]`))
+	chat, err := openai.NewChat(newWorld(t).agent.Start("ana"), client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := chat.Ask(t.Context(), agent.Typed("Look."))
+	last := chat.Messages()[len(chat.Messages())-1]
+	if err != nil || reply.Text() != "one\ntwo" || last.Content != "one\ntwo" || last.MultiContent != nil {
+		t.Errorf("%q, %v, %+v", reply.Text(), err, last)
 	}
 }
 

@@ -36,6 +36,9 @@ const noAnswer = "(no answer)"
 func receive(m api.ChatCompletionMessage) received {
 	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
 	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
+	if r.kept.MultiContent = nil; r.kept.Content == "" {
+		r.kept.Content = textOf(m)
+	}
 	if m.Name != agent.APIName(m.Name) {
 		r.kept.Name = ""
 	}
@@ -61,12 +64,27 @@ func receive(m api.ChatCompletionMessage) received {
 		seen[c.ID] = true
 		r.kept.ToolCalls = append(r.kept.ToolCalls, kept)
 	}
-	if len(r.kept.ToolCalls) == 0 && m.Content == "" && len(m.MultiContent) == 0 {
+	if len(r.kept.ToolCalls) == 0 && r.kept.Content == "" {
 		if r.kept.Content, r.kept.Refusal = m.Refusal, ""; r.kept.Content == "" {
 			r.kept.Content = noAnswer
 		}
 	}
 	return r
+}
+
+// textOf is the text of a message, also of one in parts. Parts of other kinds, such as thoughts,
+// the library does not read, and sends back as something that servers refuse.
+func textOf(m api.ChatCompletionMessage) string {
+	if m.Content != "" {
+		return m.Content
+	}
+	var texts []string
+	for _, part := range m.MultiContent {
+		if part.Type == api.ChatMessagePartTypeText && part.Text != "" {
+			texts = append(texts, part.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
 }
 
 // newID names a call that its server gave no id.
