@@ -46,9 +46,12 @@ type desk struct {
 	group sync.WaitGroup
 	over  sync.Map // the HTTP requests under way, by the id in their header: their contexts
 
-	mu    sync.Mutex
-	calls map[callKey]*kept
-	size  int // of all that is kept
+	mu        sync.Mutex
+	calls     map[callKey]*kept
+	size      int           // of all that is kept
+	answering int           // calls that were accepted and have no answer yet
+	shut      bool          // no call is accepted any more
+	idle      chan struct{} // closed when shut is set and every accepted call has its answer
 }
 
 // callKey stands for who asks, the tool and the canonical arguments. The zero key is of
@@ -79,15 +82,43 @@ type kept struct {
 
 func newDesk(ctx context.Context) *desk {
 	life, end := context.WithCancel(ctx)
-	return &desk{life: life, end: end, calls: map[callKey]*kept{}}
+	return &desk{life: life, end: end, calls: map[callKey]*kept{}, idle: make(chan struct{})}
 }
 
-// close takes back what is parked. It returns when none of it is being made.
+// close takes back what is parked, and accepts no call from now on. It returns when no
+// parked call is being made.
 func (d *desk) close() {
 	d.mu.Lock() // what is not kept yet will not be
-	d.end()
+	if d.end(); !d.shut {
+		d.shut = true
+		d.rest()
+	}
 	d.mu.Unlock()
 	d.group.Wait()
+}
+
+// begin accepts a call, unless the desk is closed. With it goes answered.
+func (d *desk) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.shut {
+		d.answering++
+	}
+	return !d.shut
+}
+
+func (d *desk) answered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answering--
+	d.rest()
+}
+
+// rest closes idle if the last call of a closed desk has its answer.
+func (d *desk) rest() {
+	if d.shut && d.answering == 0 {
+		close(d.idle)
+	}
 }
 
 // keep makes a call that was parked once it is free. It returns what is kept under the
@@ -212,6 +243,8 @@ func (d *desk) wait(ctx context.Context, req api.Request, key callKey, k *kept, 
 			switch {
 			case k.err == nil:
 				return shown(k.res.Result, k.res.Err, structured)
+			case d.life.Err() != nil:
+				return refusal(ending)
 			case errors.Is(k.err, agent.ErrNothingParked):
 				return refusal("NOT EXECUTED by this call: it does not wait here any more (" + k.hold + "). It was made by another one, or taken back. If it is still wanted, call it anew.")
 			}
@@ -227,6 +260,9 @@ func (d *desk) wait(ctx context.Context, req api.Request, key callKey, k *kept, 
 		}
 	}
 }
+
+// ending is what a client is told whose call is not made because the server ends.
+const ending = "NOT EXECUTED: this server is ending, and no longer makes the call. If the call is still wanted, make it when the server runs again."
 
 // sameCall is what a client is told of a call that is parked.
 const sameCall = "Make exactly the same call again to wait for it and get its result."

@@ -422,6 +422,19 @@ func timed(t *testing.T, play func(t *testing.T, d *desk, heard chan *api.Progre
 	})
 }
 
+// inMemory runs a server until the bubble of the test is over.
+func inMemory(t *testing.T, server *api.Server) api.Transport {
+	near, far := api.NewInMemoryTransports()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		server.Run(ctx, near) //nolint:errcheck // it ends with the test
+	}()
+	t.Cleanup(func() { cancel(); <-ended; time.Sleep(2 * time.Second) })
+	return far
+}
+
 // bubble plays with a desk that is served in each of some ways, in the time of a bubble.
 // change wraps something first, if it is not nil.
 func bubble(t *testing.T, kinds []string, change func(d *desk), play func(t *testing.T, d *desk)) {
@@ -432,17 +445,7 @@ func bubble(t *testing.T, kinds []string, change func(d *desk), play func(t *tes
 				if change != nil {
 					change(d)
 				}
-				parking[kind](t, d, func(server *api.Server) api.Transport {
-					near, far := api.NewInMemoryTransports()
-					ctx, cancel := context.WithCancel(context.Background())
-					ended := make(chan struct{})
-					go func() {
-						defer close(ended)
-						server.Run(ctx, near) //nolint:errcheck // it ends with the test
-					}()
-					t.Cleanup(func() { cancel(); <-ended; time.Sleep(2 * time.Second) })
-					return far
-				})
+				parking[kind](t, d, func(server *api.Server) api.Transport { return inMemory(t, server) })
 				play(t, d)
 			})
 		})

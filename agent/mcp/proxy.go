@@ -191,7 +191,9 @@ func texted(listed []*api.Tool) (map[string]string, error) {
 
 // Close ends the proxy's run and takes back the calls that wait to be made by
 // themselves (agent.FiresWhenFree; see [Serve]). One of those that is being made is cut
-// off; it waits a few seconds for the others. It may be called more than once.
+// off. Close waits up to five seconds for the calls of clients that are being made; their
+// answers can still be sent when it returns. A call that comes later is refused. It may be
+// called more than once.
 func (p *Proxy) Close() {
 	if p == nil || p.run == nil {
 		return
@@ -203,6 +205,10 @@ func (p *Proxy) Close() {
 	_ = p.run.CloseContext(now) // it is closed, whatever is being made
 	p.desk.close()
 	_ = p.run.CloseContext(ctx) // a server that does not answer keeps nobody here
+	select {
+	case <-p.desk.idle: // calls with tokens have runs of their own
+	case <-ctx.Done():
+	}
 }
 
 // closeWithin is how long a proxy that is closed waits for the calls that are being made.

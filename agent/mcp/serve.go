@@ -127,6 +127,10 @@ func serve(server *api.Server, offered []*api.Tool, of runs, d *desk, reads asid
 			if !ok || params == nil {
 				return nil, ErrUngated
 			}
+			if !d.begin() {
+				return refusal(ending), nil
+			}
+			defer d.answered()
 			from, err := of(ctx, req, params)
 			if err != nil {
 				return refusal("NOT EXECUTED: the call was not accepted."), nil

@@ -566,9 +566,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		cancel()
 	}()
 	defer func() { session.Close(); <-ended }()
-	defer proxy.Close() // first: the session stays open for a call that is being made by itself
-	// And a client's session for its call that waits for one.
-	defer context.AfterFunc(ctx, proxy.Close)()
+	defer proxy.Close() // first: the session stays open for calls that are being made
 	if f.listen != "" {
 		err = a.listen(ctx, f.listen, proxy, logger)
 	} else {
@@ -627,7 +625,11 @@ func recheck(ctx context.Context, proxy *mcp.Proxy, changes <-chan struct{}, log
 	}
 }
 
-// serve speaks over stdin and stdout until the client closes them.
+// answerWithin is how long the answers of a closed proxy may take to reach its clients.
+const answerWithin = time.Second
+
+// serve speaks over stdin and stdout until the client closes them. When the context ends,
+// the client gets the answers of the calls that are being made; see [mcp.Proxy.Close].
 func (a *app) serve(ctx context.Context, in io.Reader, proxy *mcp.Proxy) error {
 	server, err := proxy.Server()
 	if err != nil {
@@ -637,7 +639,25 @@ func (a *app) serve(ctx context.Context, in io.Reader, proxy *mcp.Proxy) error {
 	if !ok {
 		reader = io.NopCloser(in)
 	}
-	return server.Run(ctx, &api.IOTransport{Reader: reader, Writer: unclosed{a.out}})
+	// A signal cuts off no call: proxy.Close says how long it may take.
+	session, err := server.Connect(context.WithoutCancel(ctx), &api.IOTransport{Reader: reader, Writer: unclosed{a.out}}, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	proxy.Close()
+	go session.Close() //nolint:errcheck // it waits for the answers, and ended says when they are written
+	select {
+	case <-ended:
+	case <-time.After(answerWithin): // a client that reads no answer keeps nobody here
+	}
+	return ctx.Err()
 }
 
 // unclosed is a writer that outlives the connection.
@@ -645,7 +665,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// listen serves HTTP until the context ends.
+// listen serves HTTP until the context ends. Then it sends the answers as serve does.
 func (a *app) listen(ctx context.Context, address string, proxy *mcp.Proxy, logger *slog.Logger) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -659,6 +679,10 @@ func (a *app) listen(ctx context.Context, address string, proxy *mcp.Proxy, logg
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
+		proxy.Close()
+		within, cancel := context.WithTimeout(context.Background(), answerWithin)
+		defer cancel()
+		_ = server.Shutdown(within)
 		_ = server.Close() // streams to clients never end by themselves
 		<-failed
 		return ctx.Err()

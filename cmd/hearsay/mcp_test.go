@@ -57,6 +57,12 @@ func mcpServer() {
 		if did("mail " + in.To); in.To == endless {
 			<-ctx.Done()
 		}
+		for in.To == unhurried && ctx.Err() == nil {
+			if _, err := os.Stat(os.Getenv("TEST_MCP_BOOK") + ".go"); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		return nil, nil, nil
 	}
 	api.AddTool(server, &api.Tool{Name: "crm"}, func(_ context.Context, _ *api.CallToolRequest, in mcpArguments) (*api.CallToolResult, mcpContact, error) {
@@ -82,11 +88,13 @@ func mcpServer() {
 	os.Exit(0)
 }
 
-// endless is an address to which a mail takes until it is cut off, and shifty a customer
-// who is not looked up without another tool in the place of mail.
+// endless is an address to which a mail takes until it is cut off, and unhurried one to
+// which it takes until the file beside the book says go. shifty is a customer who is not
+// looked up without another tool in the place of mail.
 const (
-	endless = "pay@endless.example"
-	shifty  = "shifty"
+	endless   = "pay@endless.example"
+	unhurried = "pay@unhurried.example"
+	shifty    = "shifty"
 )
 
 // proxied is the command line of a proxy in front of mcpServer.
@@ -637,24 +645,23 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		w.store.Close()
 		args := mcpArguments{To: "pay@acme.example"}
 		cmd, session, _ := w.parking(filepath.Join(t.TempDir(), "book"), "acme", args, nil)
-		answer := make(chan error, 1)
+		answer := make(chan string, 1)
 		go func() {
-			_, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "mail", Arguments: args})
-			answer <- err
+			text, _ := callTool(t, session, "mail", args)
+			answer <- text
 		}()
 		select {
-		case err := <-answer:
-			t.Fatalf("it did not wait: %v", err)
+		case text := <-answer:
+			t.Fatalf("it did not wait: %q", text)
 		case <-time.After(time.Second): // it is on its way, or waits
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case err := <-answer: // not what a client is told that has waited for long enough
-			t.Logf("%v", err)
-			if err == nil {
-				t.Error("the call was answered as if its time were over")
+		case text := <-answer: // not what a client is told that has waited for long enough
+			if !strings.HasPrefix(text, "NOT EXECUTED: this server is ending") {
+				t.Errorf("%q", text)
 			}
 		case <-time.After(time.Minute):
 			t.Fatal("the client still waits")
@@ -662,6 +669,57 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		session.Wait() //nolint:errcheck // the proxy is gone
 		session.Close()
 	})
+}
+
+// On a signal the proxy answers the calls that are being made, and then ends, over stdin and
+// stdout and over HTTP.
+func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
+	for name, listen := range map[string]bool{"over stdin and stdout": false, "over HTTP": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.store.Close()
+			book := filepath.Join(t.TempDir(), "book")
+			flags := append([]string{"--only-source"}, officeFlags...)
+			cmd := w.proxied(book, flags...)
+			var transport api.Transport = child(cmd)
+			if listen {
+				cmd = w.proxied(book, append(flags, "--listen", "127.0.0.1:0")...)
+				transport = &api.StreamableClientTransport{Endpoint: listening(t, cmd)}
+			}
+			session := connect(t, transport)
+			callTool(t, session, "crm", mcpArguments{Name: "unhurried"})
+			answer := make(chan string, 1)
+			go func() {
+				text, failed := callTool(t, session, "mail", mcpArguments{To: unhurried})
+				answer <- fmt.Sprint(failed, " ", text)
+			}()
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for made := ""; !strings.Contains(made, unhurried); <-tick.C {
+				got, err := os.ReadFile(book)
+				if err != nil {
+					t.Fatal(err)
+				}
+				made = string(got)
+			}
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			for said := ""; !strings.Contains(said, "is ending"); <-tick.C { // it has heard the signal
+				said, _ = callTool(t, session, "environment", mcpArguments{})
+			}
+			if err := os.WriteFile(book+".go", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-answer; !strings.HasPrefix(got, "false ") {
+				t.Errorf("%q", got)
+			}
+			if err := session.Close(); !listen && err != nil { // it may be gone already
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestMCPProxyMakesACallOnceItWasApproved goes all the way with real processes: the

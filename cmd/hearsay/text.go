@@ -57,9 +57,9 @@ func oneLine(s string, limit int) string {
 }
 
 // whole makes a text from outside safe to show and keeps all of it, for what a person
-// signs. A plain text stands as it is. Any other is in double quotes, where what a
-// terminal would obey, nobody would see or a line would not show is written as its code,
-// and a run of spaces with its length. If the text is not in Unicode NFC, so is each
+// signs. A plain text stands as it is. Any other is in double quotes. What a terminal would
+// obey, nobody would see or a line would not show is written as its code. A run of spaces
+// is written with its length. If the text is not in Unicode NFC, so is each
 // character that looks like another spelling of itself. No two texts look the same because
 // of any of these.
 func whole(s string) string {
