@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,13 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 )
 
-// StalledAfter is how often the same call is denied in the same way, with no call made in
-// between, before a loop ends: a model that gets the same answer a third time asks on until
-// its turns are used up.
+// StalledAfter is how often the same call is denied in the same way, or refused in another
+// way, as for arguments that do not fit, with no call made in between, before a loop ends: a model that gets the same
+// answer a third time asks on until its turns are used up.
 const StalledAfter = 3
 
-// ErrStalled: the model repeats a call that is denied. The error is a [*StalledError].
+// ErrStalled: the model repeats a call that is denied or refused. The error is a
+// [*StalledError].
 var ErrStalled = errors.New("agent: the model repeats a call that is denied")
 
 // Loop follows the calls that a model makes while it works on one thing. Adapters have one
@@ -26,7 +28,7 @@ type Loop struct {
 	mu      sync.Mutex
 	made    []MadeCall
 	denied  map[string]int
-	stalled *gate.DeniedError
+	stalled *StalledError
 }
 
 // MadeCall is a call that reached its tool.
@@ -38,7 +40,8 @@ type MadeCall struct {
 	Err      error           // of the tool, or of recording what it gave; nil = none
 }
 
-// Note notes what a call came to: the result and the error of [Run.Call].
+// Note notes what a call came to: the result and the error of [Run.Call], or why the adapter
+// itself refused it.
 func (l *Loop) Note(tool string, args json.RawMessage, res Result, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,13 +51,20 @@ func (l *Loop) Note(tool string, args json.RawMessage, res Result, err error) {
 		l.denied, l.stalled = nil, nil
 		l.made = append(l.made, MadeCall{Tool: tool, Args: slices.Clone(args), Decision: res.Decision.ID, Text: ToolText(res, err), Err: err})
 	case errors.As(err, &denied):
-		if l.denied == nil {
-			l.denied = map[string]int{}
-		}
-		key := sameDenial(&denied.Decision)
-		if l.denied[key]++; l.denied[key] >= StalledAfter {
-			l.stalled = denied
-		}
+		l.notMade(sameDenial(&denied.Decision), &StalledError{Tool: denied.Decision.Tool, Last: denied})
+	default: // it did not come to a decision
+		sum := sha256.Sum256(args)
+		l.notMade(strings.Join([]string{tool, string(sum[:]), err.Error()}, "\x00"), &StalledError{Tool: tool, Last: err})
+	}
+}
+
+// notMade counts a call that was not made under what tells it from others.
+func (l *Loop) notMade(key string, stalled *StalledError) {
+	if l.denied == nil {
+		l.denied = map[string]int{}
+	}
+	if l.denied[key]++; l.denied[key] >= StalledAfter {
+		l.stalled = stalled
 	}
 }
 
@@ -81,7 +91,7 @@ func (l *Loop) Stalled(run *Run) error {
 	if l.stalled == nil {
 		return nil
 	}
-	return &StalledError{Held: run.Held(), Last: l.stalled}
+	return &StalledError{Tool: l.stalled.Tool, Held: run.Held(), Last: l.stalled.Last}
 }
 
 // Made are the calls that reached their tools, in order.
@@ -125,16 +135,17 @@ func (e *CallsError) Error() string {
 // Unwrap returns the cause.
 func (e *CallsError) Unwrap() error { return e.cause }
 
-// StalledError ends a loop in which the model repeats a call that is denied. It wraps
-// [ErrStalled] and the last denial.
+// StalledError ends a loop in which the model repeats a call that is denied or refused. It
+// wraps [ErrStalled] and the last refusal.
 type StalledError struct {
+	Tool string
 	Held []HeldCall // of the run, oldest first; none if what is denied is not held
-	Last *gate.DeniedError
+	Last error      // a [*gate.DeniedError]; of arguments that do not fit, a [*gate.ArgumentError]; or the adapter's own
 }
 
 // Error is one line.
 func (e *StalledError) Error() string {
-	text := fmt.Sprintf("%v: %s, %d times", ErrStalled, clean(e.Last.Decision.Tool, 64), StalledAfter)
+	text := fmt.Sprintf("%v: %s, %d times", ErrStalled, clean(e.Tool, 64), StalledAfter)
 	for i, h := range e.Held {
 		if i == 3 {
 			return fmt.Sprintf("%s, and %d more", text, len(e.Held)-i)
@@ -149,7 +160,7 @@ func (e *StalledError) Error() string {
 	return text
 }
 
-// Unwrap returns [ErrStalled] and the last denial.
+// Unwrap returns [ErrStalled] and the last refusal.
 func (e *StalledError) Unwrap() []error { return []error{ErrStalled, e.Last} }
 
 // HeldCall is a call that a gate held.

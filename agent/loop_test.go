@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,15 +17,19 @@ import (
 // are of different calls.
 func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 	for name, c := range map[string]struct {
-		calls  string // letters: which call; lower case is made, upper case is held
+		calls  string // letters: which call; x is made, y and z have arguments that do not fit, upper case is held
 		stalls int    // after how many; 0 = it does not
 	}{
-		"the same":                 {"AAAA", 3},
-		"two, one after the other": {"ABABAB", 5},
-		"others":                   {"ABC", 0},
-		"one is made in between":   {"AAxAA", 0},
-		"and then three":           {"AAxAAA", 6},
-		"made":                     {"xxxx", 0},
+		"the same":                  {"AAAA", 3},
+		"two, one after the other":  {"ABABAB", 5},
+		"others":                    {"ABC", 0},
+		"one is made in between":    {"AAxAA", 0},
+		"and then three":            {"AAxAAA", 6},
+		"made":                      {"xxxx", 0},
+		"arguments that do not fit": {"yyy", 3},
+		"others that do not fit":    {"yzy", 0},
+		"they and what is held":     {"yAyAy", 5},
+		"made between them":         {"yyxyxyy", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -36,8 +41,11 @@ func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 			var loop agent.Loop
 			for i, letter := range strings.Split(c.calls, "") {
 				tool, with := "send_email", args(mailIn{To: letter + "@acme.example"})
-				if letter == "x" {
+				switch letter {
+				case "x":
 					tool, with = "silent", args(nothing{})
+				case "y", "z":
+					with = json.RawMessage(`{"nobody":"` + letter + `"}`)
 				}
 				res, err := run.Call(t.Context(), tool, with)
 				if (err == nil) != (letter == "x") {
@@ -49,7 +57,17 @@ func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 					t.Fatalf("after %d calls: %v", i+1, stalled)
 				}
 				var e *agent.StalledError
-				if stalled != nil && (!errors.As(stalled, &e) || !errors.Is(stalled, agent.ErrStalled) || !errors.Is(stalled, gate.ErrUnverified) || len(e.Held) == 0 || !strings.Contains(stalled.Error(), e.Held[0].Hold) || !strings.Contains(stalled.Error(), "send_email")) {
+				if stalled == nil {
+					continue
+				}
+				if !errors.As(stalled, &e) || !errors.Is(stalled, agent.ErrStalled) || e.Tool != "send_email" || !strings.Contains(stalled.Error(), "send_email") {
+					t.Fatalf("%v", stalled)
+				}
+				if letter == "y" {
+					if !errors.Is(stalled, gate.ErrArguments) {
+						t.Fatalf("%v", stalled)
+					}
+				} else if !errors.Is(stalled, gate.ErrUnverified) || len(e.Held) == 0 || !strings.Contains(stalled.Error(), e.Held[0].Hold) {
 					t.Fatalf("%v", stalled)
 				}
 			}

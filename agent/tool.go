@@ -186,10 +186,13 @@ func Authoritative(field, predicate, subjectPointer string, more ...string) Opti
 // name. Undeclared, each tool is a source of its own.
 func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
 
-// Server names the server that has the tool, by an id that the operator gives it. Calls of
-// tools of one name on two servers are different calls: neither holds the other. "" is this
-// program.
-func Server(id string) Option { return func(t *Tool) { t.contract.Server = id } }
+// Server names the server that has the tool, by an id that the operator gives it, and the
+// tool as the server knows it. Calls of tools of one name on two servers are different calls:
+// neither holds the other. An id of "" is this program, and a tool of "" the agent's name
+// for it.
+func Server(id, tool string) Option {
+	return func(t *Tool) { t.contract.Server, t.contract.AtServer = id, tool }
+}
 
 // Fixed says that the argument at a JSON pointer, in exactly this value, leaves the
 // [Authoritative] fields of the tool what they are without it. value is the text of a

@@ -99,15 +99,17 @@ func TestAnotherCallIsNotHeld(t *testing.T) {
 		change func(*gate.Request)
 		free   bool
 	}{
-		"nothing":            {same, false},
-		"another schema":     {func(r *gate.Request) { r.Contract.Schema[0] = 1 }, false},
-		"other arguments":    {func(r *gate.Request) { r.Args, r.Sinks[0].Value = []byte(`{"to":"other"}`), "other" }, true},
-		"another tool":       {func(r *gate.Request) { r.Contract.Tool = "remit" }, true},
-		"another server":     {func(r *gate.Request) { r.Contract.Server = "other" }, true},
-		"another agent":      {func(r *gate.Request) { r.Agent = "other" }, true},
-		"another principal":  {func(r *gate.Request) { r.Principal = "bob" }, true},
-		"it can be put back": {func(r *gate.Request) { r.Contract.Effect = gate.StateChanging }, true},
-		"it reads only":      {func(r *gate.Request) { r.Contract.Effect = gate.ReadOnly }, true},
+		"nothing":               {same, false},
+		"another schema":        {func(r *gate.Request) { r.Contract.Schema[0] = 1 }, false},
+		"other arguments":       {func(r *gate.Request) { r.Args, r.Sinks[0].Value = []byte(`{"to":"other"}`), "other" }, true},
+		"another tool":          {func(r *gate.Request) { r.Contract.Tool = "remit" }, true},
+		"another server":        {func(r *gate.Request) { r.Contract.Server = "other" }, true},
+		"another prefix":        {func(r *gate.Request) { r.Contract.Tool, r.Contract.AtServer = "bank.pay", "pay" }, false},
+		"another of the server": {func(r *gate.Request) { r.Contract.AtServer = "remit" }, true},
+		"another agent":         {func(r *gate.Request) { r.Agent = "other" }, true},
+		"another principal":     {func(r *gate.Request) { r.Principal = "bob" }, true},
+		"it can be put back":    {func(r *gate.Request) { r.Contract.Effect = gate.StateChanging }, true},
+		"it reads only":         {func(r *gate.Request) { r.Contract.Effect = gate.ReadOnly }, true},
 	}
 	for name, c := range changes {
 		w := newScene(t, storetest.NewMap())

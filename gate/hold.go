@@ -74,10 +74,11 @@ func slotOf(req *Request) memory.Digest {
 	return h.sum()
 }
 
-// actOf stands for what is done if the call is made, whichever run asks for it.
+// actOf stands for what is done if the call is made, whichever run asks for it, and
+// whatever the run calls the tool.
 func actOf(req *Request) memory.Digest {
 	h := hash{make([]byte, 0, 512)}
-	for _, part := range [...]string{"hearsay/act/1", req.Contract.Server, req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, req.Principal} {
+	for _, part := range [...]string{"hearsay/act/1", req.Contract.Server, cmp.Or(req.Contract.AtServer, req.Contract.Tool), string(req.Contract.SameCall(req.Args)), req.Agent, req.Principal} {
 		h.add(part)
 	}
 	return h.sum()

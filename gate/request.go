@@ -42,7 +42,10 @@ type Contract struct {
 	// Server names the server that has the tool; "" = this program. Tools of one name on two
 	// servers are different ones.
 	Server string
-	Effect Effect
+	// AtServer is the name of the tool there; "" = Tool. An irreversible call stays the same
+	// call if only Tool is another name, as after a start with another prefix.
+	AtServer string
+	Effect   Effect
 	// BlastRadius is how far what one call changes may reach; unset = the outside world.
 	BlastRadius BlastRadius
 	// Sinks are RFC 6901 pointers to the arguments where the harm of a call is

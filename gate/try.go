@@ -41,7 +41,7 @@ func (g *Gate) question(req *Request) json.RawMessage {
 		p.Tools = map[string]Rule{req.Contract.Tool: rule}
 	}
 	c := req.Contract
-	c.Server, c.Output, c.Fixed, c.Schema = "", nil, nil, [32]byte{} // the hold has the schema
+	c.Server, c.AtServer, c.Output, c.Fixed, c.Schema = "", "", nil, nil, [32]byte{} // the hold has the schema
 	if c.Ceiling == 0 {
 		c.Ceiling = memory.SensitivityInternal // as it counts
 	}

@@ -29,7 +29,7 @@ var (
 	ErrTools = errors.New("mcp: tools of the server")
 	// ErrChanged: the tool is not what it was when it was declared, or is gone; see
 	// [Proxy.Recheck].
-	ErrChanged = errors.New("mcp: the tool is not what it was when it was declared")
+	ErrChanged = errors.New("mcp: the call was not made: the tool is not what it was when it was declared")
 	// ErrUngated: a call of a tool that did not come through a Run.
 	ErrUngated = errors.New("mcp: call of a tool past the gate")
 )
@@ -212,7 +212,7 @@ func handle(session *api.ClientSession, of *Options, all []agent.Option, t *api.
 	if arguments.Type != "object" {
 		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	options := slices.Concat([]agent.Option{agent.Server(of.Server)}, all, declared)
+	options := slices.Concat([]agent.Option{agent.Server(of.Server, t.Name)}, all, declared)
 	if t.OutputSchema != nil {
 		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
 		if err != nil {

@@ -71,7 +71,9 @@ func answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage, lo
 	out := []api.ChatCompletionMessage{r.kept}
 	for i, c := range r.kept.ToolCalls {
 		text := r.refused[i]
-		if text == "" {
+		if text != "" {
+			loop.Note(r.names[i], json.RawMessage(m.ToolCalls[i].Function.Arguments), agent.Result{}, errors.New(text))
+		} else {
 			text = call(ctx, run, c.ID, r.names[i], c.Function.Arguments, loop)
 		}
 		out = append(out, api.ChatCompletionMessage{Role: api.ChatMessageRoleTool, ToolCallID: c.ID, Content: text})

@@ -577,6 +577,23 @@ func TestAModelThatRepeatsADeniedCallIsStopped(t *testing.T) {
 	}
 }
 
+// A model that goes on sending arguments that are no JSON object is stopped too.
+func TestAModelThatRepeatsBrokenArgumentsIsStopped(t *testing.T) {
+	w := newWorld(t)
+	server, client := serve(t, func(scripted.Request) scripted.Reply {
+		return scripted.Reply{Calls: []scripted.Call{{Name: "search", Args: `{"`}}}
+	})
+	chat, err := openai.NewChat(w.agent.Start("ana"), client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = chat.Ask(t.Context(), agent.Typed("Look."))
+	var stalled *agent.StalledError
+	if !errors.As(err, &stalled) || stalled.Tool != "search" || len(stalled.Held) != 0 || len(server.Requests()) != agent.StalledAfter {
+		t.Errorf("%v after %d requests", err, len(server.Requests()))
+	}
+}
+
 // TestAnErrorOfTheServerHasTheCallsThatWereMade.
 func TestAnErrorOfTheServerHasTheCallsThatWereMade(t *testing.T) {
 	w := newWorld(t)

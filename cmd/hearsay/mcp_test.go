@@ -828,17 +828,17 @@ func TestMCPProxyLimitsAnAnswer(t *testing.T) {
 	}
 }
 
-// A proxy that was killed while a tool was at work, and started again, does not make the call
-// a second time. A person sees it and says that it was not done.
+// A proxy that was killed while a tool was at work, and started again under another prefix,
+// does not make the call a second time. A person sees it and says that it was not done.
 func TestMCPProxyRepeatsNothingAfterItWasKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.store.Close()
 	book, mail := filepath.Join(t.TempDir(), "book"), mcpArguments{To: endless}
-	start := func() (*exec.Cmd, *api.ClientSession) {
-		cmd := w.proxied(book, append([]string{"--only-source"}, officeFlags...)...)
+	start := func(prefix string) (*exec.Cmd, *api.ClientSession) {
+		cmd := w.proxied(book, append([]string{"--only-source", "--prefix", prefix}, officeFlags...)...)
 		session := connect(t, child(cmd))
-		callTool(t, session, "crm", mcpArguments{Name: "endless"})
+		callTool(t, session, prefix+"crm", mcpArguments{Name: "endless"})
 		return cmd, session
 	}
 	made := func() int {
@@ -848,7 +848,7 @@ func TestMCPProxyRepeatsNothingAfterItWasKilled(t *testing.T) {
 		}
 		return strings.Count(string(got), "mail "+endless)
 	}
-	cmd, session := start()
+	cmd, session := start("")
 	cut := make(chan error, 1)
 	go func() {
 		_, err := session.CallTool(t.Context(), &api.CallToolParams{Name: "mail", Arguments: mail})
@@ -866,8 +866,8 @@ func TestMCPProxyRepeatsNothingAfterItWasKilled(t *testing.T) {
 		t.Error("a call of a proxy that is dead was answered")
 	}
 	session.Close() //nolint:errcheck // it was killed
-	_, session = start()
-	if text, failed := callTool(t, session, "mail", mail); !failed || !strings.Contains(text, "nobody knows whether it went through") {
+	_, session = start("office.")
+	if text, failed := callTool(t, session, "office.mail", mail); !failed || !strings.Contains(text, "nobody knows whether it went through") {
 		t.Errorf("%q", text)
 	}
 	if err := session.Close(); err != nil {
