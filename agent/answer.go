@@ -59,12 +59,12 @@ func ToolText(res Result, err error) string {
 // answered is what a tool said, with the last line that says how much is left out.
 func answered(res Result) string {
 	switch words := toolWords(res.Output); {
-	case res.note == "":
+	case res.Note == "":
 		return words
 	case string(res.Output) == `""`:
-		return res.note
+		return res.Note
 	default:
-		return words + "\n" + res.note
+		return words + "\n" + res.Note
 	}
 }
 

@@ -33,10 +33,12 @@ const (
 func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
 
 // Media declares how many bytes of an answer, as it would be shown, no model reads as text:
-// images or audio that an adapter passes as such. They do not count for [AnswerLimit]. It is
-// asked of each answer; what it says beyond the answer's length counts as all of it.
-func Media(size func(answer json.RawMessage) int) Option {
-	return func(t *Tool) { t.media = size }
+// images or audio that an adapter passes as such. They do not count for [AnswerLimit]. size is
+// asked of each answer; what it says beyond the answer's length counts as all of it. cut gives
+// the answer with its media and so much of its text that no more than limit bytes count; nil
+// if it cannot, and a nil cut never can. Such an answer is held to its limit as any other.
+func Media(size func(answer json.RawMessage) int, cut func(answer json.RawMessage, limit int) json.RawMessage) Option {
+	return func(t *Tool) { t.media, t.cuts = size, cut }
 }
 
 // sealLimit refuses a limit that is none.
@@ -50,11 +52,7 @@ func (t *Tool) sealLimit() error {
 // exceeded is the limit that an answer exceeds, and the size by which it does; 0 = none. shown is the answer as it would get
 // out, text what the model would see of it.
 func (a *answer) exceeded(shown json.RawMessage, text string) (limit, size int) {
-	size = len(text)
-	if a.tool.media != nil {
-		size -= max(0, a.tool.media(shown))
-	}
-	switch {
+	switch size = a.counted(shown, text); {
 	case size > a.tool.limit:
 		return a.tool.limit, len(text)
 	case len(text) > MaxShown:
@@ -63,6 +61,28 @@ func (a *answer) exceeded(shown json.RawMessage, text string) (limit, size int) 
 		return MaxShown, len(legible(encode(a.rest)))
 	}
 	return 0, 0
+}
+
+// counted is how many bytes of an answer count for the limit. text is what the model would
+// see of it.
+func (a *answer) counted(shown json.RawMessage, text string) int {
+	if a.tool.media == nil {
+		return len(text)
+	}
+	return len(text) - max(0, a.tool.media(shown))
+}
+
+// around is an answer with its media, of which only text is cut; nil if it cannot be cut so.
+// Declared fields are no text.
+func (a *answer) around(output json.RawMessage) json.RawMessage {
+	if a.tool.cuts == nil || a.tool.withholds || a.parted {
+		return nil
+	}
+	short := a.tool.cuts(output, a.tool.limit)
+	if text := legible(short); !json.Valid(short) || len(text) > MaxShown || len(text) >= len(legible(output)) || a.counted(short, text) > a.tool.limit {
+		return nil
+	}
+	return short
 }
 
 // shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list
@@ -74,6 +94,12 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 		less = ". Ask for less at a time."
 	}
 	text := legible(output)
+	if short := a.around(output); short != nil {
+		left = len(text) - len(legible(short))
+		note = fmt.Sprintf("Note of the system: the answer has more text than the %d bytes that are shown. %d bytes are left out%s", limit, left, less)
+		a.say(legible(short)+"\n"+note, a.tool.worst())
+		return short, left, note
+	}
 	if isText(whole) && !a.tool.withholds {
 		cut := clean(text, limit)
 		if strings.TrimSpace(cut) == "" || cut == "null" { // either would be shown as an empty answer

@@ -185,7 +185,7 @@ func TestMediaDoesNotCount(t *testing.T) {
 		return `{"content":[{"data":"` + strings.Repeat("A", data) + `"},{"data":7},{"text":"` + strings.Repeat("x", text) + `"}]}`
 	}
 	frame, limit := len(block(0, 0)), agent.DefaultAnswerLimit
-	media := agent.Media(func(b json.RawMessage) int { return strings.Count(string(b), "A") })
+	media := agent.Media(func(b json.RawMessage) int { return strings.Count(string(b), "A") }, nil)
 	for name, c := range map[string]struct {
 		answer string
 		opts   []agent.Option
@@ -197,8 +197,8 @@ func TestMediaDoesNotCount(t *testing.T) {
 		"and more text":     {block(500_000, limit-frame+1), []agent.Option{media}, false},
 		"the largest":       {block(agent.MaxShown-frame, 0), []agent.Option{media}, true},
 		"larger":            {block(agent.MaxShown-frame+1, 0), []agent.Option{media}, false},
-		"less than nothing": {block(0, limit-frame+1), []agent.Option{agent.Media(func(json.RawMessage) int { return -1 << 20 })}, false},
-		"more than all":     {block(agent.MaxShown-frame+1, 0), []agent.Option{agent.Media(func(json.RawMessage) int { return 1 << 30 })}, false},
+		"less than nothing": {block(0, limit-frame+1), []agent.Option{agent.Media(func(json.RawMessage) int { return -1 << 20 }, nil)}, false},
+		"more than all":     {block(agent.MaxShown-frame+1, 0), []agent.Option{agent.Media(func(json.RawMessage) int { return 1 << 30 }, nil)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -207,6 +207,57 @@ func TestMediaDoesNotCount(t *testing.T) {
 				t.Errorf("whole %t, %d left out", whole, res.Left)
 			}
 		})
+	}
+}
+
+// TestOnlyTheTextBesideMediaIsCut: the rows hold what is shown, and what cannot be cut so is
+// held to the limit as any other answer.
+func TestOnlyTheTextBesideMediaIsCut(t *testing.T) {
+	const picture, limit = `{"data":"AAAAAAAA"},`, 60
+	answer := `{"content":[` + picture + `{"text":"` + strings.Repeat("x", 100) + `"}]}`
+	short := `{"content":[` + picture + `{"text":"xx"}]}`
+	size := func(b json.RawMessage) int { return strings.Count(string(b), "A") }
+	gives := func(s string) agent.Option {
+		return agent.Media(size, func(b json.RawMessage, n int) json.RawMessage {
+			if string(b) != answer || n != limit {
+				t.Errorf("asked to cut %s to %d", b, n)
+			}
+			return json.RawMessage(s)
+		})
+	}
+	for name, c := range map[string]struct {
+		opts []agent.Option
+		cut  bool
+	}{
+		"cut":                       {[]agent.Option{gives(short)}, true},
+		"nothing":                   {[]agent.Option{gives("")}, false},
+		"no JSON":                   {[]agent.Option{gives(`{"content":`)}, false},
+		"as long":                   {[]agent.Option{gives(answer)}, false},
+		"with more text":            {[]agent.Option{gives(`{"content":[` + picture + `{"text":"` + strings.Repeat("x", 30) + `"}]}`)}, false},
+		"beside a declared field":   {[]agent.Option{gives(short), agent.Identifier("/content/0/data")}, false},
+		"by nobody":                 {[]agent.Option{agent.Media(size, nil)}, false},
+		"that does not count right": {[]agent.Option{agent.Media(func(json.RawMessage) int { return 0 }, func(json.RawMessage, int) json.RawMessage { return json.RawMessage(short + strings.Repeat(" ", limit)) })}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, answer := newWorld(t), answer
+			res := mustFire(t, w.agent(t, returning("t", &answer, append(c.opts, agent.AnswerLimit(limit))...)).Start("ana"), "t", nothing{})
+			if cut := string(res.Output) == short; cut != c.cut || res.Left == 0 || res.Note == "" || strings.Contains(string(res.Output), "xxx") {
+				t.Errorf("%s, %d left out, %q", res.Output, res.Left, res.Note)
+			}
+			if c.cut && (res.Left != 98 || w.rowTexts(t, res) != short+"\n"+res.Note || agent.ToolText(res, nil) != short+"\n"+res.Note) {
+				t.Errorf("%d left out, the row is %q, the model is told %q", res.Left, w.rowTexts(t, res), agent.ToolText(res, nil))
+			}
+		})
+	}
+}
+
+// TestWhatIsWithheldIsNotCut: the cut text would be shown.
+func TestWhatIsWithheldIsNotCut(t *testing.T) {
+	w, answer := newWorld(t), `{"data":"AAAA","text":"`+strings.Repeat("x", agent.MaxShown)+`"}`
+	media := agent.Media(func(json.RawMessage) int { return 4 }, func(json.RawMessage, int) json.RawMessage { return json.RawMessage(`{"data":"AAAA","text":"xx"}`) })
+	res := mustFire(t, w.agent(t, returning("t", &answer, media, agent.Withheld())).Start("ana"), "t", nothing{})
+	if string(res.Output) != `""` || res.Left == 0 {
+		t.Errorf("%.100s, %d left out", res.Output, res.Left)
 	}
 }
 

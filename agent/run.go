@@ -314,7 +314,7 @@ type Result struct {
 	// Left is how many bytes of the answer are not in Output, because it is longer than the
 	// [AnswerLimit] of the tool. [ToolText] says so in a last line. 0 means that none are.
 	Left int
-	note string // the last line
+	Note string // the last line; "" if nothing is left out
 	// Withheld are the handles that stand in the output for what the tool keeps from the
 	// model; see [Withheld]. Their rows are not among Rows.
 	Withheld []Handle
@@ -528,7 +528,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	}
 	got, err := r.record(ctx, t, args, output, callErr != nil || unread, closed, now, asked, questions(t, call), d)
 	if res.Rows, res.Withheld = got.rows, got.withheld; callErr == nil {
-		res.Output, res.Left, res.note = got.shown, got.left, got.note
+		res.Output, res.Left, res.Note = got.shown, got.left, got.note
 	}
 	if err != nil || r.ledger.unfit(got.rows) {
 		r.ledger.ask(questions(t, call))

@@ -25,10 +25,11 @@ type Tool struct {
 	schema            *jsonschema.Schema
 	answers           *jsonschema.Schema // the schema of the output; nil = it is not known
 	arguments, output *shape
-	parks             bool                             // a held call may be made by itself later
-	words             []string                         // by which the principal names the tool
-	limit             int                              // of an answer, in bytes
-	media             func(answer json.RawMessage) int // what does not count for it; nil = nothing
+	parks             bool                                                    // a held call may be made by itself later
+	words             []string                                                // by which the principal names the tool
+	limit             int                                                     // of an answer, in bytes
+	media             func(answer json.RawMessage) int                        // what does not count for it; nil = nothing
+	cuts              func(answer json.RawMessage, limit int) json.RawMessage // leaves media and cuts the rest; nil = cannot
 	call              func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	audience          string // the process it sends calls on to; see SendsTo
 	discloses         disclosure

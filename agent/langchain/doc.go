@@ -12,8 +12,8 @@
 // observations for the model to read.
 //
 // What does end it, such as words of the model that cannot be parsed, comes out of [Ask] as an
-// *agent.CallsError if calls were made before. A model that repeats a denied call is stopped
-// after the third time (*agent.StalledError).
+// *agent.CallsError if calls were made before. A model that repeats a call that is denied or
+// refused is stopped after the third time (*agent.StalledError).
 //
 // A call that is parked gives an observation that says it waits; [Resume] runs the
 // executor again on its result.

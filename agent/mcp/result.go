@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -136,6 +139,73 @@ func unread(out json.RawMessage) (size int) {
 		}
 	}
 	return size
+}
+
+// cut leaves the pictures of an output and as much of its text as no more than limit bytes of
+// it count; nil of one that is only text, or in which something else is too long.
+func cut(out json.RawMessage, limit int) json.RawMessage {
+	var all api.CallToolResult
+	if blocks, _ := wholeOf(out); !blocks || json.Unmarshal(out, &all) != nil || all.StructuredContent != nil {
+		return nil
+	}
+	short := whole{Content: slices.Clone(all.Content)}
+	for i, c := range short.Content {
+		if text, is := c.(*api.TextContent); is {
+			short.Content[i] = withText(text, "")
+		}
+	}
+	frame, err := json.Marshal(short)
+	if err != nil {
+		return nil
+	}
+	left := limit - (len(frame) - unread(out))
+	if left < 0 {
+		return nil
+	}
+	for i, c := range all.Content {
+		if text, is := c.(*api.TextContent); is {
+			some := startOf(text.Text, left)
+			if short.Content[i], left = withText(text, some), left-quoted(some); some != text.Text {
+				left = 0 // what follows is left out
+			}
+		}
+	}
+	b, err := json.Marshal(short)
+	if again, _ := wholeOf(b); err != nil || !again {
+		return nil
+	}
+	return b
+}
+
+// withText is a text block with another text.
+func withText(block *api.TextContent, text string) *api.TextContent {
+	changed := *block
+	changed.Text = text
+	return &changed
+}
+
+// startOf is as much of the start of a text as has no more than size bytes in JSON.
+func startOf(text string, size int) string {
+	if quoted(text) <= size {
+		return text
+	}
+	end := 0
+	for i, c := range text {
+		if size -= quoted(string(c)); size < 0 {
+			break
+		}
+		end = i + utf8.RuneLen(c)
+	}
+	return text[:end]
+}
+
+// quoted is how many bytes a text has in JSON, without its quotes.
+func quoted(text string) int {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(b) - len(`""`)
 }
 
 // forModel is a text of a tool as a model may see it.

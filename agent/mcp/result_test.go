@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
+	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/agent"
 )
@@ -39,6 +41,53 @@ func TestBlocksForgeNoTag(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
+}
+
+// TestCutKeepsPicturesAndFillsTheLimit: the picture stays as it is, texts are cut from the end
+// between two characters, and no other block is touched.
+func TestCutKeepsPicturesAndFillsTheLimit(t *testing.T) {
+	picture := &api.ImageContent{Data: make([]byte, 1000), MIMEType: "image/png"}
+	link := &api.ResourceLink{URI: "file:///x", Name: "n"}
+	text := func(s string) *api.TextContent { return &api.TextContent{Text: s} }
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := rapid.StringOf(rapid.SampledFrom([]rune("x<\"\né😀"))).Draw(rt, "a"), rapid.String().Draw(rt, "b")
+		content := []api.Content{text(a), picture, text(b), link}
+		out, err := output(&api.CallToolResult{Content: content})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		counted := func(b []byte) int { return len(b) - unread(b) }
+		limit := rapid.IntRange(0, counted(out)+2).Draw(rt, "limit")
+		none, err := json.Marshal(whole{Content: []api.Content{text(""), picture, text(""), link}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		short := cut(out, limit)
+		if blocks, _ := wholeOf(out); limit < counted(none) || !blocks { // no room, or shown as one text
+			if short != nil {
+				rt.Fatalf("%s", short)
+			}
+			return
+		}
+		var got api.CallToolResult
+		if err := json.Unmarshal(short, &got); err != nil || len(got.Content) != 4 {
+			rt.Fatalf("%s, %v", short, err)
+		}
+		one, two := got.Content[0].(*api.TextContent).Text, got.Content[2].(*api.TextContent).Text
+		if !strings.HasPrefix(a, one) || !strings.HasPrefix(b, two) || one != a && two != "" {
+			rt.Fatalf("%q and %q, cut to %q and %q", a, b, one, two)
+		}
+		if !reflect.DeepEqual(got.Content[1], picture) || !reflect.DeepEqual(got.Content[3], link) {
+			rt.Fatalf("%s", short)
+		}
+		most := limit
+		if limit > counted(out) {
+			most = counted(out)
+		}
+		if n := counted(short); n > limit || n < most-12 { // a character has no more in JSON
+			rt.Fatalf("%d bytes count, of %d", n, limit)
+		}
+	})
 }
 
 // FuzzResult holds I-8 for whatever a server sends: every string that a client is

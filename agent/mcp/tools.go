@@ -181,7 +181,7 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 // [Proxy] pass them, and not as text: they do not count for agent.AnswerLimit. A proxy has it
 // for all its tools. Declare it in the [Contracts] of tools whose agent you serve, and not
 // where an adapter gives the model the answer as text.
-func Blocks() agent.Option { return agent.Media(unread) }
+func Blocks() agent.Option { return agent.Media(unread, cut) }
 
 // handles makes tools of a listing, in its order, each with some options before its contract.
 // One that has changed since is not called.

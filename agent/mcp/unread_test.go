@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"strings"
@@ -76,7 +77,7 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 		"a file":             {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
 		"what imitates one":  {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"structured so":      {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
-		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "Note of the system: the answer has more text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
@@ -85,6 +86,9 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 			res, text := say(t, session, "long", map[string]any{"name": "acme"})
 			if res.IsError != c.failed || res.StructuredContent != nil || len(res.Content) != c.blocks {
 				t.Errorf("failed %t, structured %.100v, %d blocks", res.IsError, res.StructuredContent, len(res.Content))
+			}
+			if i, is := res.Content[0].(*api.ImageContent); is && !bytes.Equal(i.Data, picture) {
+				t.Error("the picture is another one")
 			}
 			if !strings.Contains(text, c.says) || len(text) > agent.DefaultAnswerLimit+300 || (len(text) > 100) != strings.HasSuffix(text, "Ask for less at a time.") {
 				t.Errorf("the client is told %d bytes, …%q", len(text), text[max(0, len(text)-400):])

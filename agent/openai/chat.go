@@ -158,8 +158,8 @@ func (r Reply) Text() string {
 // server was last asked, and Ask without segments goes on from there. If calls were made by
 // then, the error is an [*agent.CallsError] that has them.
 //
-// A model that repeats a call which is denied ends it too, with [*agent.StalledError], which
-// lists the run's held calls. Every call has been answered.
+// A model that repeats a call which is denied or refused ends it too, with
+// [*agent.StalledError], which lists the run's held calls. Every call has been answered.
 func (c *Chat) Ask(ctx context.Context, segments ...agent.Segment) (Reply, error) {
 	texts, err := c.run.Input(ctx, segments...)
 	if err != nil {

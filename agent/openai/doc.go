@@ -10,9 +10,9 @@
 // shown enters through the run: typed, quoted and handed-over text through
 // Run.Input, memory through Run.Recall, the output of tools through Run.Call.
 //
-// What ends it is an error of the server, or a model that repeats a denied call
-// (*agent.StalledError). If calls were made before, the error is an *agent.CallsError that has
-// them.
+// What ends it is an error of the server, or a model that repeats a call that is denied or
+// refused (*agent.StalledError). If calls were made before, the error is an *agent.CallsError
+// that has them.
 //
 // A server holds the history to rules that its own model breaks, and refuses every later
 // request then. So what a model sent is kept as strict servers take it back; see [Answer].
