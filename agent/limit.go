@@ -73,9 +73,9 @@ func (a *answer) counted(shown json.RawMessage, text string) int {
 }
 
 // around is an answer with its media, of which only text is cut; nil if it cannot be cut so.
-// Declared fields are no text.
+// What is declared, or withheld, is no text.
 func (a *answer) around(output json.RawMessage) json.RawMessage {
-	if a.tool.cuts == nil || a.tool.withholds || a.parted {
+	if a.tool.cuts == nil || a.parted {
 		return nil
 	}
 	short := a.tool.cuts(output, a.tool.limit)

@@ -232,6 +232,7 @@ func TestOnlyTheTextBesideMediaIsCut(t *testing.T) {
 		"cut":                       {[]agent.Option{gives(short)}, true},
 		"nothing":                   {[]agent.Option{gives("")}, false},
 		"no JSON":                   {[]agent.Option{gives(`{"content":`)}, false},
+		"longer, by a picture":      {[]agent.Option{gives(`{"data":"` + strings.Repeat("A", 200) + `"}`)}, false},
 		"as long":                   {[]agent.Option{gives(answer)}, false},
 		"with more text":            {[]agent.Option{gives(`{"content":[` + picture + `{"text":"` + strings.Repeat("x", 30) + `"}]}`)}, false},
 		"beside a declared field":   {[]agent.Option{gives(short), agent.Identifier("/content/0/data")}, false},
@@ -241,13 +242,26 @@ func TestOnlyTheTextBesideMediaIsCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, answer := newWorld(t), answer
 			res := mustFire(t, w.agent(t, returning("t", &answer, append(c.opts, agent.AnswerLimit(limit))...)).Start("ana"), "t", nothing{})
-			if cut := string(res.Output) == short; cut != c.cut || res.Left == 0 || res.Note == "" || strings.Contains(string(res.Output), "xxx") {
+			if cut := string(res.Output) == short; cut != c.cut || res.Left <= 0 || res.Note == "" || strings.Contains(string(res.Output), "xxx") || !json.Valid(res.Output) {
 				t.Errorf("%s, %d left out, %q", res.Output, res.Left, res.Note)
 			}
 			if c.cut && (res.Left != 98 || w.rowTexts(t, res) != short+"\n"+res.Note || agent.ToolText(res, nil) != short+"\n"+res.Note) {
 				t.Errorf("%d left out, the row is %q, the model is told %q", res.Left, w.rowTexts(t, res), agent.ToolText(res, nil))
 			}
 		})
+	}
+}
+
+// TestACutAnswerIsShownIfItFits: it is not shown if its media alone are more than can be.
+func TestACutAnswerIsShownIfItFits(t *testing.T) {
+	for size, cut := range map[int]bool{agent.MaxShown - 4: true, agent.MaxShown - 3: false} {
+		w, answer := newWorld(t), `[`+strings.Repeat("1", agent.MaxShown)+`]`
+		short := `["` + strings.Repeat("A", size) + `"]`
+		media := agent.Media(func(b json.RawMessage) int { return len(b) }, func(json.RawMessage, int) json.RawMessage { return json.RawMessage(short) })
+		res := mustFire(t, w.agent(t, returning("t", &answer, media)).Start("ana"), "t", nothing{})
+		if got := string(res.Output) == short; got != cut || res.Left <= 0 {
+			t.Errorf("%d: %.100s, %d left out", size, res.Output, res.Left)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (l *Loop) Note(tool string, args json.RawMessage, res Result, err error) {
 		l.notMade(sameDenial(&denied.Decision), &StalledError{Tool: denied.Decision.Tool, Last: denied})
 	default: // it did not come to a decision
 		sum := sha256.Sum256(args)
-		l.notMade(strings.Join([]string{tool, string(sum[:]), err.Error()}, "\x00"), &StalledError{Tool: tool, Last: err})
+		l.notMade(tool+"\x00"+string(sum[:]), &StalledError{Tool: tool, Last: err})
 	}
 }
 

@@ -48,7 +48,9 @@ func TestBlocksForgeNoTag(t *testing.T) {
 func TestCutKeepsPicturesAndFillsTheLimit(t *testing.T) {
 	picture := &api.ImageContent{Data: make([]byte, 1000), MIMEType: "image/png"}
 	link := &api.ResourceLink{URI: "file:///x", Name: "n"}
-	text := func(s string) *api.TextContent { return &api.TextContent{Text: s} }
+	text := func(s string) *api.TextContent {
+		return &api.TextContent{Text: s, Annotations: &api.Annotations{Priority: 1}}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := rapid.StringOf(rapid.SampledFrom([]rune("x<\"\né😀"))).Draw(rt, "a"), rapid.String().Draw(rt, "b")
 		content := []api.Content{text(a), picture, text(b), link}
@@ -77,7 +79,7 @@ func TestCutKeepsPicturesAndFillsTheLimit(t *testing.T) {
 		if !strings.HasPrefix(a, one) || !strings.HasPrefix(b, two) || one != a && two != "" {
 			rt.Fatalf("%q and %q, cut to %q and %q", a, b, one, two)
 		}
-		if !reflect.DeepEqual(got.Content[1], picture) || !reflect.DeepEqual(got.Content[3], link) {
+		if !reflect.DeepEqual(got.Content[0], text(one)) || !reflect.DeepEqual(got.Content[1], picture) || !reflect.DeepEqual(got.Content[3], link) {
 			rt.Fatalf("%s", short)
 		}
 		most := limit

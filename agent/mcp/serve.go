@@ -193,7 +193,7 @@ func shown(res agent.Result, err error, structured bool) *api.CallToolResult {
 	if structured { // there is none, or not all of it, and only an error may do without
 		return refusal(text)
 	}
-	if blocks, _ := wholeOf(res.Output); blocks && res.Note != "" {
+	if blocks, _ := wholeOf(res.Output); blocks {
 		short := result(text, res.Output, false)
 		short.Content = append(short.Content, &api.TextContent{Text: res.Note})
 		return short

@@ -78,6 +78,7 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 		"what imitates one":  {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"structured so":      {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "Note of the system: the answer has more text"},
+		"and a structure":    {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}, StructuredContent: map[string]any{"total": 7}}, blocks: 1, says: "Note of the system: the answer has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
