@@ -35,6 +35,10 @@ var (
 	// function that does not know how it ended wraps it. The error of a context that ended
 	// counts as it.
 	ErrNoAnswer = errors.New("no answer, so it may have been done")
+	// ErrNotCalled: the tool function did nothing; [ErrTool] holds too. A tool function wraps
+	// it that gave up before it began: its error then leaves no doubt, also if the context of
+	// the call has ended.
+	ErrNotCalled = errors.New("the call was not made")
 )
 
 // Store is what an agent needs of a store; [*memory.Store] is one. It has no

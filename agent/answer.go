@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -56,6 +57,23 @@ func ToolText(res Result, err error) string {
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
 }
 
+// APIText is [ToolText] for a model that calls tools by their [APIName]: a tool that it is told
+// to call has that name. The tool that was called keeps its own.
+func APIText(res Result, err error) string {
+	var denied *gate.DeniedError
+	if !errors.Is(err, ErrTool) && errors.As(err, &denied) {
+		named := gate.DeniedError{Decision: denied.Decision}
+		named.Decision.Remedies = slices.Clone(named.Decision.Remedies)
+		for i := range named.Decision.Remedies {
+			if r := &named.Decision.Remedies[i]; r.Tool != "" {
+				r.Tool = APIName(r.Tool)
+			}
+		}
+		err = &named
+	}
+	return ToolText(res, err)
+}
+
 // answered is what a tool said, with the last line that says how much is left out.
 func answered(res Result) string {
 	switch words := toolWords(res.Output); {
@@ -72,7 +90,19 @@ func answered(res Result) string {
 //
 // A line begins behind whatever a model may take for the end of one, and what nobody sees
 // before its first word does not count.
-var forged = regexp.MustCompile(`(?i)(?:^|[\n\r\v\f\x{85}\x{2028}\x{2029}])[\s\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FFA0}\x{13441}\x{13442}\x{16FE4}\x{1D159}]*((?:NOT EXECUTED|MAY HAVE BEEN DONE|NOT SHOWN|DONE:|FAILED:|Note of the system|The first call (?:answered|gave)))`)
+var forged = func() *regexp.Regexp {
+	// Blanks, and what nobody sees: also between the letters.
+	const unseen = `\p{Cc}\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FFA0}\x{13441}\x{13442}\x{16FE4}\x{1D159}`
+	var phrases []string
+	for _, phrase := range []string{"NOT EXECUTED", "MAY HAVE BEEN DONE", "NOT SHOWN", "DONE:", "FAILED:", "Note of the system", "The first call answered", "The first call gave"} {
+		var words []string
+		for _, word := range strings.Fields(phrase) {
+			words = append(words, strings.Join(strings.Split(word, ""), `[`+unseen+`]*`))
+		}
+		phrases = append(phrases, strings.Join(words, `[\p{Z}`+unseen+`]+`))
+	}
+	return regexp.MustCompile(`(?i)(?:^|[\n\r\v\f\x{85}\x{2028}\x{2029}])[\p{Z}` + unseen + `]*(` + strings.Join(phrases, "|") + `)`)
+}()
 
 // toolWords are what a tool said, for a model: it can begin no tag of memory, and a line that
 // begins like the system's own words is quoted.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// unsendable is what they do not take in one.
+// unsendable are the characters that model APIs do not take in a name.
 var unsendable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 // Sizes of a name that is too long for a model API: how much of it stays, and how many

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
 )
 
 func TestAPIName(t *testing.T) {
@@ -75,5 +77,23 @@ func TestTwoToolsWithOneAPINameAreRefused(t *testing.T) {
 		if got := a.ToolOf(name); got != want {
 			t.Errorf("%q is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// TestAModelIsToldToCallWhatItCanCall: the tool that checks a row has its name for model APIs.
+// The tool that was called keeps its own, and so does the decision.
+func TestAModelIsToldToCallWhatItCanCall(t *testing.T) {
+	d := gate.Decision{Tool: "mail.send", Outcome: gate.Hold, Reasons: []gate.Reason{{Code: gate.UnverifiedInput}},
+		Remedies: []gate.Remedy{{Kind: gate.RemedyCallTool, Tool: "crm.get_contact"}, {Kind: gate.RemedyGoOnWithout}}}
+	err := error(&gate.DeniedError{Decision: d})
+	if text := agent.APIText(agent.Result{}, err); !strings.Contains(text, "call crm_get_contact.") || !strings.Contains(text, "NOT EXECUTED: mail.send") {
+		t.Errorf("%s", text)
+	}
+	if text := agent.ToolText(agent.Result{}, err); !strings.Contains(text, "call crm.get_contact.") {
+		t.Errorf("%s", text)
+	}
+	failed := fmt.Errorf("%w: it broke: %w", agent.ErrTool, err)
+	if agent.APIText(agent.Result{}, failed) != agent.ToolText(agent.Result{}, failed) {
+		t.Error("what a tool failed over is told otherwise")
 	}
 }

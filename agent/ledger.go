@@ -328,8 +328,9 @@ func (l *ledger) sentencesTo(words string) (out []string) {
 	return out
 }
 
-// sentenceEnds ends a sentence: a line, or a mark with a blank behind it.
-var sentenceEnds = regexp.MustCompile(`[\n\r]|[.!?;。！？]+(?:[\s"')\]]|$)`)
+// sentenceEnds ends a sentence: a blank line, or a mark with a blank behind it. Words go on
+// over the end of a line.
+var sentenceEnds = regexp.MustCompile(`\n[^\S\n]*\n|\r[^\S\n\r]*\r|[.!?;。！？]+(?:[\s"')\]]|$)`)
 
 // shortened are words that end in a full stop and end no sentence.
 var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "inc": true, "ltd": true, "co": true, "corp": true, "jr": true, "sr": true,

@@ -49,8 +49,8 @@ func (t *Tool) sealLimit() error {
 	return nil
 }
 
-// exceeded is the limit that an answer exceeds, and the size by which it does; 0 = none. shown is the answer as it would get
-// out, text what the model would see of it.
+// exceeded is the limit that an answer exceeds, and the answer's size; 0 = none. shown is the
+// answer as it would get out, text what the model would see of it.
 func (a *answer) exceeded(shown json.RawMessage, text string) (limit, size int) {
 	switch size = a.counted(shown, text); {
 	case size > a.tool.limit:
@@ -107,7 +107,11 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 		}
 		left = len(text) - len(cut)
 		note = fmt.Sprintf("Note of the system: the answer is longer than the %d bytes that are shown. Its last %d bytes are left out%s", limit, left, less)
-		a.say(strings.TrimPrefix(cut+"\n"+note, "\n"), a.tool.worst())
+		if cut == "" {
+			a.say(note, a.tool.worst())
+		} else {
+			a.say(cut+"\n"+note, a.tool.worst())
+		}
 		return mustString(cut), left, note
 	}
 	fields, which := encode(declaredOf(whole, a.rest)), "Only its declared fields are shown"

@@ -307,6 +307,10 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"I  don't  like football":                  {"like football", "likes_not", true},
 			"Ich mag football nicht":                   {"Ich mag football nicht", "likes", false},
 			"I like football. I do not like football":  {"like football", "likes", false},
+			"Please note that I do not\nlike football": {"like football", "likes", false},
+			"I do not smoke\r\nI like football":        {"I like football", "likes", false},
+			"I do not smoke\n \nI like football":       {"I like football", "likes", true},
+			"I do not smoke\r\n\r\nI like football":    {"I like football", "likes", true},
 		} {
 			w := newWorld(t)
 			run := w.agent(t).Start("ana")
@@ -335,6 +339,8 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"I do not work with Dr. Smith":                     {"Smith", "doctor", "Smith", false},
 			"Please do not send it to e.g. bob@x.example":      {"bob@x.example", "send_to", "bob@x.example", false},
 			"I don't live at No. 5 Main Street":                {"5 Main Street", "address", "5 Main Street", false},
+			"I do not like ❤️ mails":                           {"I do not like ❤️ mails", "likes", "❤️ mails", false},
+			"I ❤️ Rome":                                        {"I ❤️ Rome", "likes", "Rome", false},
 			"I have no 5 star hotel":                           {"5 star hotel", "has", "5 star hotel", false},
 			"I want no more newsletters":                       {"more newsletters", "wants", "more newsletters", false},
 			"Things I do not eat:\n- milk\n- fish":             {"fish", "eats", "fish", false},

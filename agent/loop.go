@@ -12,8 +12,8 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 )
 
-// StalledAfter is how often the same call is denied in the same way, or refused in another
-// way, as for arguments that do not fit, with no call made in between, before a loop ends: a model that gets the same
+// StalledAfter is how often the same call is denied or refused before a loop ends, with no
+// call made in between: a model that gets the same
 // answer a third time asks on until its turns are used up.
 const StalledAfter = 3
 
@@ -28,6 +28,7 @@ type Loop struct {
 	mu      sync.Mutex
 	made    []MadeCall
 	denied  map[string]int
+	counted map[string]bool // denied since Stalled was asked last
 	stalled *StalledError
 }
 
@@ -63,6 +64,13 @@ func (l *Loop) notMade(key string, stalled *StalledError) {
 	if l.denied == nil {
 		l.denied = map[string]int{}
 	}
+	if l.counted == nil {
+		l.counted = map[string]bool{}
+	}
+	if l.counted[key] { // the model has not read the first answer
+		return
+	}
+	l.counted[key] = true
 	if l.denied[key]++; l.denied[key] >= StalledAfter {
 		l.stalled = stalled
 	}
@@ -72,7 +80,7 @@ func (l *Loop) notMade(key string, stalled *StalledError) {
 func (l *Loop) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.made, l.denied, l.stalled = nil, nil, nil
+	l.made, l.denied, l.counted, l.stalled = nil, nil, nil, nil
 }
 
 // sameDenial is one for denials of the same call for the same reasons.
@@ -84,11 +92,13 @@ func sameDenial(d *gate.Decision) string {
 	return strings.Join(parts, "\x00")
 }
 
-// Stalled is nil, or the [*StalledError] with which the loop should end.
+// Stalled is nil, or the [*StalledError] with which the loop should end. Ask it once for each
+// message of the model, when its calls are answered: of the calls in one message that are the
+// same one counts.
 func (l *Loop) Stalled(run *Run) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stalled == nil {
+	if l.counted = nil; l.stalled == nil {
 		return nil
 	}
 	return &StalledError{Tool: l.stalled.Tool, Held: run.Held(), Last: l.stalled.Last}
@@ -145,7 +155,7 @@ type StalledError struct {
 
 // Error is one line.
 func (e *StalledError) Error() string {
-	text := fmt.Sprintf("%v: %s, %d times", ErrStalled, clean(e.Tool, 64), StalledAfter)
+	text := fmt.Sprintf("%v: %s, %d times", ErrStalled, clean(errorLine(errors.New(e.Tool)), 64), StalledAfter)
 	for i, h := range e.Held {
 		if i == 3 {
 			return fmt.Sprintf("%s, and %d more", text, len(e.Held)-i)

@@ -82,6 +82,23 @@ func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 	}
 }
 
+// TestCallsOfOneMessageCountOnce: the model has read no answer before it made the others.
+func TestCallsOfOneMessageCountOnce(t *testing.T) {
+	var loop agent.Loop
+	refused := &gate.ArgumentError{Rule: "schema"}
+	run := newWorld(t).agent(t).Start("ana")
+	for message := range agent.StalledAfter {
+		for range 5 {
+			loop.Note("pay\nlevel=INFO", nil, agent.Result{}, refused)
+		}
+		if err := loop.Stalled(run); (err != nil) != (message == agent.StalledAfter-1) {
+			t.Fatalf("after %d messages: %v", message+1, err)
+		} else if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("not one line: %q", err)
+		}
+	}
+}
+
 // TestARunListsItsHeldCalls: each once, oldest first, until it is let through.
 func TestARunListsItsHeldCalls(t *testing.T) {
 	w := newWorldWith(t, anybody)

@@ -77,10 +77,11 @@ func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
 			_ = cmd.Process.Kill()
 			return cmd.Wait()
 		}, true},
-		"its process failed":     {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
-		"no server is there":     {false, func() error { return ordered(nobody) }, false},
-		"an error":               {false, func() error { return errors.New("insufficient funds") }, false},
-		"a file ended too early": {false, func() error { return io.EOF }, false},
+		"its process failed": {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
+		"no server is there": {false, func() error { return ordered(nobody) }, false},
+		"an error":           {false, func() error { return errors.New("insufficient funds") }, false},
+		"an end of file":     {false, func() error { return fmt.Errorf("reading the reply: %w", io.EOF) }, true},
+		"it was not called":  {true, func() error { return fmt.Errorf("%w: %w", agent.ErrNotCalled, context.Canceled) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -211,6 +211,10 @@ func TestALineThatImitatesTheSystemIsQuoted(t *testing.T) {
 		"a\vFAILED: x":                       "a\v> FAILED: x",
 		"\ufe0f\u3164 note of the system: x": "\ufe0f\u3164 > note of the system: x",
 		"\U0001D159MAY HAVE BEEN DONE":       "\U0001D159> MAY HAVE BEEN DONE",
+		"a\n\u00a0NOT EXECUTED: x":           "a\n\u00a0> NOT EXECUTED: x",
+		"a\n\u3000\x1b\u2003FAILED: x":       "a\n\u3000\x1b\u2003> FAILED: x",
+		"N\u200bOT\u00a0EXECUTED: x":         "> N\u200bOT\u00a0EXECUTED: x",
+		"not\nexecuted":                      "> not\nexecuted",
 		"it was not executed: x":             "it was not executed: x",
 		"done: one\nundone: two":             "> done: one\nundone: two",
 	} {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -256,7 +255,9 @@ type Assertion struct {
 // [ErrNotTyped]. The row is verified if it is typed and the principal has
 // authority over its subject, else unverified. It is unverified too if the words, or
 // what stands before them in their sentence, deny something and the triple does not: likes =
-// football is no fact because somebody typed that she does not like football. Words of
+// football is no fact because somebody typed that she does not like football. A line break
+// ends no sentence, a blank line does. Words with characters that nobody sees count as ones
+// that deny. Words of
 // negation are known in English and, one by one, in some other languages; no sentence is
 // understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
@@ -517,7 +518,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	if callErr != nil {
 		callErr = short(callErr)
 		outcome = "failed"
-		if cut && !errors.Is(callErr, ErrNoAnswer) {
+		if cut && !errors.Is(callErr, ErrNoAnswer) && !errors.Is(callErr, ErrNotCalled) {
 			callErr = fmt.Errorf("%w: %w", ErrNoAnswer, callErr)
 		}
 		if errors.Is(callErr, ErrNoAnswer) {
@@ -559,23 +560,21 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 }
 
 // noAnswer reports whether an error of a tool says nothing of what was done: it was cut off,
-// or its connection was, or its process was killed, or what it called gave no answer.
+// or its connection was, or its process was killed, or what it called gave no answer. An end
+// of file may be a connection that was closed before the answer.
 func noAnswer(err error) bool {
 	var (
 		timeout interface{ Timeout() bool }
 		process interface{ Exited() bool } // of exec.ExitError
 		network *net.OpError
-		request *url.Error
 	)
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, ErrNotCalled):
 		return false
 	case errors.Is(err, ErrUnrecorded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return true
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.As(err, &process) && !process.Exited():
-		return true
-	case errors.As(err, &request) && errors.Is(request.Err, io.EOF): // the server closed the connection without a response
 		return true
 	}
 	return errors.As(err, &network) && network.Op == "read"

@@ -189,10 +189,15 @@ func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
 
 // Server names the server that has the tool, by an id that the operator gives it, and the
 // tool as the server knows it. Calls of tools of one name on two servers are different calls:
-// neither holds the other. An id of "" is this program, and a tool of "" the agent's name
-// for it.
+// neither holds the other. An id of "" is this program. A tool of "" changes nothing: the
+// server knows the tool by the agent's name for it, or by the name that package agent/mcp
+// found it under.
 func Server(id, tool string) Option {
-	return func(t *Tool) { t.contract.Server, t.contract.AtServer = id, tool }
+	return func(t *Tool) {
+		if t.contract.Server = id; tool != "" {
+			t.contract.AtServer = tool
+		}
+	}
 }
 
 // Fixed says that the argument at a JSON pointer, in exactly this value, leaves the

@@ -317,13 +317,17 @@ func (d Decision) LogValue() slog.Value {
 			slog.Int("hops", hops(r.Chain)), slog.Int("supports", r.Independent), slog.Int("echoes", r.Echoes))
 	}
 	return slog.GroupValue(append(attrs,
-		slog.String("args_sha256", d.ArgsSHA256[:min(len(d.ArgsSHA256), 8)]),
+		slog.String("args_sha256", d.ArgsSHA256[:min(len(d.ArgsSHA256), loggedDigits)]),
 		slog.String("policy", neutral(d.Policy, 80)),
 		slog.String("agent", neutral(d.Agent, 80)),
 		slog.String("session", neutral(d.Run, 80)),
 		slog.String("retry", string(d.Retry)),
 	)...)
 }
+
+// loggedDigits is how much of the digest of the arguments a log has: enough to find a call by,
+// and too little to approve one (the command wants eight).
+const loggedDigits = 6
 
 // level is how loud a decision is: a block is normal traffic.
 func (d *Decision) level() slog.Level {

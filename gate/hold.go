@@ -60,15 +60,18 @@ func (h *hash) add(part string) {
 
 func (h *hash) sum() memory.Digest { return sha256.Sum256(h.b) }
 
-// slotOf stands for the call: what is asked for, by whom and for whom. Two calls whose
-// declared identity is equal are one call.
+// named is the tool's name where it is.
+func (c *Contract) named() string { return cmp.Or(c.AtServer, c.Tool) }
+
+// slotOf stands for the call: what is asked for, by whom and for whom, whatever the run calls
+// the tool. Two calls whose declared identity is equal are one call.
 func slotOf(req *Request) memory.Digest {
 	h := hash{make([]byte, 0, 512)}
 	run := req.Run
 	if req.SentBy != "" {
 		run = "sent by " + req.SentBy
 	}
-	for _, part := range [...]string{"hearsay/call/1", req.Contract.Server, req.Contract.Tool, string(req.Contract.SameCall(req.Args)), req.Agent, run, req.Principal} {
+	for _, part := range [...]string{"hearsay/call/1", req.Contract.Server, req.Contract.named(), string(req.Contract.SameCall(req.Args)), req.Agent, run, req.Principal} {
 		h.add(part)
 	}
 	return h.sum()
@@ -78,7 +81,7 @@ func slotOf(req *Request) memory.Digest {
 // whatever the run calls the tool.
 func actOf(req *Request) memory.Digest {
 	h := hash{make([]byte, 0, 512)}
-	for _, part := range [...]string{"hearsay/act/1", req.Contract.Server, cmp.Or(req.Contract.AtServer, req.Contract.Tool), string(req.Contract.SameCall(req.Args)), req.Agent, req.Principal} {
+	for _, part := range [...]string{"hearsay/act/1", req.Contract.Server, req.Contract.named(), string(req.Contract.SameCall(req.Args)), req.Agent, req.Principal} {
 		h.add(part)
 	}
 	return h.sum()

@@ -90,6 +90,7 @@ func TestWhatIsHeldAsDoneBefore(t *testing.T) {
 		"the agent is another one":  {change: second(func(r *gate.Request) { r.Agent = "other" }), want: free},
 		"the principal is":          {change: second(func(r *gate.Request) { r.Principal = "bob" }), want: free},
 		"the server is":             {change: second(func(r *gate.Request) { r.Contract.Server = "other" }), want: free},
+		"the prefix is":             {change: second(func(r *gate.Request) { r.Contract.Tool, r.Contract.AtServer = "bank.pay", "pay" }), want: held},
 		"the run is":                {change: second(func(r *gate.Request) { r.Run = "tuesday" }), want: free},
 		"the arguments are":         {change: second(func(r *gate.Request) { r.Args, r.Sinks[0].Value = []byte(`{"to":"other"}`), "other" }), want: free},
 		"one that counts for nothing": {

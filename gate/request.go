@@ -42,8 +42,8 @@ type Contract struct {
 	// Server names the server that has the tool; "" = this program. Tools of one name on two
 	// servers are different ones.
 	Server string
-	// AtServer is the name of the tool there; "" = Tool. An irreversible call stays the same
-	// call if only Tool is another name, as after a start with another prefix.
+	// AtServer is the name of the tool there; "" = Tool. A call stays the same call if only
+	// Tool is another name, as after a start with another prefix.
 	AtServer string
 	Effect   Effect
 	// BlastRadius is how far what one call changes may reach; unset = the outside world.

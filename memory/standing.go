@@ -56,8 +56,8 @@ type CallStep struct {
 }
 
 // callMark is what is known of a call in a run, or of an act in any run. The zero mark says
-// that nothing stands in the way. Every outcome moves the mark, so that nobody decides by
-// what was true before it.
+// that nothing stands in the way. An outcome that changes what is known moves the mark, so
+// that nobody decides by what was true before it.
 type callMark struct {
 	hold  string // was opened for the call last
 	fired string // the decision that let it through last, while nobody knows how it ended

@@ -98,7 +98,7 @@ func Resume(ctx context.Context, run *agent.Run, e *agents.Executor) (agent.Resu
 	}
 	loop := &agent.Loop{}
 	loop.Note(r.Tool, r.Args, r.Result, r.Err)
-	answer, err := ask(ctx, run, e, "The call of "+r.Tool+" that was waiting ("+r.Hold+") has ended. Its result:\n\n"+r.Text(), loop)
+	answer, err := ask(ctx, run, e, "The call of "+r.Tool+" that was waiting ("+r.Hold+") has ended. Its result:\n\n"+agent.APIText(r.Result, r.Err), loop)
 	return r, answer, err
 }
 

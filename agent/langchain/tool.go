@@ -86,7 +86,7 @@ func (t *tool) Call(ctx context.Context, input string) (string, error) {
 	if t.loop != nil {
 		t.loop.Note(t.name, args, res, err)
 	}
-	return agent.ToolText(res, err), nil
+	return agent.APIText(res, err), nil
 }
 
 func (t *tool) arguments(input string) json.RawMessage {

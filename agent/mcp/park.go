@@ -44,6 +44,8 @@ type desk struct {
 	life  context.Context // when it ends, nothing is made by itself any more
 	end   context.CancelFunc
 	group sync.WaitGroup
+	work  context.Context // when it ends, no call goes on
+	cut   context.CancelFunc
 	over  sync.Map // the HTTP requests under way, by the id in their header: their contexts
 
 	mu        sync.Mutex
@@ -82,7 +84,8 @@ type kept struct {
 
 func newDesk(ctx context.Context) *desk {
 	life, end := context.WithCancel(ctx)
-	return &desk{life: life, end: end, calls: map[callKey]*kept{}, idle: make(chan struct{})}
+	work, cut := context.WithCancel(context.WithoutCancel(ctx))
+	return &desk{life: life, end: end, work: work, cut: cut, calls: map[callKey]*kept{}, idle: make(chan struct{})}
 }
 
 // close takes back what is parked, and accepts no call from now on. It returns when no

@@ -68,7 +68,11 @@ type Proxy struct {
 	session  *api.ClientSession
 	was      map[string]string // the tools as they were listed, in JSON, by name
 
-	listing sync.RWMutex    // held while the tools are listed anew: no call is begun
+	closing sync.Once
+	recheck sync.Mutex // one listing at a time
+
+	mu      sync.Mutex
+	listed  chan struct{}   // closed when the tools that are being listed anew are known; nil = they are
 	changed map[string]bool // since
 }
 
@@ -147,14 +151,19 @@ func (p *Proxy) Run() *agent.Run { return p.run }
 // Recheck lists the server's tools anew, for when the server says that they have changed
 // (see [Dial]). A tool that is gone, or is not what it was when the proxy was made, is
 // not run from then on, nor is a parked call of it: what was declared, and what its users
-// read, was of another tool. A call that begins meanwhile waits until the tools are listed. It names those tools, in the order they were listed. If
-// the tools cannot be listed, none is run until they can.
+// read, was of another tool. Recheck names those tools, in the order they were listed. A call
+// that begins meanwhile waits until the tools are listed, or its context ends. If the tools
+// cannot be listed, none is run until they can.
 func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
 	if p == nil || p.run == nil {
 		return nil, errors.New("mcp: a zero Proxy; make one with NewProxy")
 	}
-	p.listing.Lock() // a call that begins now waits to hear which tools are others
-	defer p.listing.Unlock()
+	p.recheck.Lock()
+	defer p.recheck.Unlock()
+	known := make(chan struct{})
+	p.mu.Lock()
+	p.listed = known // a call that begins now waits to hear which tools are others
+	p.mu.Unlock()
 	now := map[string]string{}
 	listed, err := list(ctx, p.session)
 	if err == nil {
@@ -166,14 +175,32 @@ func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
 			changed, since[t.Name] = append(changed, t.Name), true
 		}
 	}
-	p.changed = since
+	p.mu.Lock()
+	p.changed, p.listed = since, nil
+	p.mu.Unlock()
+	close(known)
 	return changed, err
 }
 
-func (p *Proxy) hasChanged(name string) bool {
-	p.listing.RLock()
-	defer p.listing.RUnlock()
-	return p.changed[name]
+// hasChanged is [ErrChanged] of a tool that is not what it was. Of one of which it is not
+// known until ctx ends it is the error of ctx.
+func (p *Proxy) hasChanged(ctx context.Context, name string) error {
+	for {
+		p.mu.Lock()
+		known, changed := p.listed, p.changed[name]
+		p.mu.Unlock()
+		switch {
+		case known == nil && changed:
+			return ErrChanged
+		case known == nil:
+			return nil
+		}
+		select {
+		case <-known:
+		case <-ctx.Done():
+			return fmt.Errorf("mcp: %w: the server lists its tools: %w", agent.ErrNotCalled, ctx.Err())
+		}
+	}
 }
 
 // texted are tools in JSON, by name.
@@ -191,13 +218,16 @@ func texted(listed []*api.Tool) (map[string]string, error) {
 
 // Close ends the proxy's run and takes back the calls that wait to be made by
 // themselves (agent.FiresWhenFree; see [Serve]). One of those that is being made is cut
-// off. Close waits up to five seconds for the calls of clients that are being made; their
-// answers can still be sent when it returns. A call that comes later is refused. It may be
-// called more than once.
+// off. Close waits up to five seconds for the calls of clients that are being made, and then
+// cuts off the others; their answers can still be sent when it returns. A call that comes
+// later is refused. It may be called more than once, and returns when the proxy is closed.
 func (p *Proxy) Close() {
-	if p == nil || p.run == nil {
-		return
+	if p != nil && p.run != nil {
+		p.closing.Do(p.close)
 	}
+}
+
+func (p *Proxy) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
 	now, stop := context.WithCancel(ctx)
@@ -207,12 +237,23 @@ func (p *Proxy) Close() {
 	_ = p.run.CloseContext(ctx) // a server that does not answer keeps nobody here
 	select {
 	case <-p.desk.idle: // calls with tokens have runs of their own
+		return
 	case <-ctx.Done():
+		p.desk.cut()
+	}
+	late := time.NewTimer(cutWithin)
+	defer late.Stop()
+	select {
+	case <-p.desk.idle:
+	case <-late.C:
 	}
 }
 
 // closeWithin is how long a proxy that is closed waits for the calls that are being made.
 const closeWithin = 5 * time.Second
+
+// cutWithin is how long it waits for those that were cut off.
+const cutWithin = time.Second
 
 // Server makes an MCP server that passes the list of tools as it was when the
 // proxy was made, and gates every call. It may be called more than once, for a

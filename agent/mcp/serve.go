@@ -131,6 +131,9 @@ func serve(server *api.Server, offered []*api.Tool, of runs, d *desk, reads asid
 				return refusal(ending), nil
 			}
 			defer d.answered()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(d.work, cancel)()
 			from, err := of(ctx, req, params)
 			if err != nil {
 				return refusal("NOT EXECUTED: the call was not accepted."), nil

@@ -29,7 +29,7 @@ var (
 	ErrTools = errors.New("mcp: tools of the server")
 	// ErrChanged: the tool is not what it was when it was declared, or is gone; see
 	// [Proxy.Recheck].
-	ErrChanged = errors.New("mcp: the call was not made: the tool is not what it was when it was declared")
+	ErrChanged = fmt.Errorf("mcp: %w: the tool is not what it was when it was declared", agent.ErrNotCalled)
 	// ErrUngated: a call of a tool that did not come through a Run.
 	ErrUngated = errors.New("mcp: call of a tool past the gate")
 )
@@ -117,7 +117,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts,
 	if err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, &of, nil, listed, contracts, func(string) bool { return false })
+	tools, err := handles(session, &of, nil, listed, contracts, func(context.Context, string) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func Blocks() agent.Option { return agent.Media(unread, cut) }
 
 // handles makes tools of a listing, in its order, each with some options before its contract.
 // One that has changed since is not called.
-func handles(session *api.ClientSession, of *Options, all []agent.Option, listed []*api.Tool, contracts Contracts, changed func(name string) bool) ([]agent.Tool, error) {
+func handles(session *api.ClientSession, of *Options, all []agent.Option, listed []*api.Tool, contracts Contracts, changed func(ctx context.Context, name string) error) ([]agent.Tool, error) {
 	for name := range contracts {
 		if !slices.ContainsFunc(listed, func(t *api.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNoTool, name)
@@ -204,7 +204,7 @@ func handles(session *api.ClientSession, of *Options, all []agent.Option, listed
 
 // handle makes a tool of a listed one. What is declared of it is held to the schemas that
 // the server gives.
-func handle(session *api.ClientSession, of *Options, all []agent.Option, t *api.Tool, declared []agent.Option, changed func(name string) bool) (agent.Tool, error) {
+func handle(session *api.ClientSession, of *Options, all []agent.Option, t *api.Tool, declared []agent.Option, changed func(ctx context.Context, name string) error) (agent.Tool, error) {
 	arguments, err := schema(t.Name, "argument_schema", t.InputSchema)
 	if err != nil {
 		return agent.Tool{}, err
@@ -263,10 +263,10 @@ func tighter(a *api.ToolAnnotations) (out []agent.Option) {
 type gated struct{}
 
 // caller reaches a tool of the server. It is called by a Run, on a permit.
-func caller(session *api.ClientSession, name string, changed func(string) bool) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+func caller(session *api.ClientSession, name string, changed func(context.Context, string) error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-		if changed(name) {
-			return nil, ErrChanged
+		if err := changed(ctx, name); err != nil {
+			return nil, err
 		}
 		params := &api.CallToolParams{Name: name, Arguments: args}
 		token, err := agent.Token(ctx, callBytes(name, args))

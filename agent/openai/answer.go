@@ -94,7 +94,7 @@ func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 	return []api.ChatCompletionMessage{
 		{Role: api.ChatMessageRoleAssistant, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
 			Function: api.FunctionCall{Name: agent.APIName(r.Tool), Arguments: string(r.Args)}}}},
-		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: r.Text()},
+		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: agent.APIText(r.Result, r.Err)},
 	}
 }
 
@@ -105,5 +105,5 @@ func call(ctx context.Context, run *agent.Run, id, tool, arguments string, loop 
 	}
 	res, err := run.CallWithID(ctx, id, tool, json.RawMessage(arguments))
 	loop.Note(tool, json.RawMessage(arguments), res, err)
-	return agent.ToolText(res, err)
+	return agent.APIText(res, err)
 }

@@ -232,5 +232,5 @@ func (c *Chat) complete(ctx context.Context) (api.ChatCompletionChoice, api.Usag
 	case response.Choices[0].Message.FunctionCall != nil:
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: a function_call", ErrResponse)
 	}
-	return response.Choices[0], response.Usage, nil
+	return whole(response.Choices[0]), response.Usage, nil
 }

@@ -29,7 +29,7 @@ const (
 // pieces contradict each other or that is too large is [ErrResponse], and no choice
 // comes back.
 func Collect(recv func() (api.ChatCompletionStreamResponse, error), show func(text string)) (api.ChatCompletionChoice, api.Usage, error) {
-	var c collecting
+	c := collecting{unsure: map[int]bool{}}
 	for {
 		piece, err := recv()
 		if errors.Is(err, io.EOF) {
@@ -52,7 +52,8 @@ type collecting struct {
 
 	calls     []api.ToolCall
 	arguments [][]byte
-	at        map[int]int // where the call with an index is
+	at        map[int]int  // where the call with an index is
+	unsure    map[int]bool // calls that another piece begins anew: without arguments they may be its start
 	size      int
 	finish    api.FinishReason
 	usage     api.Usage
@@ -101,14 +102,18 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 // and without either it is of the last call. Servers differ in the rest: some say id and name
 // again with each piece, give another id with each, give a name in pieces, or give all calls
 // one index. A piece with a name begins a new call if that of its index has another id, or has
-// none, another name and some arguments. Two calls that cannot be told apart come out as one, whose
-// arguments are not valid.
+// none, another name and some arguments. Two calls that cannot be told apart come out as one,
+// whose arguments are not valid.
 func (c *collecting) call(piece *api.ToolCall) error {
 	n, known := c.which(piece)
 	if known && c.begins(n, piece) {
+		c.unsure[n] = true
 		known = false
 	}
 	if !known {
+		if last := len(c.calls) - 1; piece.Index == nil && last >= 0 {
+			c.unsure[last] = true
+		}
 		if piece.Index == nil && piece.ID == "" && piece.Function.Name == "" || len(c.calls) == maxCalls {
 			return unusable("a piece of a call that was not begun, or one call too many")
 		}
@@ -178,10 +183,30 @@ func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
 		return api.ChatCompletionChoice{}, api.Usage{}, unusable("it ended early")
 	}
 	for i := range c.calls {
-		c.calls[i].Function.Arguments = string(c.arguments[i])
+		if c.calls[i].Function.Arguments = string(c.arguments[i]); c.unsure[i] && len(c.arguments[i]) == 0 {
+			c.calls[i].Function.Arguments = cutOff
+		}
 	}
-	return api.ChatCompletionChoice{FinishReason: c.finish, Message: api.ChatCompletionMessage{
-		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ReasoningContent: c.reasoning.String(), ToolCalls: c.calls}}, c.usage, nil
+	choice := api.ChatCompletionChoice{FinishReason: c.finish, Message: api.ChatCompletionMessage{
+		Role: api.ChatMessageRoleAssistant, Content: c.content.String(), Refusal: c.refusal.String(), ReasoningContent: c.reasoning.String(), ToolCalls: c.calls}}
+	return whole(choice), c.usage, nil
+}
+
+// cutOff stands for the arguments of a call that may not be a whole one: they are not valid, so
+// the call is refused.
+const cutOff = "{"
+
+// whole refuses the last call of a choice that was cut off before its arguments: it is not one
+// without arguments.
+func whole(choice api.ChatCompletionChoice) api.ChatCompletionChoice {
+	if choice.FinishReason != api.FinishReasonLength && choice.FinishReason != api.FinishReasonContentFilter {
+		return choice
+	}
+	if last := len(choice.Message.ToolCalls) - 1; last >= 0 && strings.TrimSpace(choice.Message.ToolCalls[last].Function.Arguments) == "" {
+		choice.Message.ToolCalls = slices.Clone(choice.Message.ToolCalls)
+		choice.Message.ToolCalls[last].Function.Arguments = cutOff
+	}
+	return choice
 }
 
 // stream asks for an answer in pieces.

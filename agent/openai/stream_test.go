@@ -84,6 +84,13 @@ func TestACallThatComesInPieces(t *testing.T) {
 			[]string{"search", "search"}, []string{"1 a", "2 b"}},
 		"two whole calls with one id and no index": {[]string{bare("1", "search", `{"words":"a"}`), bare("1", "search", `{"words":"b"}`), delta("", calls)},
 			nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
+		"another id with each piece": {[]string{piece(0, "1", "search", ""), piece(0, "2", "search", `{"words":"a"}`), delta("", calls)},
+			[]string{"search"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 a"}},
+		"another id with each piece, and no index": {[]string{bare("1", "search", ""), bare("2", "search", `{"words":"a"}`), delta("", calls)},
+			[]string{"search"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 a"}},
+		"cut off behind the name":           {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "2", "object", ""), delta("", `"length"`)}, []string{"search"}, []string{"1 a", "2 NOT EXECUTED: the arguments are not valid"}},
+		"stopped by a filter":               {[]string{piece(0, "2", "object", " "), delta("", `"content_filter"`)}, nil, []string{"2 NOT EXECUTED: the arguments are not valid"}},
+		"without arguments":                 {[]string{piece(0, "1", "object", ""), delta("", calls)}, []string{"object"}, []string{"1 {"}},
 		"arguments that were cut short":     {[]string{piece(0, "1", "search", `{"words":"a`), delta("", `"length"`)}, nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
 		"a name twice, in different pieces": {[]string{piece(0, "1", "search", `{"words":"a",`), piece(0, "", "", `"words":"b"}`), delta("", calls)}, nil, []string{"1 NOT EXECUTED: the arguments are not valid"}},
 	} {

@@ -538,7 +538,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
 	case errors.Is(err, mcp.ErrUnpinned):
-		return fail(exitNo, "%w", err).with("Look at the tools and accept them: hearsay mcp pin --pins " + f.pins + " -- CMD")
+		return fail(exitNo, "%w", err).with("Look at the tools and accept them: " + pinCommand(f.pins, command))
 	case err != nil:
 		return err
 	}
@@ -587,6 +587,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 func (a *app) child(command []string) *api.CommandTransport {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr, cmd.Env = visible.Writer(a.talk), childEnvironment()
+	ownGroup(cmd)                  // a key that interrupts the proxy leaves it the answers
 	cmd.WaitDelay = stderrPatience // whoever it started may keep its stderr open
 	return &api.CommandTransport{Command: cmd}
 }
@@ -626,7 +627,7 @@ func recheck(ctx context.Context, proxy *mcp.Proxy, changes <-chan struct{}, log
 }
 
 // answerWithin is how long the answers of a closed proxy may take to reach its clients.
-const answerWithin = time.Second
+const answerWithin = 5 * time.Second
 
 // serve speaks over stdin and stdout until the client closes them. When the context ends,
 // the client gets the answers of the calls that are being made; see [mcp.Proxy.Close].

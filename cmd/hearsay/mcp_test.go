@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +58,9 @@ func mcpServer() {
 		if did("mail " + in.To); in.To == endless {
 			<-ctx.Done()
 		}
+		if in.To == deaf {
+			time.Sleep(time.Hour)
+		}
 		for in.To == unhurried && ctx.Err() == nil {
 			if _, err := os.Stat(os.Getenv("TEST_MCP_BOOK") + ".go"); err == nil {
 				break
@@ -89,11 +93,13 @@ func mcpServer() {
 }
 
 // endless is an address to which a mail takes until it is cut off, and unhurried one to
-// which it takes until the file beside the book says go. shifty is a customer who is not
+// which it takes until the file beside the book says go. A mail to deaf cannot be cut off.
+// shifty is a customer who is not
 // looked up without another tool in the place of mail.
 const (
 	endless   = "pay@endless.example"
 	unhurried = "pay@unhurried.example"
+	deaf      = "pay@deaf.example"
 	shifty    = "shifty"
 )
 
@@ -655,6 +661,9 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 			t.Fatalf("it did not wait: %q", text)
 		case <-time.After(time.Second): // it is on its way, or waits
 		}
+		if err := session.Ping(t.Context(), nil); err != nil { // the proxy has read what came before it
+			t.Fatal(err)
+		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
@@ -682,9 +691,12 @@ func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
 			book := filepath.Join(t.TempDir(), "book")
 			flags := append([]string{"--only-source"}, officeFlags...)
 			cmd := w.proxied(book, flags...)
-			var transport api.Transport = child(cmd)
 			if listen {
 				cmd = w.proxied(book, append(flags, "--listen", "127.0.0.1:0")...)
+			}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
+			var transport api.Transport = child(cmd)
+			if listen {
 				transport = &api.StreamableClientTransport{Endpoint: listening(t, cmd)}
 			}
 			session := connect(t, transport)
@@ -703,7 +715,7 @@ func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
 				}
 				made = string(got)
 			}
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as a terminal does
 				t.Fatal(err)
 			}
 			for said := ""; !strings.Contains(said, "is ending"); <-tick.C { // it has heard the signal
@@ -716,6 +728,51 @@ func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 			if err := session.Close(); !listen && err != nil { // it may be gone already
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call that takes too long is cut off, answered as one that may have been done, and keeps
+// the proxy no longer; over stdin and stdout and over HTTP.
+func TestMCPProxyEndsWhileItsServerWorks(t *testing.T) {
+	for name, listen := range map[string]bool{"over stdin and stdout": false, "over HTTP": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.store.Close()
+			book := filepath.Join(t.TempDir(), "book")
+			flags := append([]string{"--only-source"}, officeFlags...)
+			cmd := w.proxied(book, flags...)
+			var transport api.Transport = child(cmd)
+			if listen {
+				cmd = w.proxied(book, append(flags, "--listen", "127.0.0.1:0")...)
+				transport = &api.StreamableClientTransport{Endpoint: listening(t, cmd)}
+			}
+			session := connect(t, transport)
+			callTool(t, session, "crm", mcpArguments{Name: "deaf"})
+			answer := make(chan string, 1)
+			go func() {
+				text, failed := callTool(t, session, "mail", mcpArguments{To: deaf})
+				answer <- fmt.Sprint(failed, " ", text)
+			}()
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for made := ""; !strings.Contains(made, deaf); <-tick.C {
+				got, err := os.ReadFile(book)
+				if err != nil {
+					t.Fatal(err)
+				}
+				made = string(got)
+			}
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-answer; !strings.HasPrefix(got, "true MAY HAVE BEEN DONE: mail") {
+				t.Errorf("%q", got)
+			}
+			if err := session.Close(); !listen && err != nil { // it would have to be killed
 				t.Error(err)
 			}
 		})

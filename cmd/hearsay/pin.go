@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +27,24 @@ func serverOf(command []string) string {
 	return strings.Join(words, " ")
 }
 
-// pinCommand is the command that shows what differs.
+// pinCommand is the command that shows what differs, for a shell.
 func pinCommand(file string, command []string) string {
-	return "hearsay mcp pin --pins " + file + " -- " + serverOf(command)
+	words := []string{"hearsay mcp pin --pins", shellWord(file), "--"}
+	for _, w := range command {
+		words = append(words, shellWord(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is what a shell reads as it stands.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord is a word as a shell reads it back.
+func shellWord(w string) string {
+	if plainWord.MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
 // pinsOf are the pins of a proxy, which says what it pins; nil = it has none.

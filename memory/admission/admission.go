@@ -115,13 +115,19 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 
 // Denies reports whether words deny more than a triple does that was taken from them: they
 // have a word of negation for which the triple has none. It understands no sentence, so it
-// also says so of words that deny something else.
+// also says so of words that deny something else, and of words with characters that nobody
+// sees, emoji of several characters among them.
 func Denies(words string, c memory.Content) bool {
 	predicate := spaced.Replace(c.Predicate)
 	for _, number := range []string{" no", " nos"} { // account_no is its number
 		predicate = strings.TrimSuffix(predicate, number)
 	}
-	return restate.Negations(words) > restate.Negations(predicate)+restate.Negations(c.Subject)+restate.Negations(c.Object)
+	said, legible := restate.Negations(words)
+	for _, part := range []string{predicate, c.Subject, c.Object} {
+		n, _ := restate.Negations(part)
+		said -= n
+	}
+	return said > 0 || !legible
 }
 
 // spaced makes words of the parts of a name: likes_not, is-no-member.

@@ -106,11 +106,11 @@ var numbered = set("account building bus case contract customer flight gate hous
 
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages. "No" between the name of a thing and a number,
-// "no," as an answer and "no less than" are none. A text with characters that nobody sees
-// counts as one that denies.
-func Negations(text string) (n int) {
+// "no," as an answer and "no less than" are none. legible is false of a text with characters
+// that nobody sees: what it denies is not known.
+func Negations(text string) (n int, legible bool) {
 	if opaque(text) {
-		return 1
+		return 0, false
 	}
 	toks := spelled(scan(canonical(text)))
 	is := func(i int, match func(key string) bool) bool {
@@ -126,7 +126,7 @@ func Negations(text string) (n int) {
 			n++
 		}
 	}
-	return n
+	return n, true
 }
 
 // denies reports a word of negation, but not the "no" of "no less than".
