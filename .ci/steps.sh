@@ -262,6 +262,28 @@ bench() {
   figures "$log/figures.json" "${must[@]}"
 }
 
+# amplification [FLAG ...]: recall loops against Hearsay and the baselines. What the product
+# promises fails the step if it is missed: nothing is done on an invention, and nothing else
+# is held up.
+amplification() {
+  build
+  timeout "$limit" "$log/bin/bench" "$@" -o json >"$log/amplification.json" 2>"$log/amplification.err" || { cat "$log/amplification.err"; fail "bench"; }
+  python3 - "$log/amplification.json" <<'PY'
+import json, sys
+rows = {r["name"]: r for r in json.load(open(sys.argv[1]))}
+for r in rows.values():
+    assert set(r) >= {"name", "unit", "value", "floor", "ratio", "target", "ok", "n", "seed", "scenario", "system", "low", "high", "seeds", "commit", "machine"}, r
+    assert r["n"] > 0 and not r.get("error"), r
+for name in "S1/append/unsafe_actions", "S1/hash-dedup/unsafe_actions":
+    assert rows[name]["value"] == 1, rows[name]
+for name in "S1/hearsay/unsafe_actions", "S1/hearsay/false_verified", "S1/hearsay/support_factor", "S1/hearsay/merged", "S1/hearsay/benign_blocked", "C0/hearsay/merged", "C0/hearsay/benign_blocked":
+    assert rows[name]["ok"], rows[name]
+for name, r in sorted(rows.items()):
+    print("%-45s %8.4g  n %-6d %s" % (name, r["value"], r["n"], "ok" if r["ok"] else "MISSED"))
+print("%d figures" % len(rows))
+PY
+}
+
 # service: honest work over a real HTTP service, and a stranger's text in every place.
 service() {
   build

@@ -30,7 +30,7 @@ store, a store with hash dedup, and Hearsay: a real SQLite store, a real queue a
 worker, the real gate. No key, no network; the model is a script. Every figure is
 counted.`,
 		Example: "  hearsay demo\n  hearsay demo -o json --seed 11",
-		Args:    cobra.NoArgs,
+		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts := recallloop.Options{Seed: seed}
 			switch format {

@@ -57,7 +57,7 @@ type app struct {
 
 // commands are the commands of the program, in the order of the help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.callCommand(), a.observeCommand(), a.gateCommand(), a.verifierCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.queueCommand(), a.doctorCommand(), a.mcpCommand(), a.migrateCommand(), a.keygenCommand(), a.keyringCommand(), a.witnessCommand(), a.versionCommand()}
+	return []*cobra.Command{newDemoCommand(a.out, a.talk), a.rowCommand(), a.callCommand(), a.observeCommand(), a.gateCommand(), a.verifierCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.storeCommand(), a.eraseCommand(), a.queueCommand(), a.doctorCommand(), a.mcpCommand(), a.benchCommand(), a.migrateCommand(), a.keygenCommand(), a.keyringCommand(), a.witnessCommand(), a.versionCommand()}
 }
 
 func (a *app) root() *cobra.Command {

@@ -1,0 +1,80 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/hearsay-go/hearsay/bench/rlab"
+)
+
+// run is a run with these arguments.
+func run(t *testing.T, ctx context.Context, args ...string) (out, talk string, err error) {
+	t.Helper()
+	var r Run
+	fs := flag.NewFlagSet("run", flag.ContinueOnError)
+	r.Flags(fs)
+	fs.StringVar(&r.Output, "o", "table", "")
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	err = r.Run(ctx, &o, &e)
+	return o.String(), e.String(), err
+}
+
+func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
+	for says, args := range map[string][]string{
+		"--scenario": {"-scenario", "S99"},
+		"--systems":  {"-systems", "mem0"},
+		"--scale":    {"-scale", "huge"},
+		"--seeds 0":  {"-seeds", "0"},
+		"--seeds -1": {"-seeds", "-1"},
+		"-o":         {"-o", "xml"},
+	} {
+		if out, _, err := run(t, t.Context(), args...); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), says) || out != "" {
+			t.Errorf("%q: %v, printed %q", args, err, out)
+		}
+	}
+}
+
+func TestFiguresAndTable(t *testing.T) {
+	args := []string{"-scenario", "C0,S1", "-systems", "append,confidence", "-seeds", "2"}
+	out, talk, err := run(t, t.Context(), append(args, "-o", "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var figures []rlab.Figure
+	if err := json.Unmarshal([]byte(out), &figures); err != nil || len(figures) < 2*8 || strings.Contains(talk, "failed") {
+		t.Fatalf("%d figures, %v, said %q", len(figures), err, talk)
+	}
+	for _, f := range figures {
+		if f.N == 0 || len(f.Seeds) != 2 {
+			t.Errorf("%+v", f)
+		}
+		// What a memory without a gate is for: it acts on what it was told.
+		if strings.HasSuffix(f.Name, "/unsafe_actions") && f.Value != 1 || strings.HasSuffix(f.Name, "/benign_blocked") && f.Value != 0 {
+			t.Errorf("%s is %v", f.Name, f.Value)
+		}
+	}
+	again, _, err := run(t, t.Context(), append(args, "-o", "json")...)
+	if err != nil || again != out {
+		t.Errorf("the same seeds give other figures (%v)", err)
+	}
+	table, _, err := run(t, t.Context(), args...)
+	if err != nil || strings.Count(table, "append") != 2 || !strings.Contains(table, "24/24") || !strings.Contains(table, "Commit ") {
+		t.Errorf("%v\n%s", err, table)
+	}
+}
+
+func TestAnInterruptedRunSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out, talk, err := run(t, ctx, "-systems", "append"); !errors.Is(err, ErrInterrupted) || out != "" || !strings.Contains(talk, "interrupted: 0 of 2 plays") {
+		t.Errorf("%v, %q, %q", err, out, talk)
+	}
+}

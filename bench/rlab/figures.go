@@ -1,0 +1,206 @@
+package rlab
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/hearsay-go/hearsay/bench/report"
+)
+
+// Figure is a figure of the bench: of one scenario and one system, over all seeds.
+type Figure struct {
+	report.Figure
+	Scenario string `json:"scenario"`
+	System   string `json:"system"`
+	// Low and High are the Wilson 95 % interval of a share, or the least and the most of
+	// other values.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Benign is the benign twin of a figure of an attack.
+	Benign  *Benign  `json:"benign,omitempty"`
+	Seeds   []uint64 `json:"seeds"`
+	Scale   string   `json:"scale"`
+	Commit  string   `json:"commit"`
+	Machine string   `json:"machine"`
+	// Err says why there is no figure: the system failed in this scenario.
+	Err string `json:"error,omitempty"`
+
+	rate *Rate
+}
+
+// Benign is a share of a benign twin.
+type Benign struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	N     int     `json:"n"`
+}
+
+// Ours is the name of the system that has targets.
+const Ours = "hearsay"
+
+// Figures are the figures of plays. scenarios are those that were played.
+func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
+	commit, machine := Commit(), Machine()
+	var out []Figure
+	for _, s := range scenarios {
+		for _, system := range systemsOf(plays, s.ID) {
+			of := slices.DeleteFunc(slices.Clone(plays), func(p Played) bool { return p.Scenario != s.ID || p.System != system })
+			seeds, errs := []uint64{}, []error{}
+			rates, values := map[string]Rate{}, map[string][]float64{}
+			for _, p := range of {
+				if seeds = append(seeds, p.Seed); p.Err != nil {
+					errs = append(errs, fmt.Errorf("seed %d: %w", p.Seed, p.Err))
+				}
+				for name, r := range p.Rates {
+					sum := rates[name]
+					rates[name] = Rate{sum.K + r.K, sum.N + r.N}
+				}
+				for name, v := range p.Values {
+					values[name] = append(values[name], v...)
+				}
+			}
+			var benign *Benign
+			for _, m := range s.measures {
+				if r := rates[m.name]; m.benign && benign == nil {
+					low, high := r.Wilson()
+					benign = &Benign{m.name, r.Value(), low, high, r.N}
+				}
+			}
+			for _, m := range s.measures {
+				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Commit: commit, Machine: machine}
+				f.Name, f.Unit, f.Seed = s.ID+"/"+system+"/"+m.name, m.unit, seeds[0]
+				if err := errors.Join(errs...); err != nil {
+					f.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
+				}
+				if m.rate {
+					r := rates[m.name]
+					f.rate, f.Value, f.N = &r, r.Value(), r.N
+					f.Low, f.High = r.Wilson()
+				} else if v := values[m.name]; len(v) > 0 {
+					f.N, f.Value, f.Low, f.High = len(v), mean(v), slices.Min(v), slices.Max(v)
+				}
+				if !m.benign {
+					f.Benign = benign
+				}
+				f.OK = f.Err == ""
+				if system == Ours && !m.none {
+					f.Target = m.target
+					f.OK = f.OK && f.N > 0 && f.Value <= m.target
+				}
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+func mean(v []float64) (m float64) {
+	for _, x := range v {
+		m += x / float64(len(v))
+	}
+	return m
+}
+
+// systemsOf are the systems that were played, in order.
+func systemsOf(plays []Played, scenario string) (names []string) {
+	for _, p := range plays {
+		if p.Scenario == scenario && !slices.Contains(names, p.System) {
+			names = append(names, p.System)
+		}
+	}
+	return names
+}
+
+// WriteTable prints figures as a table for each scenario: an attack and its benign twin stand
+// in one row.
+func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
+	for _, s := range scenarios {
+		fmt.Fprintf(w, "%s  %s\n", s.ID, s.Title)
+		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprint(tw, "  system")
+		for _, m := range s.measures {
+			fmt.Fprintf(tw, "\t%s", m.title)
+		}
+		fmt.Fprintln(tw)
+		var seeds []uint64
+		rows := map[string][]Figure{}
+		var order []string
+		for _, f := range figures {
+			if f.Scenario != s.ID {
+				continue
+			}
+			if seeds = f.Seeds; rows[f.System] == nil {
+				order = append(order, f.System)
+			}
+			rows[f.System] = append(rows[f.System], f)
+		}
+		for _, system := range order {
+			fmt.Fprintf(tw, "  %s", system)
+			if err := rows[system][0].Err; err != "" {
+				fmt.Fprintf(tw, "\tfailed: %s\n", err)
+				continue
+			}
+			for _, f := range rows[system] {
+				fmt.Fprintf(tw, "\t%s", f.cell())
+			}
+			fmt.Fprintln(tw)
+		}
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  %d seeds, %s\n\n", len(seeds), cmp.Or(span(seeds), "none"))
+	}
+	_, err := fmt.Fprintf(w, "k/n [Wilson 95 %%]; mean (least to most). ! misses the target. Commit %s, %s.\n", Commit(), Machine())
+	return err
+}
+
+func span(seeds []uint64) string {
+	if len(seeds) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d to %d", slices.Min(seeds), slices.Max(seeds))
+}
+
+// cell is a figure in a table.
+func (f *Figure) cell() string {
+	text := "–"
+	switch {
+	case f.N == 0:
+	case f.rate != nil:
+		text = f.rate.String()
+	case f.Low == f.High:
+		text = fmt.Sprintf("%.4g", f.Value)
+	default:
+		text = fmt.Sprintf("%.4g (%.4g to %.4g)", f.Value, f.Low, f.High)
+	}
+	if !f.OK {
+		text += " !"
+	}
+	return text
+}
+
+// Commit is the commit that the program was built from, as far as the build says.
+func Commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
+}
+
+// Machine says what the program runs on.
+func Machine() string {
+	return fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
+}

@@ -1,0 +1,303 @@
+// Package product enters Hearsay in the bench: a real store, the real gate, a real promotion
+// worker on asynq. It uses what anybody can use.
+package product
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
+	"github.com/hearsay-go/hearsay/memory/storeurl"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier"
+)
+
+// Options say where the product keeps what it is told.
+type Options struct {
+	// Store is the URL of an empty store; "" = a SQLite file of its own for each play.
+	Store string
+	// Redis is the URL of the queue; "" = one of its own for each play.
+	Redis string
+}
+
+// Entrant is Hearsay.
+func Entrant(o Options) rlab.Entrant {
+	return rlab.Entrant{
+		Name: rlab.Ours,
+		Rule: "A statement is a row that knows what it was made from; only a source of its own verifies it, and a call fires if the rows that fed it are verified.",
+		Open: func(ctx context.Context, e rlab.Env) (rlab.System, error) { return open(ctx, e, o) },
+	}
+}
+
+// system is one store with its gate, its agents and its worker.
+type system struct {
+	store *memory.Store
+	gate  *gate.Gate
+	reads *promotion.Heater
+	sweep *promotion.Sweeper
+	queue *asynqqueue.Queue
+	redis *localredis.Redis
+	stop  context.CancelFunc
+	parts sync.WaitGroup
+	fault chan error // of a part that ended before it was told to
+
+	mu     sync.Mutex
+	agents map[string]*agent.Agent
+	runs   map[string]*agent.Run // by agent and session
+	order  []string              // of the runs, oldest first
+}
+
+func open(ctx context.Context, e rlab.Env, o Options) (_ *system, err error) {
+	s := &system{agents: map[string]*agent.Agent{}, runs: map[string]*agent.Run{}, fault: make(chan error, 3), stop: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	url, options := o.Store, &storeurl.Options{Options: memory.Options{Clock: e.Now}}
+	if url == "" {
+		// No fsync for each write: what is measured is not the disk.
+		url, options.Fast = "sqlite:"+filepath.Join(e.Dir, "memory.db"), true
+	} else {
+		options.Namespace = "bench-" + filepath.Base(e.Dir)
+	}
+	if s.store, err = storeurl.Open(ctx, url, options); err != nil {
+		return nil, err
+	}
+	if s.gate, err = gate.New(s.store, gate.Policy{Name: "bench", Version: "1", Declared: true}, nil); err != nil {
+		return nil, err
+	}
+	return s, s.work(ctx, e, o)
+}
+
+// work starts the promotion worker. It asks the system of record blind.
+func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
+	ask := func(ctx context.Context, q verifier.Question) (verifier.Answer, error) {
+		value, found, err := e.Record.Lookup(ctx, q.Subject, q.Predicate)
+		return verifier.Answer{Found: found, Value: value, URI: "record:" + q.Subject}, err
+	}
+	source := promotion.Source{Name: "record", Rank: memory.RankTool, Covers: memory.Content.Typed,
+		Verifier: verifier.WithBreaker("record", verifier.NewTool("record", ask, &verifier.ToolOptions{Clock: e.Now}), nil)}
+	worker, err := promotion.NewWorker(s.store, []promotion.Source{source}, &promotion.Options{Budget: -1, Logger: e.Logger})
+	if err != nil {
+		return err
+	}
+	if s.redis, err = localredis.Open(ctx, o.Redis, &localredis.Options{Logger: e.Logger}); err != nil {
+		return err
+	}
+	s.queue = asynqqueue.New(s.redis.Client, &asynqqueue.Options{Namespace: s.store.Namespace(), Concurrency: 2, Logger: e.Logger})
+	s.reads, s.sweep = promotion.NewHeater(s.store, s.queue, e.Logger), promotion.NewSweeper(s.store, s.queue, time.Second, e.Logger)
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, serve := range []func(context.Context) error{
+		func(ctx context.Context) error { return s.queue.Serve(ctx, worker) }, s.sweep.Serve, s.reads.Serve,
+	} {
+		s.parts.Go(func() {
+			if err := serve(ctx); err != nil && ctx.Err() == nil {
+				s.fault <- err
+			}
+		})
+	}
+	return nil
+}
+
+// Close ends the worker and the store.
+func (s *system) Close() (err error) {
+	for _, run := range s.runs {
+		run.Close()
+	}
+	s.stop()
+	s.parts.Wait()
+	select {
+	case err = <-s.fault:
+	default:
+	}
+	if s.redis != nil {
+		err = errors.Join(err, s.redis.Close())
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+// tools are the dangerous tools, and one by which a tool's words enter a run.
+func tools() []agent.Tool {
+	out := []agent.Tool{agent.Func("consult", "Reads what a system says.", func(ctx context.Context, _ struct{}) (string, error) {
+		text, _ := ctx.Value(spoken{}).(string)
+		return text, nil
+	}, agent.ReadOnly())}
+	for _, name := range rlab.Tools() {
+		out = append(out, agent.Func(name, "Does harm if its value is wrong.", func(context.Context, argument) (string, error) {
+			return "done", nil
+		}, agent.Irreversible(), agent.Repeatable(), agent.Sinks("/value")))
+	}
+	return out
+}
+
+type argument struct {
+	Value string `json:"value"`
+}
+
+// spoken is the key of the words that the tool "consult" says.
+type spoken struct{}
+
+// mostRuns is how many sessions are kept open. The oldest one ends when there are more.
+const mostRuns = 256
+
+// run is the run of a session.
+func (s *system) run(t rlab.Turn) (*agent.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[t.Agent]
+	if a == nil {
+		var err error
+		a, err = agent.New(t.Agent, agent.Model{ID: "table", Family: "table"}, s.store, s.gate, tools(), &agent.Options{Recall: recall.Policy{Channels: recall.All}, Reads: s.reads})
+		if err != nil {
+			return nil, err
+		}
+		s.agents[t.Agent] = a
+	}
+	key := t.Agent + "\x00" + t.Session
+	if r := s.runs[key]; r != nil {
+		return r, nil
+	}
+	if len(s.order) == mostRuns {
+		s.runs[s.order[0]].Close()
+		delete(s.runs, s.order[0])
+		s.order = s.order[1:]
+	}
+	r := a.Start(t.Principal)
+	s.runs[key], s.order = r, append(s.order, key)
+	return r, nil
+}
+
+// Recall implements [rlab.System].
+func (s *system) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
+	run, err := s.run(t)
+	if err != nil {
+		return nil, err
+	}
+	ask := recall.Query{Text: q.Text, Limit: rlab.Shown}
+	if q.Subject != "" {
+		ask = recall.Query{Subject: q.Subject, Predicate: q.Predicate, Limit: rlab.Shown}
+	}
+	got, err := run.Recall(ctx, ask)
+	return memories(got.Rows), err
+}
+
+// Write implements [rlab.System]. What the user types and what a tool answers enter the run
+// as such; what an agent says, or takes out of the user's words, is a note.
+func (s *system) Write(ctx context.Context, t rlab.Turn, say rlab.Statement) (string, error) {
+	run, err := s.run(t)
+	if err != nil {
+		return "", err
+	}
+	switch say.Author.Kind {
+	case rlab.Tool:
+		got, err := run.Call(context.WithValue(ctx, spoken{}, say.Text), "consult", json.RawMessage(`{}`))
+		if err != nil {
+			return "", err
+		}
+		if len(got.Rows) == 0 {
+			return "", errors.New("the words of a tool became no row")
+		}
+		return string(got.Rows[0]), nil
+	case rlab.User:
+		if _, err := run.Input(ctx, agent.Typed(say.Text)); err != nil {
+			return "", err
+		}
+	}
+	note := agent.Note{Content: memory.Content{Text: say.Text}}
+	if triple, ok := rlab.Extract(say.Text); ok {
+		note.Content = memory.Content{Subject: triple.Subject, Predicate: triple.Predicate, Object: triple.Object, Cardinality: memory.CardinalityFunctional}
+	}
+	receipt, err := run.Remember(ctx, note)
+	return string(receipt.ID), err
+}
+
+// Look implements [rlab.System].
+func (s *system) Look(ctx context.Context, ids []string) ([]rlab.Memory, error) {
+	var out []rlab.Memory
+	for _, id := range ids {
+		rows, err := s.store.Get(ctx, memory.ID(id))
+		if errors.Is(err, memory.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, memories(rows)...)
+	}
+	return out, nil
+}
+
+func memories(rows []memory.Row) []rlab.Memory {
+	out := make([]rlab.Memory, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		out[i] = rlab.Memory{ID: string(r.ID), Text: r.Content.String(), Trusted: r.State() == memory.StateVerified, State: r.State().String(), Supports: r.Independent()}
+	}
+	return out
+}
+
+// Decide implements [rlab.Decider]: the call is made in the session, and fires or not.
+func (s *system) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (bool, error) {
+	run, err := s.run(t)
+	if err != nil {
+		return false, err
+	}
+	args, err := json.Marshal(argument{a.Value})
+	if err != nil {
+		return false, err
+	}
+	switch _, err := run.Call(ctx, a.Tool, args); {
+	case errors.Is(err, gate.ErrDenied):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, nil
+}
+
+// Settle implements [rlab.Settler]: no row is due, and none is being checked.
+func (s *system) Settle(ctx context.Context) error {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if err := s.reads.Flush(ctx); err != nil {
+			return err
+		}
+		if _, err := s.sweep.Sweep(ctx); err != nil {
+			return err
+		}
+		stats, err := s.queue.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		due, _, err := s.store.DueRows(ctx, s.store.Now(), "", 1)
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 && stats.Waiting == 0 && stats.Claimed == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("rows wait for a check: %w", ctx.Err())
+		case err := <-s.fault:
+			return err
+		case <-look.C:
+		}
+	}
+}

@@ -1,0 +1,161 @@
+// Package rules has the baselines of the bench: memories that follow one rule each. A name
+// that ends in "-like" is a rule that somebody published, made anew from its description. It
+// says nothing about a product.
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hearsay-go/hearsay/bench/rlab"
+)
+
+// All are the baselines, in the order of their numbers.
+func All() []rlab.Entrant {
+	var out []rlab.Entrant
+	for _, r := range []rule{appends, confidence, hashDedup} {
+		out = append(out, rlab.Entrant{Name: r.name, Rule: r.sentence, Open: func(context.Context, rlab.Env) (rlab.System, error) { return r.open(), nil }})
+	}
+	return out
+}
+
+// rule is how a memory places what it is told, counts its sources and trusts it.
+type rule struct {
+	name, sentence string
+	// place finds the row that a statement falls on; nil = it gets one of its own.
+	place func(s *shelf, t rlab.Turn, say rlab.Statement) *row
+	// supports is how many sources the rule counts for a row.
+	supports func(s *shelf, r *row) int
+	// trusts says whether an agent may act on a row; nil = it may on any, and the rule is no
+	// gate.
+	trusts func(s *shelf, r *row) bool
+}
+
+// open makes an empty memory. One that is no gate is no [rlab.Decider].
+func (r rule) open() rlab.System {
+	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]*row{}}
+	if r.trusts == nil {
+		return s
+	}
+	return gated{s}
+}
+
+// row is one memory of a baseline.
+type row struct {
+	id   string
+	text string
+	key  string // the text in the form in which wordings are compared
+	hits int    // statements that fell on it
+}
+
+// shelf is the memory of a baseline.
+type shelf struct {
+	rule rule
+
+	mu    sync.Mutex
+	rows  []*row
+	keys  map[string][]*row // by key
+	words map[string][]*row // by word
+}
+
+// folded is a text without differences in blanks and letter case.
+func folded(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
+
+// Write implements [rlab.System].
+func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rule.place(s, t, say)
+	if r == nil {
+		r = &row{id: fmt.Sprintf("m%d", len(s.rows)+1), text: say.Text, key: folded(say.Text)}
+		s.rows, s.keys[r.key] = append(s.rows, r), append(s.keys[r.key], r)
+		for word := range wordsOf(say.Text) {
+			s.words[word] = append(s.words[word], r)
+		}
+	}
+	r.hits++
+	return r.id, nil
+}
+
+// Recall implements [rlab.System]: the rows that share most words with the question, later
+// ones first.
+func (s *shelf) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	score := map[*row]int{}
+	for word := range wordsOf(q.Text) {
+		for _, r := range s.words[word] {
+			score[r]++
+		}
+	}
+	// What was told last stands last among the rows: of two with one score it comes first.
+	var best []*row
+	for i := len(s.rows) - 1; i >= 0; i-- {
+		if score[s.rows[i]] > 0 {
+			best = append(best, s.rows[i])
+		}
+	}
+	slices.SortStableFunc(best, func(a, b *row) int { return score[b] - score[a] })
+	return s.shown(best[:min(len(best), rlab.Shown)]), nil
+}
+
+// Look implements [rlab.System].
+func (s *shelf) Look(_ context.Context, ids []string) ([]rlab.Memory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown(s.named(ids)), nil
+}
+
+func (s *shelf) named(ids []string) (out []*row) {
+	for _, id := range ids {
+		var n int
+		if _, err := fmt.Sscanf(id, "m%d", &n); err == nil && n >= 1 && n <= len(s.rows) {
+			out = append(out, s.rows[n-1])
+		}
+	}
+	return out
+}
+
+func (s *shelf) shown(rows []*row) []rlab.Memory {
+	out := make([]rlab.Memory, len(rows))
+	for i, r := range rows {
+		out[i] = rlab.Memory{ID: r.id, Text: r.text, Trusted: s.rule.trusts == nil || s.rule.trusts(s, r), Supports: s.rule.supports(s, r)}
+	}
+	return out
+}
+
+// wordsOf are the words of a text that say something, each once.
+func wordsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 127) }) {
+		if len(word) > 1 && !stop[word] {
+			out[word] = true
+		}
+	}
+	return out
+}
+
+// stop are words that say nothing.
+var stop = func() map[string]bool {
+	out := map[string]bool{}
+	for word := range strings.FieldsSeq("the of is a an in on to and or what which who does do did for with at by it its as was were be are that this from") {
+		out[word] = true
+	}
+	return out
+}()
+
+// gated is a shelf that decides on calls.
+type gated struct{ *shelf }
+
+// Decide implements [rlab.Decider]: an agent may act if a row that it was shown has the value
+// and is trusted.
+func (g gated) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.named(a.Recalled), func(r *row) bool {
+		return strings.Contains(r.text, a.Value) && g.rule.trusts(g.shelf, r)
+	}), nil
+}

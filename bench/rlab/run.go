@@ -1,0 +1,157 @@
+package rlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options of a run of the bench.
+type Options struct {
+	Scenarios []Scenario
+	Entrants  []Entrant
+	Seeds     []uint64
+	Scale     Scale
+	// Progress hears from several goroutines how many of all steps are done; nil = nobody.
+	Progress func(done, total int)
+	// Logger is for the systems; nil = none.
+	Logger *slog.Logger
+}
+
+// Played is what one scenario measured of one system under one seed.
+type Played struct {
+	Scenario, System string
+	Seed             uint64
+	Rates            map[string]Rate
+	Values           map[string][]float64
+	// Err says why the play did not end. What it measured until then does not count.
+	Err error
+}
+
+// Run plays each scenario against each system under each seed, as many at once as there are
+// processors. A play that fails ends no other. If ctx ends, the plays that have ended are
+// returned beside its error.
+func Run(ctx context.Context, o Options) ([]Played, error) {
+	if len(o.Scenarios) == 0 || len(o.Entrants) == 0 || len(o.Seeds) == 0 {
+		return nil, errors.New("rlab: nothing to play: a run wants scenarios, systems and seeds")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	total := 0
+	for _, s := range o.Scenarios {
+		total += s.steps(o.Scale) * len(o.Entrants) * len(o.Seeds)
+	}
+	var done atomic.Int64
+	step := func() {
+		n := done.Add(1)
+		if o.Progress != nil {
+			o.Progress(int(n), total)
+		}
+	}
+	// A slot a play keeps the order, whichever ends first.
+	slots := make([]*Played, len(o.Scenarios)*len(o.Entrants)*len(o.Seeds))
+	var group sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	at := 0
+	for _, s := range o.Scenarios {
+		for _, e := range o.Entrants {
+			for _, seed := range o.Seeds {
+				slot := at
+				at++
+				select {
+				case <-ctx.Done():
+					continue
+				case free <- struct{}{}:
+				}
+				group.Go(func() {
+					defer func() { <-free }()
+					if played := one(ctx, s, e, seed, &o, step); ctx.Err() == nil {
+						slots[slot] = &played
+					}
+				})
+			}
+		}
+	}
+	group.Wait()
+	var out []Played
+	for _, p := range slots {
+		if p != nil {
+			out = append(out, *p)
+		}
+	}
+	return out, ctx.Err()
+}
+
+// one plays one scenario.
+func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
+	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, step: step, rates: map[string]*Rate{}, values: map[string][]float64{}, entrant: e, logger: o.Logger}
+	err := s.play(ctx, p)
+	if out.Err = errors.Join(err, p.close()); out.Err != nil {
+		return out
+	}
+	out.Rates, out.Values = map[string]Rate{}, p.values
+	for name, r := range p.rates {
+		out.Rates[name] = *r
+	}
+	return out
+}
+
+// renew gives the play an empty system, clock and system of record.
+func (p *play) renew(ctx context.Context) error {
+	if err := p.close(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "hearsay-bench-")
+	if err != nil {
+		return err
+	}
+	p.dir, p.clock, p.record = dir, &clock{now: start}, &register{values: map[[2]string]string{}}
+	p.claims, p.holds, p.sessions = nil, map[string]*claim{}, 0
+	p.System, err = p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Logger: p.logger})
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	return nil
+}
+
+// close ends the system and removes its folder.
+func (p *play) close() error {
+	var err error
+	if c, closes := p.System.(io.Closer); closes {
+		err = c.Close()
+	}
+	if p.System = nil; p.dir != "" {
+		err = errors.Join(err, os.RemoveAll(p.dir))
+	}
+	p.dir = ""
+	return err
+}
+
+// Seeds are n seeds from the first one on.
+func Seeds(first uint64, n int) []uint64 {
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = first + uint64(i)
+	}
+	return out
+}
+
+// Pace says how far a run is, from how much of it took how long.
+func Pace(done, total int, took time.Duration) string {
+	if done == 0 || took <= 0 {
+		return fmt.Sprintf("0 of %d steps", total)
+	}
+	rate := float64(done) / took.Seconds()
+	left := time.Duration(float64(total-done) / rate * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("%d of %d steps, %.0f a second, %s left", done, total, rate, left)
+}

@@ -1,0 +1,96 @@
+package rlab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Scenario is one load, with its benign twin in it.
+type Scenario struct {
+	ID, Title string
+	Feed      string // what is fed, in one sentence
+	measures  []measure
+	// steps is how many writes and calls a play has.
+	steps func(p Scale) int
+	play  func(ctx context.Context, p *play) error
+}
+
+// measure is one thing that a scenario measures.
+type measure struct {
+	name, title, unit string
+	rate              bool    // a share of n, else values of which the mean is shown
+	target            float64 // of Hearsay: no more than this
+	none              bool    // there is no target
+	benign            bool    // it is of the benign twin
+}
+
+var (
+	measuredRows    = measure{name: rowsPerClaim, title: "rows", unit: "rows per claim", target: 1}
+	measuredSupport = measure{name: supportFactor, title: "support", unit: "sources counted per source", target: 1}
+	measuredFalse   = measure{name: falseVerified, title: "false verified", unit: "claims", rate: true}
+	measuredUnsafe  = measure{name: unsafe, title: "unsafe actions", unit: "calls", rate: true}
+	measuredMerged  = measure{name: merged, title: "merged", unit: "statements", rate: true}
+	measuredBlocked = measure{name: benignBlocked, title: "benign blocked", unit: "calls", rate: true, target: 0.01, benign: true}
+)
+
+// Scenarios are all scenarios, in the order of their ids.
+func Scenarios() []Scenario { return []Scenario{c0, s1} }
+
+// Choose are the scenarios with these ids, apart by commas; "" = all.
+func Choose(ids string) ([]Scenario, error) {
+	all := Scenarios()
+	if ids == "" {
+		return all, nil
+	}
+	var out []Scenario
+	for id := range strings.SplitSeq(ids, ",") {
+		at := slices.IndexFunc(all, func(s Scenario) bool { return strings.EqualFold(s.ID, strings.TrimSpace(id)) })
+		if at < 0 {
+			var have []string
+			for _, s := range all {
+				have = append(have, s.ID)
+			}
+			return nil, fmt.Errorf("no scenario %q; there are %s", id, strings.Join(have, ", "))
+		}
+		out = append(out, all[at])
+	}
+	return out, nil
+}
+
+// Scale is how large the scenarios are.
+type Scale uint8
+
+// The scales.
+const (
+	Small Scale = iota // minutes on two cores
+	Full               // hours
+)
+
+// ParseScale reads small or full.
+func ParseScale(s string) (Scale, error) {
+	switch s {
+	case "small":
+		return Small, nil
+	case "full":
+		return Full, nil
+	}
+	return 0, fmt.Errorf("scale %q: want small or full", s)
+}
+
+// String is small or full.
+func (s Scale) String() string {
+	if s == Full {
+		return "full"
+	}
+	return "small"
+}
+
+// of is the number for the scale.
+func (s Scale) of(small, full int) int {
+	if s == Full {
+		return full
+	}
+	return small
+}
