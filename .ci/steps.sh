@@ -101,7 +101,7 @@ test_all() {
     # What the tests that failed said, and no other: the end of it if it is long.
     python3 - "$log/test.json" <<'PY'
 import json, sys
-said, failed = {}, []
+said, failed, running = {}, [], set()
 for line in open(sys.argv[1]):
     try:
         e = json.loads(line)
@@ -111,9 +111,14 @@ for line in open(sys.argv[1]):
     at = (e.get("Package") or e.get("ImportPath"), e.get("Test"))
     if e["Action"] in ("output", "build-output"):
         said.setdefault(at, []).append(e["Output"])
+    elif e["Action"] == "run":
+        running.add(at)
     elif e["Action"] in ("fail", "build-fail"):
         failed.append(at)
-for at in failed:
+    if e["Action"] in ("pass", "fail", "skip"):
+        running.discard(at)
+# A test that never ended: the panic of a timeout, with its goroutines, is in what one of them said.
+for at in failed + sorted(running):
     print("---", *[name for name in at if name])
     print("".join(said.get(at, []))[-6000:])
 PY

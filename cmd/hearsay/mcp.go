@@ -16,8 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
@@ -641,7 +643,8 @@ func (a *app) serve(ctx context.Context, in io.Reader, proxy *mcp.Proxy) error {
 		reader = io.NopCloser(in)
 	}
 	// A signal cuts off no call: proxy.Close says how long it may take.
-	session, err := server.Connect(context.WithoutCancel(ctx), &api.IOTransport{Reader: reader, Writer: unclosed{a.out}}, nil)
+	client := &answering{Transport: &api.IOTransport{Reader: reader, Writer: unclosed{a.out}}}
+	session, err := server.Connect(context.WithoutCancel(ctx), client, nil)
 	if err != nil {
 		return err
 	}
@@ -653,12 +656,72 @@ func (a *app) serve(ctx context.Context, in io.Reader, proxy *mcp.Proxy) error {
 	case <-ctx.Done():
 	}
 	proxy.Close()
-	go session.Close() //nolint:errcheck // it waits for the answers, and ended says when they are written
+	late := time.NewTimer(answerWithin) // a client that reads no answer keeps nobody here
+	defer late.Stop()
 	select {
 	case <-ended:
-	case <-time.After(answerWithin): // a client that reads no answer keeps nobody here
+		return ctx.Err()
+	case <-client.answered(): // a session that is being closed writes no answer
+	case <-late.C:
+	}
+	go session.Close() //nolint:errcheck // ended says when it is closed
+	select {
+	case <-ended:
+	case <-late.C:
 	}
 	return ctx.Err()
+}
+
+// answering is a transport, of one connection, that knows whether every call that was read
+// has its answer. It is safe for concurrent use.
+type answering struct {
+	api.Transport
+	api.Connection
+
+	mu   sync.Mutex
+	open int           // calls without an answer
+	none chan struct{} // closed when there is none; nil = nobody waits
+}
+
+func (a *answering) Connect(ctx context.Context) (c api.Connection, err error) {
+	a.Connection, err = a.Transport.Connect(ctx)
+	return a, err
+}
+
+func (a *answering) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := a.Connection.Read(ctx)
+	if call, ok := m.(*jsonrpc.Request); ok && call.IsCall() {
+		a.count(1)
+	}
+	return m, err
+}
+
+func (a *answering) Write(ctx context.Context, m jsonrpc.Message) error {
+	if _, ok := m.(*jsonrpc.Response); ok {
+		defer a.count(-1)
+	}
+	return a.Connection.Write(ctx, m)
+}
+
+func (a *answering) count(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open += n; a.open == 0 && a.none != nil {
+		close(a.none)
+		a.none = nil
+	}
+}
+
+// answered is closed once no call is without an answer.
+func (a *answering) answered() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	none := make(chan struct{})
+	if a.none = none; a.open == 0 {
+		close(none)
+		a.none = nil
+	}
+	return none
 }
 
 // unclosed is a writer that outlives the connection.

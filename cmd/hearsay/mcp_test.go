@@ -131,14 +131,53 @@ func connect(t *testing.T, transport api.Transport) *api.ClientSession {
 
 func callTool(t *testing.T, session *api.ClientSession, tool string, in mcpArguments) (string, bool) {
 	t.Helper()
-	res, err := session.CallTool(t.Context(), &api.CallToolParams{Name: tool, Arguments: in})
-	if err != nil {
-		t.Fatalf("%s: %v", tool, err)
+	got := <-calling(t, session, tool, in)
+	if got.err != nil {
+		t.Fatalf("%s: %v", tool, got.err)
 	}
-	if len(res.Content) != 1 {
-		t.Fatalf("%s: %d blocks", tool, len(res.Content))
+	return got.text, got.failed
+}
+
+// toolAnswer is what a client was answered, or why it was not.
+type toolAnswer struct {
+	text   string
+	failed bool
+	err    error
+}
+
+// calling makes a call that takes its time.
+func calling(t *testing.T, session *api.ClientSession, tool string, in mcpArguments) <-chan toolAnswer {
+	answer := make(chan toolAnswer, 1)
+	go func() {
+		res, err := session.CallTool(t.Context(), &api.CallToolParams{Name: tool, Arguments: in})
+		switch {
+		case err != nil:
+			answer <- toolAnswer{err: err}
+		case len(res.Content) != 1:
+			answer <- toolAnswer{err: fmt.Errorf("%d blocks", len(res.Content))}
+		default:
+			answer <- toolAnswer{text: res.Content[0].(*api.TextContent).Text, failed: res.IsError}
+		}
+	}()
+	return answer
+}
+
+// reached waits until the server's book has a mail to an address.
+func reached(t *testing.T, book, to string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
+		got, err := os.ReadFile(book)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case strings.Contains(string(got), to):
+			return
+		case time.Now().After(end):
+			t.Fatalf("the server has %q, and nothing for %s", got, to)
+		}
 	}
-	return res.Content[0].(*api.TextContent).Text, res.IsError
 }
 
 var officeFlags = []string{"--read-only", "crm", "-read-only=environment", "--irreversible", "mail", "--sink", "mail:/to", "--authoritative", "crm:/email=billing.email@/name"}
@@ -601,18 +640,10 @@ func TestMCPProxyMakesAParkedCallByItself(t *testing.T) {
 	w.store.Close()
 	book, args := filepath.Join(t.TempDir(), "book"), mcpArguments{To: "pay@acme.example"}
 	_, session, approve := w.parking(book, "acme", args, nil)
-	type said struct {
-		text   string
-		failed bool
-	}
-	answer := make(chan said, 1)
-	go func() {
-		text, failed := callTool(t, session, "mail", args)
-		answer <- said{text, failed}
-	}()
+	answer := calling(t, session, "mail", args)
 	approve()
-	if got := <-answer; got.failed {
-		t.Errorf("%q", got.text)
+	if got := <-answer; got.failed || got.err != nil {
+		t.Errorf("%+v", got)
 	}
 	if err := session.Close(); err != nil {
 		t.Error(err)
@@ -632,15 +663,7 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		book := filepath.Join(t.TempDir(), "book")
 		_, session, approve := w.parking(book, "acme", mcpArguments{To: endless}, nil)
 		approve()
-		look := time.NewTicker(10 * time.Millisecond)
-		defer look.Stop()
-		for made := ""; !strings.Contains(made, endless); <-look.C {
-			got, err := os.ReadFile(book)
-			if err != nil {
-				t.Fatal(err)
-			}
-			made = string(got)
-		}
+		reached(t, book, endless)
 		if err := session.Close(); err != nil { // it would have to be killed
 			t.Error(err)
 		}
@@ -651,14 +674,10 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		w.store.Close()
 		args := mcpArguments{To: "pay@acme.example"}
 		cmd, session, _ := w.parking(filepath.Join(t.TempDir(), "book"), "acme", args, nil)
-		answer := make(chan string, 1)
-		go func() {
-			text, _ := callTool(t, session, "mail", args)
-			answer <- text
-		}()
+		answer := calling(t, session, "mail", args)
 		select {
-		case text := <-answer:
-			t.Fatalf("it did not wait: %q", text)
+		case got := <-answer:
+			t.Fatalf("it did not wait: %+v", got)
 		case <-time.After(time.Second): // it is on its way, or waits
 		}
 		if err := session.Ping(t.Context(), nil); err != nil { // the proxy has read what came before it
@@ -668,9 +687,9 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case text := <-answer: // not what a client is told that has waited for long enough
-			if !strings.HasPrefix(text, "NOT EXECUTED: this server is ending") {
-				t.Errorf("%q", text)
+		case got := <-answer: // not what a client is told that has waited for long enough
+			if !strings.HasPrefix(got.text, "NOT EXECUTED: this server is ending") {
+				t.Errorf("%+v", got)
 			}
 		case <-time.After(time.Minute):
 			t.Fatal("the client still waits")
@@ -701,31 +720,19 @@ func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
 			}
 			session := connect(t, transport)
 			callTool(t, session, "crm", mcpArguments{Name: "unhurried"})
-			answer := make(chan string, 1)
-			go func() {
-				text, failed := callTool(t, session, "mail", mcpArguments{To: unhurried})
-				answer <- fmt.Sprint(failed, " ", text)
-			}()
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for made := ""; !strings.Contains(made, unhurried); <-tick.C {
-				got, err := os.ReadFile(book)
-				if err != nil {
-					t.Fatal(err)
-				}
-				made = string(got)
-			}
+			answer := calling(t, session, "mail", mcpArguments{To: unhurried})
+			reached(t, book, unhurried)
 			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as a terminal does
 				t.Fatal(err)
 			}
-			for said := ""; !strings.Contains(said, "is ending"); <-tick.C { // it has heard the signal
-				said, _ = callTool(t, session, "environment", mcpArguments{})
+			for text := ""; !strings.Contains(text, "is ending"); time.Sleep(10 * time.Millisecond) { // it has heard the signal
+				text, _ = callTool(t, session, "environment", mcpArguments{})
 			}
 			if err := os.WriteFile(book+".go", nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-answer; !strings.HasPrefix(got, "false ") {
-				t.Errorf("%q", got)
+			if got := <-answer; got.failed || got.err != nil {
+				t.Errorf("%+v", got)
 			}
 			if err := session.Close(); !listen && err != nil { // it may be gone already
 				t.Error(err)
@@ -752,25 +759,13 @@ func TestMCPProxyEndsWhileItsServerWorks(t *testing.T) {
 			}
 			session := connect(t, transport)
 			callTool(t, session, "crm", mcpArguments{Name: "deaf"})
-			answer := make(chan string, 1)
-			go func() {
-				text, failed := callTool(t, session, "mail", mcpArguments{To: deaf})
-				answer <- fmt.Sprint(failed, " ", text)
-			}()
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for made := ""; !strings.Contains(made, deaf); <-tick.C {
-				got, err := os.ReadFile(book)
-				if err != nil {
-					t.Fatal(err)
-				}
-				made = string(got)
-			}
+			answer := calling(t, session, "mail", mcpArguments{To: deaf})
+			reached(t, book, deaf)
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-answer; !strings.HasPrefix(got, "true MAY HAVE BEEN DONE: mail") {
-				t.Errorf("%q", got)
+			if got := <-answer; !got.failed || !strings.HasPrefix(got.text, "MAY HAVE BEEN DONE: mail") {
+				t.Errorf("%+v", got)
 			}
 			if err := session.Close(); !listen && err != nil { // it would have to be killed
 				t.Error(err)

@@ -349,7 +349,9 @@ func (c *conn) transaction(ctx context.Context, begin int, work func() error) (l
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = c.do(stCommit)
+		// In a file that is not yet in WAL mode, a reader holds a commit up. The transaction
+		// stays as it is until the commit gets through.
+		err = patiently(ctx, c.done, func() error { return c.do(stCommit) })
 	}
 	if err != nil && c.do(stRollback) != nil {
 		lost = true

@@ -393,6 +393,45 @@ func TestManyCanMakeOneFileAtOnce(t *testing.T) {
 	}
 }
 
+func TestAReaderHoldsUpTheMakingOfAStoreAndDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	path := fresh(t)
+	write(t, path, nil)
+	reader, err := other(t, path).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	read := "SELECT count(*) FROM sqlite_schema"
+	if err := reader.QueryRow(read).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error)
+	go func() {
+		d, err := sqlitestore.Open(t.Context(), path, nil)
+		if err == nil {
+			err = d.Close()
+		}
+		opened <- err
+	}()
+	// A commit that waits lets no new reader in.
+	second, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	for second.QueryRow(read).Scan(&n) == nil {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond) // far beyond the time that SQLite waits by itself
+	if err := reader.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAFileWhoseFirstPageIsHalfThereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	whole := fresh(t)
