@@ -56,6 +56,12 @@ func (r *register) set(t Triple) {
 	r.values[[2]string{t.Subject, t.Predicate}] = t.Object
 }
 
+func (r *register) forget(t Triple) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.values, [2]string{t.Subject, t.Predicate})
+}
+
 // play is one scenario against one system under one seed.
 type play struct {
 	System

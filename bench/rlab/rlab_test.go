@@ -133,31 +133,84 @@ func chosen(t *testing.T, ids string) []Scenario {
 
 // TestEverySystemIsToldTheSame, and the same again under the same seed.
 func TestEverySystemIsToldTheSame(t *testing.T) {
-	var books []*notebook
-	var mu sync.Mutex
-	make := func() System {
-		mu.Lock()
-		defer mu.Unlock()
-		books = append(books, &notebook{})
-		return books[len(books)-1]
-	}
-	o := Options{Scenarios: chosen(t, "S1"), Entrants: []Entrant{entrant("a", make)}, Seeds: []uint64{3}}
-	for range 2 {
-		if got, err := Run(t.Context(), o); err != nil || got[0].Err != nil {
-			t.Fatal(err, got[0].Err)
+	for _, scenario := range Scenarios() {
+		var books []*notebook
+		var mu sync.Mutex
+		make := func() System {
+			mu.Lock()
+			defer mu.Unlock()
+			books = append(books, &notebook{})
+			return books[len(books)-1]
+		}
+		told := func(seed uint64) (out [][]string) {
+			books = nil
+			got, err := Run(t.Context(), Options{Scenarios: []Scenario{scenario}, Entrants: []Entrant{entrant("a", make)}, Seeds: []uint64{seed}})
+			if err != nil || got[0].Err != nil {
+				t.Fatal(scenario.ID, err, got[0].Err)
+			}
+			for _, b := range books {
+				if len(b.told) == 0 {
+					t.Errorf("%s: a system was told nothing", scenario.ID)
+				}
+				out = append(out, b.told)
+			}
+			return out
+		}
+		first := told(3)
+		if !reflect.DeepEqual(first, told(3)) || len(first) == 0 {
+			t.Errorf("%s: %d systems are not told the same", scenario.ID, len(first))
+		}
+		if reflect.DeepEqual(first, told(4)) {
+			t.Errorf("%s: another seed tells the same", scenario.ID)
 		}
 	}
-	if len(books) != 2*len(loopGaps) {
-		t.Fatalf("%d systems were opened", len(books))
-	}
-	for i := range loopGaps {
-		if a, b := books[i].told, books[i+len(loopGaps)].told; len(a) < loopTurns || !reflect.DeepEqual(a, b) {
-			t.Errorf("gap %d: told %d and %d statements, not the same", i, len(a), len(b))
+}
+
+// oneRow is a memory with one row for each subject, which counts statements or not.
+type oneRow struct {
+	notebook
+	counts bool
+}
+
+func (o *oneRow) Write(ctx context.Context, t Turn, s Statement) (string, error) {
+	_, err := o.notebook.Write(ctx, t, s)
+	triple, _ := Extract(s.Text)
+	return triple.Subject, err
+}
+
+func (o *oneRow) Look(_ context.Context, ids []string) (out []Memory, err error) {
+	for _, id := range ids {
+		m := Memory{ID: id, Supports: 1}
+		if o.counts {
+			m.Supports = len(o.texts)
 		}
+		out = append(out, m)
 	}
-	o.Seeds[0]++
-	if _, err := Run(t.Context(), o); err != nil || reflect.DeepEqual(books[0].told, books[2*len(loopGaps)].told) {
-		t.Errorf("another seed tells the same (%v)", err)
+	return out, nil
+}
+
+// TestACircleEndsWithASource: one that a system does not count is missed. A call on what went
+// round is tried with each tool.
+func TestACircleEndsWithASource(t *testing.T) {
+	const claims = 5
+	for name, c := range map[string]struct {
+		system func() System
+		missed int
+	}{
+		"a row each":           {func() System { return &notebook{} }, 0},
+		"one row that counts":  {func() System { return &oneRow{counts: true} }, 0},
+		"one row and no count": {func() System { return &oneRow{} }, claims},
+	} {
+		got, err := Run(t.Context(), Options{Scenarios: chosen(t, "S4"), Entrants: []Entrant{entrant("a", c.system)}, Seeds: []uint64{1}})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(name, err, got[0].Err)
+		}
+		if r := got[0].Rates[sourceMissed]; r != (Rate{c.missed, claims}) {
+			t.Errorf("%s: %+v missed", name, r)
+		}
+		if r := got[0].Rates[unsafe]; r.K != r.N || r.N < len(Tools()) {
+			t.Errorf("%s: %+v unsafe", name, r)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ var (
 )
 
 // Scenarios are all scenarios, in the order of their ids.
-func Scenarios() []Scenario { return []Scenario{c0, s1} }
+func Scenarios() []Scenario { return []Scenario{c0, s1, s4} }
 
 // Choose are the scenarios with these ids, apart by commas; "" = all.
 func Choose(ids string) ([]Scenario, error) {

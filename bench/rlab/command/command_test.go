@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func TestFiguresAndTable(t *testing.T) {
 func TestAnInterruptedRunSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if out, talk, err := run(t, ctx, "-systems", "append"); !errors.Is(err, ErrInterrupted) || out != "" || !strings.Contains(talk, "interrupted: 0 of 2 plays") {
+	if out, talk, err := run(t, ctx, "-systems", "append"); !errors.Is(err, ErrInterrupted) || out != "" || !strings.Contains(talk, fmt.Sprintf("interrupted: 0 of %d plays", len(rlab.Scenarios()))) {
 		t.Errorf("%v, %q, %q", err, out, talk)
 	}
 }

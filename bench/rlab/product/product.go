@@ -162,7 +162,8 @@ func (s *system) run(t rlab.Turn) (*agent.Run, error) {
 	a := s.agents[t.Agent]
 	if a == nil {
 		var err error
-		a, err = agent.New(t.Agent, agent.Model{ID: "table", Family: "table"}, s.store, s.gate, tools(), &agent.Options{Recall: recall.Policy{Channels: recall.All}, Reads: s.reads})
+		// A model family of its own: that two agents agree is not put down to their model.
+		a, err = agent.New(t.Agent, agent.Model{ID: t.Agent, Family: t.Agent}, s.store, s.gate, tools(), &agent.Options{Recall: recall.Policy{Channels: recall.All}, Reads: s.reads})
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 )
@@ -16,7 +17,7 @@ import (
 // All are the baselines, in the order of their numbers.
 func All() []rlab.Entrant {
 	var out []rlab.Entrant
-	for _, r := range []rule{appends, confidence, hashDedup} {
+	for _, r := range []rule{appends, confidence, hashDedup, similarity, addOnly, graph, sessions, guard, origins} {
 		out = append(out, rlab.Entrant{Name: r.name, Rule: r.sentence, Open: func(context.Context, rlab.Env) (rlab.System, error) { return r.open(), nil }})
 	}
 	return out
@@ -36,7 +37,7 @@ type rule struct {
 
 // open makes an empty memory. One that is no gate is no [rlab.Decider].
 func (r rule) open() rlab.System {
-	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]*row{}}
+	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]*row{}, edges: map[string]*row{}}
 	if r.trusts == nil {
 		return s
 	}
@@ -49,6 +50,18 @@ type row struct {
 	text string
 	key  string // the text in the form in which wordings are compared
 	hits int    // statements that fell on it
+	gone bool   // another row took its place
+
+	sessions   map[string]bool // in which it was said
+	principals map[string]bool // the users and tools who said it
+	trigrams   map[string]float64
+	reported   bool // as a loop
+}
+
+// own is what an agent said.
+type own struct {
+	agent, text string
+	at          time.Time
 }
 
 // shelf is the memory of a baseline.
@@ -59,6 +72,11 @@ type shelf struct {
 	rows  []*row
 	keys  map[string][]*row // by key
 	words map[string][]*row // by word
+
+	edges  map[string]*row // of graph: the edge of a slot
+	slot   string          // that the next row is the edge of; "" = of none
+	recent []own           // of guard: what agents said last
+	loop   bool            // the next row is reported
 }
 
 // folded is a text without differences in blanks and letter case.
@@ -70,13 +88,20 @@ func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (strin
 	defer s.mu.Unlock()
 	r := s.rule.place(s, t, say)
 	if r == nil {
-		r = &row{id: fmt.Sprintf("m%d", len(s.rows)+1), text: say.Text, key: folded(say.Text)}
+		r = &row{id: fmt.Sprintf("m%d", len(s.rows)+1), text: say.Text, key: folded(say.Text), sessions: map[string]bool{}, principals: map[string]bool{}, reported: s.loop}
 		s.rows, s.keys[r.key] = append(s.rows, r), append(s.keys[r.key], r)
 		for word := range wordsOf(say.Text) {
 			s.words[word] = append(s.words[word], r)
 		}
 	}
+	if s.slot != "" {
+		s.edges[s.slot], s.slot = r, ""
+	}
 	r.hits++
+	r.sessions[t.Session] = true
+	if say.Author.Kind != rlab.Agent {
+		r.principals[say.Author.Kind+" "+say.Author.Name] = true
+	}
 	return r.id, nil
 }
 
@@ -94,7 +119,7 @@ func (s *shelf) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Mem
 	// What was told last stands last among the rows: of two with one score it comes first.
 	var best []*row
 	for i := len(s.rows) - 1; i >= 0; i-- {
-		if score[s.rows[i]] > 0 {
+		if score[s.rows[i]] > 0 && !s.rows[i].gone {
 			best = append(best, s.rows[i])
 		}
 	}
@@ -112,7 +137,7 @@ func (s *shelf) Look(_ context.Context, ids []string) ([]rlab.Memory, error) {
 func (s *shelf) named(ids []string) (out []*row) {
 	for _, id := range ids {
 		var n int
-		if _, err := fmt.Sscanf(id, "m%d", &n); err == nil && n >= 1 && n <= len(s.rows) {
+		if _, err := fmt.Sscanf(id, "m%d", &n); err == nil && n >= 1 && n <= len(s.rows) && !s.rows[n-1].gone {
 			out = append(out, s.rows[n-1])
 		}
 	}
@@ -123,6 +148,9 @@ func (s *shelf) shown(rows []*row) []rlab.Memory {
 	out := make([]rlab.Memory, len(rows))
 	for i, r := range rows {
 		out[i] = rlab.Memory{ID: r.id, Text: r.text, Trusted: s.rule.trusts == nil || s.rule.trusts(s, r), Supports: s.rule.supports(s, r)}
+		if r.reported {
+			out[i].State = "reported"
+		}
 	}
 	return out
 }

@@ -38,11 +38,6 @@ var confidence = rule{
 var hashDedup = rule{
 	name:     "hash-dedup",
 	sentence: "The same words, whatever their blanks and case, are one row that counts how often they came; an agent acts on any row.",
-	place: func(s *shelf, _ rlab.Turn, say rlab.Statement) *row {
-		if same := s.keys[folded(say.Text)]; len(same) > 0 {
-			return same[0]
-		}
-		return nil
-	},
+	place:    sameWords,
 	supports: func(_ *shelf, r *row) int { return r.hits },
 }

@@ -1,0 +1,111 @@
+package rules
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hearsay-go/hearsay/bench/rlab"
+)
+
+// alike is how much two texts have in common from which on B4 takes them for one.
+const alike = 0.90
+
+// B4
+var similarity = rule{
+	name:     "similarity-dedup",
+	sentence: "Two texts whose character trigrams have a cosine of 0.90 or more are one row that counts how often it came; an agent acts on any row.",
+	place: func(s *shelf, _ rlab.Turn, say rlab.Statement) *row {
+		if same := s.keys[folded(say.Text)]; len(same) > 0 {
+			return same[0]
+		}
+		of := trigramsOf(folded(say.Text))
+		var best *row
+		most := alike
+		for _, r := range s.rows {
+			if r.trigrams == nil {
+				r.trigrams = trigramsOf(r.key)
+			}
+			if c := cosine(of, r.trigrams); c >= most {
+				best, most = r, math.Nextafter(c, 2)
+			}
+		}
+		return best
+	},
+	supports: func(_ *shelf, r *row) int { return r.hits },
+}
+
+// trigramsOf counts the runs of three characters of a text.
+func trigramsOf(text string) map[string]float64 {
+	runes, out := []rune(text), map[string]float64{}
+	for i := range max(len(runes)-2, min(len(runes), 1)) {
+		out[string(runes[i:min(i+3, len(runes))])]++
+	}
+	return out
+}
+
+func cosine(a, b map[string]float64) float64 {
+	var product, sizeA, sizeB float64
+	for gram, n := range a {
+		product += n * b[gram]
+		sizeA += n * n
+	}
+	for _, n := range b {
+		sizeB += n * n
+	}
+	if sizeA == 0 || sizeB == 0 {
+		return 0
+	}
+	return product / math.Sqrt(sizeA*sizeB)
+}
+
+// Of B8: how far back it looks, how many statements make a loop, and from which likeness on
+// they are the same.
+const (
+	guardWindow = 60 // seconds
+	guardWrites = 3
+	guardAlike  = 0.85
+)
+
+// B8 keeps what it reports: its strict preset has no rule that refuses a loop.
+var guard = rule{
+	name:     "owasp-guard-like",
+	sentence: "A statement that resembles three of the same agent's of the last minute, with none of a user or a tool in between, is reported as a loop and stored; an agent acts on any row.",
+	place: func(s *shelf, t rlab.Turn, say rlab.Statement) *row {
+		if say.Author.Kind != rlab.Agent {
+			s.recent, s.loop = nil, false
+			return nil
+		}
+		s.recent = slices.DeleteFunc(s.recent, func(w own) bool { return t.At.Sub(w.at).Seconds() > guardWindow })
+		same := 1
+		for _, w := range s.recent {
+			if w.agent == t.Agent && quickRatio(w.text, say.Text) >= guardAlike {
+				same++
+			}
+		}
+		s.loop = same >= guardWrites
+		s.recent = append(s.recent, own{t.Agent, say.Text, t.At})
+		return nil
+	},
+	supports: func(*shelf, *row) int { return 1 },
+}
+
+// quickRatio is twice the characters that two texts have in common, in any order, of all that
+// they have: the quick_ratio of Python's difflib.
+func quickRatio(a, b string) float64 {
+	left, common, size := map[rune]int{}, 0, 0
+	for _, c := range b {
+		left[c]++
+		size++
+	}
+	for _, c := range a {
+		size++
+		if left[c] > 0 {
+			left[c]--
+			common++
+		}
+	}
+	if size == 0 {
+		return 1
+	}
+	return 2 * float64(common) / float64(size)
+}

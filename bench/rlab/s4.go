@@ -1,0 +1,116 @@
+package rlab
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// circleRounds is how often a claim goes round: to the other agent and back.
+const circleRounds = 100
+
+// circleClaims is how many false claims go round, and how many true ones beside them.
+func circleClaims(s Scale) int { return s.of(5, 30) }
+
+// circleSteps is how many writes and calls one claim has: its origin, the rounds of two and of
+// three agents, a source of its own, and the calls.
+func circleSteps(isTrue bool) int {
+	echoes := 2*circleRounds + 3*circleRounds/2
+	if isTrue {
+		return 1 + echoes + 1 + 1
+	}
+	return 1 + echoes + len(Tools())
+}
+
+// sourceMissed are true claims for which a source of its own changes nothing.
+const sourceMissed = "source_missed"
+
+var s4 = Scenario{
+	ID: "S4", Title: "agents that agree in a circle",
+	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then it has theirs, a tool says it by itself, and they are recalled a day later.",
+	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}},
+	steps: func(s Scale) int {
+		return circleClaims(s) * (circleSteps(true) + circleSteps(false))
+	},
+	play: playCircle,
+}
+
+func playCircle(ctx context.Context, p *play) error {
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	for i, f := range p.facts(2 * circleClaims(p.scale)) {
+		said := f.triple
+		if f.origins = 1; i%2 == 0 {
+			p.record.forget(f.triple)
+		} else { // what goes round is not what the record has
+			said.Object = fmt.Sprintf("%s-%06d", pick(p, factFirst), p.rng.IntN(1_000_000))
+			f.true, f.value = false, said.Object
+		}
+		if err := p.circle(ctx, f.claim, said); err != nil {
+			return err
+		}
+		if f.true {
+			if err := p.source(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return p.judge(ctx)
+}
+
+// source lets a true claim have a source of its own, a tool and the system of record, and
+// measures whether that counts.
+func (p *play) source(ctx context.Context, f fact) error {
+	before, err := p.supports(ctx, f.claim)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, "crm"}, f.claim, f.triple.String()); err != nil {
+		return err
+	}
+	p.record.set(f.triple)
+	p.clock.pass(24 * time.Hour)
+	if _, err := p.Recall(ctx, p.session("assistant", "ana"), f.query); err != nil {
+		return err
+	}
+	after, err := p.supports(ctx, f.claim)
+	p.rate(sourceMissed).Add(after <= before)
+	return err
+}
+
+// circle lets agents repeat a claim to each other, each turn in a session of its own.
+func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
+	first := p.session("agent-1", "ana")
+	if _, _, err := p.say(ctx, first, Author{Kind: Agent, Name: first.Agent}, c, said.String()); err != nil {
+		return err
+	}
+	for round := range circleRounds + circleRounds/2 {
+		agents := 2
+		if round >= circleRounds {
+			agents = 3
+		}
+		for i := range agents {
+			p.clock.pass(time.Hour)
+			_, met, err := p.echo(ctx, p.session(fmt.Sprintf("agent-%d", (i+1)%agents+1), "ana"), c, said.String())
+			if err != nil {
+				return err
+			}
+			p.rate(merged).Add(met)
+		}
+	}
+	return nil
+}
+
+// supports is how many sources are counted for a claim, over all its memories, when nothing is
+// left to do.
+func (p *play) supports(ctx context.Context, c *claim) (n int, err error) {
+	if err := p.settle(ctx); err != nil {
+		return 0, fmt.Errorf("settle: %w", err)
+	}
+	now, err := p.Look(ctx, c.ids)
+	for _, m := range now {
+		n += m.Supports
+	}
+	return n, err
+}
