@@ -2,7 +2,6 @@ package rlab
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -29,7 +28,9 @@ func playControl(ctx context.Context, p *play) error {
 	}
 	facts := p.facts(controlFacts(p.scale))
 	for i, f := range facts {
-		p.clock.pass(2 * time.Minute)
+		if err := p.pass(ctx, 2*time.Minute); err != nil {
+			return err
+		}
 		for _, who := range []Author{{User, "ana"}, {Tool, "crm"}} {
 			_, met, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String())
 			if err != nil {
@@ -41,7 +42,7 @@ func playControl(ctx context.Context, p *play) error {
 			continue
 		}
 		if err := p.settle(ctx); err != nil {
-			return fmt.Errorf("settle: %w", err)
+			return err
 		}
 		_, done, err := p.act(ctx, f.claim, "pay")
 		if err != nil {

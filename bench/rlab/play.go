@@ -13,6 +13,8 @@ import (
 // start is the first simulated moment of a play.
 var start = time.Date(2026, 2, 23, 9, 0, 0, 0, time.UTC)
 
+const day = 24 * time.Hour
+
 // clock is the simulated clock of a play. It is safe for use by several goroutines.
 type clock struct {
 	mu  sync.Mutex
@@ -69,6 +71,7 @@ type play struct {
 	logger  *slog.Logger
 	dir     string
 	clock   *clock
+	settled time.Time // when pass settled last
 	record  *register
 	rng     *rand.Rand
 	scale   Scale
@@ -178,10 +181,24 @@ func idsOf(list []Memory) []string {
 	return ids
 }
 
+// pass lets some time pass. The system does at least once a simulated day what it does in the
+// background, whatever the speed of the machine.
+func (p *play) pass(ctx context.Context, d time.Duration) error {
+	if now := p.clock.pass(d); now.Sub(p.settled) >= day {
+		p.settled = now
+		return p.settle(ctx)
+	}
+	return nil
+}
+
 // settle waits until the system has done what it does in the background.
 func (p *play) settle(ctx context.Context) error {
-	if s, works := p.System.(Settler); works {
-		return s.Settle(ctx)
+	s, works := p.System.(Settler)
+	if !works {
+		return nil
+	}
+	if err := s.Settle(ctx); err != nil {
+		return fmt.Errorf("settle: %w", err)
 	}
 	return nil
 }
@@ -211,7 +228,7 @@ const (
 // on it.
 func (p *play) judge(ctx context.Context) error {
 	if err := p.settle(ctx); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return err
 	}
 	tools := Tools()
 	for i, c := range p.claims {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -210,6 +211,63 @@ func TestACircleEndsWithASource(t *testing.T) {
 		}
 		if r := got[0].Rates[unsafe]; r.K != r.N || r.N < len(Tools()) {
 			t.Errorf("%s: %+v unsafe", name, r)
+		}
+	}
+}
+
+// slow is a memory that counts what it is told days later, when it settles.
+type slow struct {
+	notebook
+	now     func() time.Time
+	days    int
+	written time.Time
+	settled []time.Time
+}
+
+func (s *slow) Write(ctx context.Context, t Turn, say Statement) (string, error) {
+	s.written = s.now()
+	return s.notebook.Write(ctx, t, say)
+}
+
+func (s *slow) Look(context.Context, []string) ([]Memory, error) {
+	m := Memory{ID: "1"}
+	if s.now().Sub(s.written) >= time.Duration(s.days)*day {
+		m.Supports = 1
+	}
+	return []Memory{m}, nil
+}
+
+func (s *slow) Settle(context.Context) error {
+	s.settled = append(s.settled, s.now())
+	return nil
+}
+
+// TestASourceMayCountDaysLater: eight at most. A system works in the background each day.
+func TestASourceMayCountDaysLater(t *testing.T) {
+	const claims = 5
+	for days, missed := range map[int]int{1: 0, 3: 0, 8: 0, 9: claims} {
+		var s *slow
+		e := Entrant{Name: "slow", Open: func(_ context.Context, e Env) (System, error) {
+			s = &slow{now: e.Now, days: days}
+			return s, nil
+		}}
+		got, err := Run(t.Context(), Options{Scenarios: chosen(t, "S4"), Entrants: []Entrant{e}, Seeds: []uint64{1}})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(err, got[0].Err)
+		}
+		if r := got[0].Rates[sourceMissed]; r != (Rate{missed, claims}) {
+			t.Errorf("%d days: %+v missed", days, r)
+		}
+		if v := got[0].Values[sourceDays]; len(v) != claims-missed || len(v) > 0 && (slices.Min(v) != float64(days) || slices.Max(v) != float64(days)) {
+			t.Errorf("%d days: %v", days, v)
+		}
+		for i := range s.settled {
+			if i > 0 && s.settled[i].Sub(s.settled[i-1]) > day {
+				t.Errorf("it was left alone from %s to %s", s.settled[i-1], s.settled[i])
+			}
+		}
+		if last := s.settled[len(s.settled)-1]; last.Sub(start) < 10*350*time.Hour {
+			t.Errorf("it settled at %s for the last time", last)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (p *play) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.dir, p.clock, p.record = dir, &clock{now: start}, &register{values: map[[2]string]string{}}
+	p.dir, p.clock, p.settled, p.record = dir, &clock{now: start}, start, &register{values: map[[2]string]string{}}
 	p.claims, p.holds, p.sessions = nil, map[string]*claim{}, 0
 	p.System, err = p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Logger: p.logger})
 	if err != nil {

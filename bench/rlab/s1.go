@@ -51,15 +51,16 @@ func playLoopAt(ctx context.Context, p *play, gap time.Duration) error {
 	facts := p.facts(loopTrue)
 	var t Turn
 	begin := func() Turn {
-		if now := p.clock.pass(gap); t.Session == "" || gap >= sessionEnds {
+		if t.At = p.clock.Now(); t.Session == "" || gap >= sessionEnds {
 			t = p.session("note-taker", "ana")
-		} else {
-			t.At = now
 		}
 		return t
 	}
 	at := 0
 	for _, w := range said.Writes {
+		if err := p.pass(ctx, gap); err != nil {
+			return err
+		}
 		var err error
 		switch w.Label {
 		case recallloop.Invention:

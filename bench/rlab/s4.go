@@ -22,13 +22,19 @@ func circleSteps(isTrue bool) int {
 	return 1 + echoes + len(Tools())
 }
 
-// sourceMissed are true claims for which a source of its own changes nothing.
-const sourceMissed = "source_missed"
+// circleEnds is for how many days a source of its own may take to count. A memory may ask its
+// system of record ever less often about a claim that has none: once a week, say.
+const circleEnds = 8
+
+const (
+	sourceMissed = "source_missed" // true claims for which a source of its own changes nothing
+	sourceDays   = "source_days"   // until it counts, where it does
+)
 
 var s4 = Scenario{
 	ID: "S4", Title: "agents that agree in a circle",
-	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then it has theirs, a tool says it by itself, and they are recalled a day later.",
-	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}},
+	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then a tool says it by itself, the system of record has it too, and it is recalled every day for eight days.",
+	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}},
 	steps: func(s Scale) int {
 		return circleClaims(s) * (circleSteps(true) + circleSteps(false))
 	},
@@ -60,7 +66,7 @@ func playCircle(ctx context.Context, p *play) error {
 }
 
 // source lets a true claim have a source of its own, a tool and the system of record, and
-// measures whether that counts.
+// measures whether and when that counts. Somebody asks for the claim every day.
 func (p *play) source(ctx context.Context, f fact) error {
 	before, err := p.supports(ctx, f.claim)
 	if err != nil {
@@ -70,13 +76,25 @@ func (p *play) source(ctx context.Context, f fact) error {
 		return err
 	}
 	p.record.set(f.triple)
-	p.clock.pass(24 * time.Hour)
-	if _, err := p.Recall(ctx, p.session("assistant", "ana"), f.query); err != nil {
-		return err
+	for days := range circleEnds {
+		if err := p.pass(ctx, day); err != nil {
+			return err
+		}
+		if _, err := p.Recall(ctx, p.session("assistant", "ana"), f.query); err != nil {
+			return err
+		}
+		after, err := p.supports(ctx, f.claim)
+		if err != nil {
+			return err
+		}
+		if after > before {
+			p.rate(sourceMissed).Add(false)
+			p.value(sourceDays, float64(days+1))
+			return nil
+		}
 	}
-	after, err := p.supports(ctx, f.claim)
-	p.rate(sourceMissed).Add(after <= before)
-	return err
+	p.rate(sourceMissed).Add(true)
+	return nil
 }
 
 // circle lets agents repeat a claim to each other, each turn in a session of its own.
@@ -91,7 +109,9 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 			agents = 3
 		}
 		for i := range agents {
-			p.clock.pass(time.Hour)
+			if err := p.pass(ctx, time.Hour); err != nil {
+				return err
+			}
 			_, met, err := p.echo(ctx, p.session(fmt.Sprintf("agent-%d", (i+1)%agents+1), "ana"), c, said.String())
 			if err != nil {
 				return err
@@ -106,7 +126,7 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 // left to do.
 func (p *play) supports(ctx context.Context, c *claim) (n int, err error) {
 	if err := p.settle(ctx); err != nil {
-		return 0, fmt.Errorf("settle: %w", err)
+		return 0, err
 	}
 	now, err := p.Look(ctx, c.ids)
 	for _, m := range now {

@@ -725,8 +725,11 @@ func TestMCPProxyAnswersBeforeItEnds(t *testing.T) {
 			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as a terminal does
 				t.Fatal(err)
 			}
+			end := time.Now().Add(time.Minute)
 			for text := ""; !strings.Contains(text, "is ending"); time.Sleep(10 * time.Millisecond) { // it has heard the signal
-				text, _ = callTool(t, session, "environment", mcpArguments{})
+				if text, _ = callTool(t, session, "environment", mcpArguments{}); time.Now().After(end) {
+					t.Fatalf("it has not heard the signal: %q", text)
+				}
 			}
 			if err := os.WriteFile(book+".go", nil, 0o600); err != nil {
 				t.Fatal(err)

@@ -406,9 +406,9 @@ func TestAReaderHoldsUpTheMakingOfAStoreAndDoesNotEndIt(t *testing.T) {
 	if err := reader.QueryRow(read).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	opened := make(chan error)
+	opened, refused := make(chan error, 1), make(chan struct{})
 	go func() {
-		d, err := sqlitestore.Open(t.Context(), path, nil)
+		d, err := sqlitestore.Open(waiting{t.Context(), refused}, path, nil)
 		if err == nil {
 			err = d.Close()
 		}
@@ -420,10 +420,18 @@ func TestAReaderHoldsUpTheMakingOfAStoreAndDoesNotEndIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	for second.QueryRow(read).Scan(&n) == nil {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(time.Minute); second.QueryRow(read).Scan(&n) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no commit waits")
+		}
 	}
-	time.Sleep(200 * time.Millisecond) // far beyond the time that SQLite waits by itself
+	select {
+	case <-refused: // SQLite has given up once
+	case err := <-opened:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the commit was not refused")
+	}
 	if err := reader.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -470,6 +478,22 @@ func (a asking) Err() error {
 		a.told()
 	}
 	return a.Context.Err()
+}
+
+// waiting is a context that tells whoever listens when a pause asks it for its end.
+type waiting struct {
+	context.Context
+	told chan struct{}
+}
+
+func (w waiting) Done() <-chan struct{} {
+	if pc, _, _, ok := runtime.Caller(1); ok && strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".pause") {
+		select {
+		case w.told <- struct{}{}:
+		default:
+		}
+	}
+	return w.Context.Done()
 }
 
 func TestAWriteWaitsForTheLockOfAnotherAsLongAsItsContextLetsIt(t *testing.T) {
