@@ -278,7 +278,10 @@ import json, sys
 rows = {r["name"]: r for r in json.load(open(sys.argv[1]))}
 for r in rows.values():
     assert set(r) >= {"name", "unit", "value", "floor", "ratio", "target", "ok", "n", "seed", "scenario", "system", "low", "high", "seeds", "commit", "machine"}, r
-    assert r["n"] > 0 and not r.get("error"), r
+    assert not r.get("error"), r
+    # Days are those until a source counts: a system that counts none has none.
+    if not (r["name"].endswith("/source_days") and rows[r["name"].replace("_days", "_missed")]["value"] == 1):
+        assert r["n"] > 0, r
 for name in "S1/append/unsafe_actions", "S1/hash-dedup/unsafe_actions", "S4/append/unsafe_actions", "S4/session-corroboration/unsafe_actions":
     assert rows[name]["value"] == 1, rows[name]
 for name in "S1/hearsay/unsafe_actions", "S1/hearsay/false_verified", "S1/hearsay/support_factor", "S1/hearsay/merged", "S1/hearsay/benign_blocked", "C0/hearsay/merged", "C0/hearsay/benign_blocked", "S4/hearsay/rows_per_claim", "S4/hearsay/support_factor", "S4/hearsay/false_verified", "S4/hearsay/unsafe_actions", "S4/hearsay/benign_blocked", "S4/hearsay/source_missed":
