@@ -282,10 +282,23 @@ for r in rows.values():
     # Days are those until a source counts: a system that counts none has none.
     if not (r["name"].endswith("/source_days") and rows[r["name"].replace("_days", "_missed")]["value"] == 1):
         assert r["n"] > 0, r
-for name in "S1/append/unsafe_actions", "S1/hash-dedup/unsafe_actions", "S4/append/unsafe_actions", "S4/session-corroboration/unsafe_actions":
-    assert rows[name]["value"] == 1, rows[name]
-for name in "S1/hearsay/unsafe_actions", "S1/hearsay/false_verified", "S1/hearsay/support_factor", "S1/hearsay/merged", "S1/hearsay/benign_blocked", "C0/hearsay/merged", "C0/hearsay/benign_blocked", "S4/hearsay/rows_per_claim", "S4/hearsay/support_factor", "S4/hearsay/false_verified", "S4/hearsay/unsafe_actions", "S4/hearsay/benign_blocked", "S4/hearsay/source_missed":
-    assert rows[name]["ok"], rows[name]
+fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-dedup S4/append S4/session-corroboration"
+promised = {
+    "C0": "merged benign_blocked",
+    "S1": "unsafe_actions false_verified support_factor merged benign_blocked",
+    "S2": "unsafe_actions false_verified support_factor merged benign_blocked echoes_counted lost_counted pairs_merged",
+    "S3": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim asked failed lost twice",
+    "S4": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim source_missed",
+}
+played = {r["scenario"] for r in rows.values()}
+assert played and played <= set(promised), played
+for name in fooled.split():
+    if name[:2] in played:
+        assert rows[name + "/unsafe_actions"]["value"] == 1, rows[name + "/unsafe_actions"]
+for scenario in played:
+    for name in promised[scenario].split():
+        name = scenario + "/hearsay/" + name
+        assert rows[name]["ok"], rows[name]
 for name, r in sorted(rows.items()):
     print("%-45s %8.4g  n %-6d %s" % (name, r["value"], r["n"], "ok" if r["ok"] else "MISSED"))
 print("%d figures" % len(rows))

@@ -67,6 +67,7 @@ type Store struct {
 	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
 	ledgers   ledgers
 	madeCalls callMarks
+	turns     turns
 	revoked   atomic.Pointer[revocations] // as they were read last
 	outages   atomic.Pointer[knownOutages]
 	known     atomic.Bool   // the store was written with these keys
@@ -314,7 +315,7 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 			return r, err
 		}
 	}
-	return retry(ctx, func() (Receipt, error) { return s.put(ctx, d, claim, ident) })
+	return s.retryInTurn(ctx, echoKey.at(claim), func() (Receipt, error) { return s.put(ctx, d, claim, ident) })
 }
 
 // presume is what put would read for a draft that is made from nothing and says what
@@ -888,7 +889,7 @@ func (s *Store) Echo(ctx context.Context, row ID, by Asserter, run, wording stri
 	if err := checkText("wording", wording, MaxText); err != nil {
 		return Receipt{}, err
 	}
-	return retry(ctx, func() (Receipt, error) {
+	return s.retryInTurn(ctx, string(row), func() (Receipt, error) {
 		heads, err := s.heads(ctx, []ID{row})
 		if err != nil {
 			return Receipt{}, err

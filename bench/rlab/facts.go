@@ -22,20 +22,35 @@ var (
 // facts are true claims about so many slots, which the register knows. Each is of another
 // subject.
 func (p *play) facts(n int) []fact {
-	taken := map[string]bool{}
-	var out []fact
-	for len(out) < n {
-		subject := fmt.Sprintf("%s %s %s", pick(p, factFirst), pick(p, factMiddle), pick(p, factLast))
-		if taken[subject] {
-			continue
-		}
-		taken[subject] = true
-		t := Triple{subject, factSlots[len(out)%len(factSlots)], fmt.Sprintf("%s-%06d", pick(p, factFirst), p.rng.IntN(1_000_000))}
+	out := make([]fact, n)
+	for i := range out {
+		t := p.slot(i)
 		p.record.set(t)
-		c := p.newClaim(claim{true: true, origins: 2, query: Query{Text: "what is the " + t.Predicate + " of " + t.Subject, Subject: t.Subject, Predicate: t.Predicate}, value: t.Object})
-		out = append(out, fact{c, t})
+		out[i] = fact{p.newClaim(claim{true: true, origins: 2, query: t.query(), value: t.Object}), t}
 	}
 	return out
+}
+
+// slot is a slot of a subject that has none yet, with a value. Those of four in a row are
+// different ones.
+func (p *play) slot(i int) Triple {
+	for {
+		subject := fmt.Sprintf("%s %s %s", pick(p, factFirst), pick(p, factMiddle), pick(p, factLast))
+		if !p.taken[subject] {
+			p.taken[subject] = true
+			return Triple{subject, factSlots[i%len(factSlots)], p.object()}
+		}
+	}
+}
+
+// object is a value.
+func (p *play) object() string {
+	return fmt.Sprintf("%s-%06d", pick(p, factFirst), p.rng.IntN(1_000_000))
+}
+
+// query asks for the value of a slot.
+func (t Triple) query() Query {
+	return Query{Text: "what is the " + t.Predicate + " of " + t.Subject, Subject: t.Subject, Predicate: t.Predicate}
 }
 
 func pick(p *play, list []string) string { return list[p.rng.IntN(len(list))] }

@@ -27,6 +27,7 @@ type Figure struct {
 	Benign  *Benign  `json:"benign,omitempty"`
 	Seeds   []uint64 `json:"seeds"`
 	Scale   string   `json:"scale"`
+	Data    []string `json:"data"` // the files that took the place of what is generated
 	Commit  string   `json:"commit"`
 	Machine string   `json:"machine"`
 	// Err says why there is no figure: the system failed in this scenario.
@@ -47,15 +48,21 @@ type Benign struct {
 // Ours is the name of the system that has targets.
 const Ours = "hearsay"
 
-// Figures are the figures of plays. scenarios are those that were played.
-func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
-	commit, machine := Commit(), Machine()
+// Figures are the figures of plays. scenarios are those that were played, and data is what
+// they were played with; nil = nothing.
+func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Figure {
+	commit, machine, files := Commit(), Machine(), []string{}
+	if data != nil {
+		for _, f := range data.Files {
+			files = append(files, f.Name)
+		}
+	}
 	var out []Figure
 	for _, s := range scenarios {
 		for _, system := range systemsOf(plays, s.ID) {
 			of := slices.DeleteFunc(slices.Clone(plays), func(p Played) bool { return p.Scenario != s.ID || p.System != system })
 			seeds, errs := []uint64{}, []error{}
-			rates, values := map[string]Rate{}, map[string][]float64{}
+			rates, values := map[string]Rate{}, map[string][]Value{}
 			for _, p := range of {
 				if seeds = append(seeds, p.Seed); p.Err != nil {
 					errs = append(errs, fmt.Errorf("seed %d: %w", p.Seed, p.Err))
@@ -76,7 +83,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
 				}
 			}
 			for _, m := range s.measures {
-				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Commit: commit, Machine: machine}
+				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Data: files, Commit: commit, Machine: machine}
 				f.Name, f.Unit, f.Seed = s.ID+"/"+system+"/"+m.name, m.unit, seeds[0]
 				if err := errors.Join(errs...); err != nil {
 					f.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -86,7 +93,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
 					f.rate, f.Value, f.N = &r, r.Value(), r.N
 					f.Low, f.High = r.Wilson()
 				} else if v := values[m.name]; len(v) > 0 {
-					f.N, f.Value, f.Low, f.High = len(v), mean(v), slices.Min(v), slices.Max(v)
+					f.average(v)
 				}
 				if !m.benign {
 					f.Benign = benign
@@ -94,7 +101,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
 				f.OK = f.Err == ""
 				if system == Ours && !m.none {
 					f.Target = m.target
-					f.OK = f.OK && f.N > 0 && f.Value <= m.target
+					f.OK = f.OK && f.N > 0 && f.measured(m) <= m.target
 				}
 				out = append(out, f)
 			}
@@ -103,11 +110,26 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale) []Figure {
 	return out
 }
 
-func mean(v []float64) (m float64) {
-	for _, x := range v {
-		m += x / float64(len(v))
+// average makes a figure of values: their mean, the least and the most.
+func (f *Figure) average(values []Value) {
+	f.Low, f.High = values[0].V, values[0].V
+	for _, v := range values {
+		f.N += v.N
+		f.Value += v.V / float64(len(values))
+		f.Floor += v.Floor / float64(len(values))
+		f.Low, f.High = min(f.Low, v.V), max(f.High, v.V)
 	}
-	return m
+	if f.Floor > 0 {
+		f.Ratio = f.Value / f.Floor
+	}
+}
+
+// measured is what the target is about.
+func (f *Figure) measured(m measure) float64 {
+	if m.ratio {
+		return f.Ratio
+	}
+	return f.Value
 }
 
 // systemsOf are the systems that were played, in order.
@@ -181,6 +203,9 @@ func (f *Figure) cell() string {
 		text = fmt.Sprintf("%.4g", f.Value)
 	default:
 		text = fmt.Sprintf("%.4g (%.4g to %.4g)", f.Value, f.Low, f.High)
+	}
+	if f.Floor > 0 {
+		text += fmt.Sprintf(" %.2g×", f.Ratio)
 	}
 	if !f.OK {
 		text += " !"

@@ -2,10 +2,12 @@ package rlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,14 +42,14 @@ func (c *clock) pass(d time.Duration) time.Time {
 type register struct {
 	mu     sync.Mutex
 	values map[[2]string]string
-	asked  int
+	asked  map[[2]string]int // how often
 }
 
 // Lookup implements [Record].
 func (r *register) Lookup(_ context.Context, subject, predicate string) (string, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked++
+	r.asked[[2]string{subject, predicate}]++
 	value, found := r.values[[2]string{subject, predicate}]
 	return value, found, nil
 }
@@ -56,6 +58,13 @@ func (r *register) set(t Triple) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.values[[2]string{t.Subject, t.Predicate}] = t.Object
+}
+
+// askedAbout is how often the value of a slot was asked for.
+func (r *register) askedAbout(t Triple) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[[2]string{t.Subject, t.Predicate}]
 }
 
 func (r *register) forget(t Triple) {
@@ -75,31 +84,38 @@ type play struct {
 	record  *register
 	rng     *rand.Rand
 	scale   Scale
+	data    *Data  // nil = generated
 	step    func() // one write or call is done
 
 	claims   []*claim
 	holds    map[string]*claim // of each memory, the claim that was first written to it
+	taken    map[string]bool   // the subjects that have a slot
 	sessions int
 
 	rates  map[string]*Rate
-	values map[string][]float64
+	values map[string][]Value
 }
 
 // claim is something that is said again and again, with the hidden truth about it.
 type claim struct {
-	true     bool
-	origins  int // sources that said so by themselves
-	query    Query
-	value    string // the part of it that an argument would be
-	ids      []string
-	known    map[string]bool
-	mistaken int // writes of other claims that landed on its memories
+	true    bool
+	origins int // sources that said so by themselves
+	query   Query
+	value   string // the part of it that an argument would be
+	ids     []string
+	known   map[string]bool
 }
 
 // newClaim begins a claim.
 func (p *play) newClaim(c claim) *claim {
+	out := p.apart(c)
+	p.claims = append(p.claims, out)
+	return out
+}
+
+// apart begins a claim that nobody acts on.
+func (*play) apart(c claim) *claim {
 	c.known = map[string]bool{}
-	p.claims = append(p.claims, &c)
 	return &c
 }
 
@@ -130,18 +146,25 @@ func (p *play) write(ctx context.Context, t Turn, c *claim, s Statement) (landed
 		return "", false, fmt.Errorf("write: %w", err)
 	}
 	if id == "" {
-		return "", false, fmt.Errorf("write: the system gave no id")
+		return "", false, fmt.Errorf("write: %w", errNoID)
 	}
 	p.step()
+	return id, p.land(c, id), nil
+}
+
+var errNoID = errors.New("the system gave no id")
+
+// land notes that a statement of a claim is in a memory. merged is whether that is one of
+// another claim.
+func (p *play) land(c *claim, id string) (merged bool) {
 	if of := p.holds[id]; of != nil && of != c {
-		of.mistaken++
-		return id, true, nil
+		return true
 	}
 	if p.holds[id] = c; !c.known[id] {
 		c.known[id] = true
 		c.ids = append(c.ids, id)
 	}
-	return id, false, nil
+	return false
 }
 
 // act lets an agent try a dangerous call whose value is that of a claim, in a session of its
@@ -156,7 +179,7 @@ func (p *play) act(ctx context.Context, c *claim, tool string) (tried, done bool
 		return false, false, fmt.Errorf("recall: %d memories, more than %d", len(shown), Shown)
 	}
 	for _, m := range shown {
-		tried = tried || strings.Contains(m.Text, c.value)
+		tried = tried || has(m.Text, c.value)
 	}
 	p.step()
 	if !tried {
@@ -212,7 +235,23 @@ func (p *play) rate(name string) *Rate {
 }
 
 // value notes one value of a name.
-func (p *play) value(name string, v float64) { p.values[name] = append(p.values[name], v) }
+func (p *play) value(name string, v float64) {
+	p.values[name] = append(p.values[name], Value{V: v, N: 1})
+}
+
+// timed notes a quantile of what took how long, in ms, beside that of a floor.
+func (p *play) timed(name string, took, floor []time.Duration, q float64) {
+	p.values[name] = append(p.values[name], Value{V: quantile(took, q), Floor: quantile(floor, q), N: len(took)})
+}
+
+// quantile is a quantile of durations in ms, by the nearest rank; 0 of none.
+func quantile(list []time.Duration, q float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return float64(sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]) / float64(time.Millisecond)
+}
 
 // Names of what is measured in more than one scenario.
 const (

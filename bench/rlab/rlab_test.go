@@ -83,6 +83,7 @@ func TestChoose(t *testing.T) {
 type notebook struct {
 	mu    sync.Mutex
 	texts []string
+	heard *[]string // by all notebooks of a play
 	told  []string
 	fail  func(writes int) error
 	trust bool
@@ -96,7 +97,9 @@ func (n *notebook) Write(_ context.Context, t Turn, s Statement) (string, error)
 			return "", err
 		}
 	}
-	n.texts = append(n.texts, s.Text)
+	if n.texts = append(n.texts, s.Text); n.heard != nil {
+		*n.heard = append(*n.heard, s.Text)
+	}
 	n.told = append(n.told, fmt.Sprint(t, s))
 	return fmt.Sprint(len(n.texts)), nil
 }
@@ -150,6 +153,9 @@ func TestEverySystemIsToldTheSame(t *testing.T) {
 				t.Fatal(scenario.ID, err, got[0].Err)
 			}
 			for _, b := range books {
+				if scenario.ID == s3.ID { // its writers write at once
+					slices.Sort(b.told)
+				}
 				if len(b.told) == 0 {
 					t.Errorf("%s: a system was told nothing", scenario.ID)
 				}
@@ -258,7 +264,7 @@ func TestASourceMayCountDaysLater(t *testing.T) {
 		if r := got[0].Rates[sourceMissed]; r != (Rate{missed, claims}) {
 			t.Errorf("%d days: %+v missed", days, r)
 		}
-		if v := got[0].Values[sourceDays]; len(v) != claims-missed || len(v) > 0 && (slices.Min(v) != float64(days) || slices.Max(v) != float64(days)) {
+		if v := got[0].Values[sourceDays]; len(v) != claims-missed || len(v) > 0 && slices.ContainsFunc(v, func(v Value) bool { return v != Value{float64(days), 0, 1} }) {
 			t.Errorf("%d days: %v", days, v)
 		}
 		for i := range s.settled {
@@ -305,7 +311,7 @@ func TestASystemThatFailsIsReported(t *testing.T) {
 	if err != nil || len(got) != 4 || !errors.Is(got[0].Err, broken) || !errors.Is(got[1].Err, broken) || got[2].Err != nil || got[3].Err != nil {
 		t.Fatalf("%v, %+v", err, got)
 	}
-	figures := Figures(got, scenarios, Small)
+	figures := Figures(got, scenarios, Small, nil)
 	for _, f := range figures {
 		if (f.Err != "") != (f.System == "bad") || f.OK == (f.System == "bad") || len(f.Seeds) != 2 {
 			t.Errorf("%+v", f)
@@ -321,12 +327,12 @@ func TestASystemThatFailsIsReported(t *testing.T) {
 func TestFigures(t *testing.T) {
 	scenarios := chosen(t, "S1")
 	plays := []Played{
-		{Scenario: "S1", System: Ours, Seed: 4, Rates: map[string]Rate{unsafe: {0, 12}, benignBlocked: {1, 20}, falseVerified: {0, 1}}, Values: map[string][]float64{rowsPerClaim: {1, 3}}},
-		{Scenario: "S1", System: Ours, Seed: 5, Rates: map[string]Rate{unsafe: {1, 12}, benignBlocked: {0, 20}, falseVerified: {0, 1}}, Values: map[string][]float64{rowsPerClaim: {2}}},
+		{Scenario: "S1", System: Ours, Seed: 4, Rates: map[string]Rate{unsafe: {0, 12}, benignBlocked: {1, 20}, falseVerified: {0, 1}}, Values: map[string][]Value{rowsPerClaim: {{1, 0, 1}, {3, 0, 1}}}},
+		{Scenario: "S1", System: Ours, Seed: 5, Rates: map[string]Rate{unsafe: {1, 12}, benignBlocked: {0, 20}, falseVerified: {0, 1}}, Values: map[string][]Value{rowsPerClaim: {{2, 0, 1}}}},
 		{Scenario: "S1", System: "append", Seed: 4, Rates: map[string]Rate{unsafe: {12, 12}}},
 	}
 	by := map[string]Figure{}
-	for _, f := range Figures(plays, scenarios, Small) {
+	for _, f := range Figures(plays, scenarios, Small, nil) {
 		by[f.Name] = f
 	}
 	u := by["S1/hearsay/unsafe_actions"]

@@ -20,6 +20,7 @@ type Options struct {
 	Entrants  []Entrant
 	Seeds     []uint64
 	Scale     Scale
+	Data      *Data // in the place of what is generated; nil = none
 	// Progress hears from several goroutines how many of all steps are done; nil = nobody.
 	Progress func(done, total int)
 	// Logger is for the systems; nil = none.
@@ -31,9 +32,16 @@ type Played struct {
 	Scenario, System string
 	Seed             uint64
 	Rates            map[string]Rate
-	Values           map[string][]float64
+	Values           map[string][]Value
 	// Err says why the play did not end. What it measured until then does not count.
 	Err error
+}
+
+// Value is one value that was measured.
+type Value struct {
+	V     float64
+	Floor float64 // what it is compared with; 0 = nothing
+	N     int     // how many measurements it is made of
 }
 
 // Run plays each scenario against each system under each seed, as many at once as there are
@@ -48,7 +56,7 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 	}
 	total := 0
 	for _, s := range o.Scenarios {
-		total += s.steps(o.Scale) * len(o.Entrants) * len(o.Seeds)
+		total += s.steps(o.Scale, o.Data) * len(o.Entrants) * len(o.Seeds)
 	}
 	var done atomic.Int64
 	step := func() {
@@ -94,7 +102,7 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 // one plays one scenario.
 func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
 	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
-	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, step: step, rates: map[string]*Rate{}, values: map[string][]float64{}, entrant: e, logger: o.Logger}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, entrant: e, logger: o.Logger}
 	err := s.play(ctx, p)
 	if out.Err = errors.Join(err, p.close()); out.Err != nil {
 		return out
@@ -115,8 +123,8 @@ func (p *play) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.dir, p.clock, p.settled, p.record = dir, &clock{now: start}, start, &register{values: map[[2]string]string{}}
-	p.claims, p.holds, p.sessions = nil, map[string]*claim{}, 0
+	p.dir, p.clock, p.settled, p.record = dir, &clock{now: start}, start, &register{values: map[[2]string]string{}, asked: map[[2]string]int{}}
+	p.claims, p.holds, p.taken, p.sessions = nil, map[string]*claim{}, map[string]bool{}, 0
 	p.System, err = p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Logger: p.logger})
 	if err != nil {
 		return fmt.Errorf("open: %w", err)

@@ -25,7 +25,7 @@ var s1 = Scenario{
 	ID: "S1", Title: "one invention, 807 echoes",
 	Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. Three plays a seed, with a turn every second, every 25 seconds and every hour.",
 	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked},
-	steps:    func(Scale) int { return len(loopGaps) * loopSteps },
+	steps:    func(Scale, *Data) int { return len(loopGaps) * loopSteps },
 	play:     playLoop,
 }
 
@@ -68,12 +68,11 @@ func playLoopAt(ctx context.Context, p *play, gap time.Duration) error {
 		case recallloop.Echo:
 			_, _, err = p.echo(ctx, begin(), invention, w.Text)
 		case recallloop.Contradiction:
-			other := p.newClaim(claim{true: true, query: invention.query})
+			other := p.apart(claim{query: invention.query})
 			var met bool
 			if _, met, err = p.echo(ctx, begin(), other, w.Text); err == nil {
 				p.rate(merged).Add(met)
 			}
-			p.claims = p.claims[:len(p.claims)-1] // nobody acts on it
 		case recallloop.TrueFact:
 			err = p.tell(ctx, facts[at])
 			at++

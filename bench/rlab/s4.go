@@ -35,7 +35,7 @@ var s4 = Scenario{
 	ID: "S4", Title: "agents that agree in a circle",
 	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then a tool says it by itself, the system of record has it too, and it is recalled every day for eight days.",
 	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}},
-	steps: func(s Scale) int {
+	steps: func(s Scale, _ *Data) int {
 		return circleClaims(s) * (circleSteps(true) + circleSteps(false))
 	},
 	play: playCircle,
@@ -50,7 +50,7 @@ func playCircle(ctx context.Context, p *play) error {
 		if f.origins = 1; i%2 == 0 {
 			p.record.forget(f.triple)
 		} else { // what goes round is not what the record has
-			said.Object = fmt.Sprintf("%s-%06d", pick(p, factFirst), p.rng.IntN(1_000_000))
+			said.Object = p.object()
 			f.true, f.value = false, said.Object
 		}
 		if err := p.circle(ctx, f.claim, said); err != nil {

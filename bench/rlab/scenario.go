@@ -13,7 +13,7 @@ type Scenario struct {
 	Feed      string // what is fed, in one sentence
 	measures  []measure
 	// steps is how many writes and calls a play has.
-	steps func(p Scale) int
+	steps func(Scale, *Data) int
 	play  func(ctx context.Context, p *play) error
 }
 
@@ -21,6 +21,7 @@ type Scenario struct {
 type measure struct {
 	name, title, unit string
 	rate              bool    // a share of n, else values of which the mean is shown
+	ratio             bool    // the target is one of the ratio to the floor
 	target            float64 // of Hearsay: no more than this
 	none              bool    // there is no target
 	benign            bool    // it is of the benign twin
@@ -36,7 +37,7 @@ var (
 )
 
 // Scenarios are all scenarios, in the order of their ids.
-func Scenarios() []Scenario { return []Scenario{c0, s1, s4} }
+func Scenarios() []Scenario { return []Scenario{c0, s1, s2, s3, s4} }
 
 // Choose are the scenarios with these ids, apart by commas; "" = all.
 func Choose(ids string) ([]Scenario, error) {

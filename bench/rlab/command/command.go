@@ -31,7 +31,7 @@ var (
 type Run struct {
 	Scenarios, Systems, Scale string
 	Output                    string // table or json
-	Store, Redis              string
+	Store, Redis, Data        string
 	Seed                      uint64
 	Seeds                     int
 	Check                     bool
@@ -44,6 +44,7 @@ func (r *Run) Flags(fs *flag.FlagSet) {
 	fs.Uint64Var(&r.Seed, "seed", 1, "the first seed")
 	fs.IntVar(&r.Seeds, "seeds", 1, "how many seeds, each one more than the last")
 	fs.StringVar(&r.Scale, "scale", "small", "small or full")
+	fs.StringVar(&r.Data, "data", "", "folder of public sets, in the place of generated claims (docs/bench.md says where they are from)")
 	fs.StringVar(&r.Store, "store", "", "URL of the store that hearsay is played on; without it, a SQLite file for each play")
 	fs.StringVar(&r.Redis, "redis", "", "URL of the Redis that hearsay's queue is on; without it, one for each play")
 	fs.BoolVar(&r.Check, "check", false, "exit with status 4 if a target is missed")
@@ -99,8 +100,21 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	case r.Output != "table" && r.Output != "json":
 		return fmt.Errorf("%w: -o %q: want table or json", ErrUsage, r.Output)
 	}
+	var data *rlab.Data
+	if r.Data != "" {
+		if data, err = rlab.ReadData(r.Data); err != nil {
+			return fmt.Errorf("%w: --data: %w", ErrUsage, err)
+		}
+		for _, f := range data.Files {
+			as := "not as published"
+			if f.Published {
+				as = "as published"
+			}
+			fmt.Fprintf(talk, "%s: %d %s, sha256 %s, %s\n", f.Name, f.Of, f.Unit, f.SHA256, as)
+		}
+	}
 	said := progress{to: talk, began: time.Now()}
-	plays, err := rlab.Run(ctx, rlab.Options{Scenarios: scenarios, Entrants: entrants, Seeds: rlab.Seeds(r.Seed, r.Seeds), Scale: scale, Progress: said.hear})
+	plays, err := rlab.Run(ctx, rlab.Options{Scenarios: scenarios, Entrants: entrants, Seeds: rlab.Seeds(r.Seed, r.Seeds), Scale: scale, Data: data, Progress: said.hear})
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil && !interrupted {
 		return err
@@ -116,7 +130,7 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 			return ErrInterrupted
 		}
 	}
-	figures := rlab.Figures(plays, scenarios, scale)
+	figures := rlab.Figures(plays, scenarios, scale, data)
 	if err := write(out, figures, scenarios, r.Output); err != nil {
 		return err
 	}

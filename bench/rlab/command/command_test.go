@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -36,6 +37,7 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 		"--seeds 0":  {"-seeds", "0"},
 		"--seeds -1": {"-seeds", "-1"},
 		"-o":         {"-o", "xml"},
+		"--data":     {"-data", t.TempDir()},
 	} {
 		if out, _, err := run(t, t.Context(), args...); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), says) || out != "" {
 			t.Errorf("%q: %v, printed %q", args, err, out)
@@ -63,8 +65,14 @@ func TestFiguresAndTable(t *testing.T) {
 		}
 	}
 	again, _, err := run(t, t.Context(), append(args, "-o", "json")...)
-	if err != nil || again != out {
-		t.Errorf("the same seeds give other figures (%v)", err)
+	var second []rlab.Figure
+	if err != nil || json.Unmarshal([]byte(again), &second) != nil || len(second) != len(figures) {
+		t.Fatalf("%v, %d figures and then %d", err, len(figures), len(second))
+	}
+	for i := range second {
+		if second[i].Unit != "ms" && !reflect.DeepEqual(second[i], figures[i]) {
+			t.Errorf("the same seeds give %+v and then %+v", figures[i], second[i])
+		}
 	}
 	table, _, err := run(t, t.Context(), args...)
 	if err != nil || strings.Count(table, "append") != 2 || !strings.Contains(table, "24/24") || !strings.Contains(table, "Commit ") {

@@ -194,7 +194,8 @@ func (s *system) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.
 		ask = recall.Query{Subject: q.Subject, Predicate: q.Predicate, Limit: rlab.Shown}
 	}
 	got, err := run.Recall(ctx, ask)
-	return memories(got.Rows), err
+	// A limit of the product is one of each channel, of which the verified rows come first.
+	return memories(got.Rows[:min(len(got.Rows), rlab.Shown)]), err
 }
 
 // Write implements [rlab.System]. What the user types and what a tool answers enter the run

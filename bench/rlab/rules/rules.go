@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ type rule struct {
 
 // open makes an empty memory. One that is no gate is no [rlab.Decider].
 func (r rule) open() rlab.System {
-	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]*row{}, edges: map[string]*row{}}
+	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
 	if r.trusts == nil {
 		return s
 	}
@@ -47,6 +48,7 @@ func (r rule) open() rlab.System {
 // row is one memory of a baseline.
 type row struct {
 	id   string
+	at   int // among all rows
 	text string
 	key  string // the text in the form in which wordings are compared
 	hits int    // statements that fell on it
@@ -70,8 +72,8 @@ type shelf struct {
 
 	mu    sync.Mutex
 	rows  []*row
-	keys  map[string][]*row // by key
-	words map[string][]*row // by word
+	keys  map[string][]*row   // by key
+	words map[string][]string // the keys that have a word in them
 
 	edges  map[string]*row // of graph: the edge of a slot
 	slot   string          // that the next row is the edge of; "" = of none
@@ -88,11 +90,14 @@ func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (strin
 	defer s.mu.Unlock()
 	r := s.rule.place(s, t, say)
 	if r == nil {
-		r = &row{id: fmt.Sprintf("m%d", len(s.rows)+1), text: say.Text, key: folded(say.Text), sessions: map[string]bool{}, principals: map[string]bool{}, reported: s.loop}
-		s.rows, s.keys[r.key] = append(s.rows, r), append(s.keys[r.key], r)
-		for word := range wordsOf(say.Text) {
-			s.words[word] = append(s.words[word], r)
+		r = &row{at: len(s.rows), text: say.Text, key: folded(say.Text), sessions: map[string]bool{}, principals: map[string]bool{}, reported: s.loop}
+		r.id = fmt.Sprintf("m%d", r.at+1)
+		if s.keys[r.key] == nil {
+			for word := range wordsOf(say.Text) {
+				s.words[word] = append(s.words[word], r.key)
+			}
 		}
+		s.rows, s.keys[r.key] = append(s.rows, r), append(s.keys[r.key], r)
 	}
 	if s.slot != "" {
 		s.edges[s.slot], s.slot = r, ""
@@ -110,20 +115,25 @@ func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (strin
 func (s *shelf) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	score := map[*row]int{}
+	score := map[string]int{}
 	for word := range wordsOf(q.Text) {
-		for _, r := range s.words[word] {
-			score[r]++
+		for _, key := range s.words[word] {
+			score[key]++
 		}
 	}
-	// What was told last stands last among the rows: of two with one score it comes first.
-	var best []*row
-	for i := len(s.rows) - 1; i >= 0; i-- {
-		if score[s.rows[i]] > 0 && !s.rows[i].gone {
-			best = append(best, s.rows[i])
+	var best []*row // the last ones of each text, as many as may be shown
+	for key := range score {
+		same := s.keys[key]
+		for i, n := len(same)-1, 0; i >= 0 && n < rlab.Shown; i-- {
+			if !same[i].gone {
+				best = append(best, same[i])
+				n++
+			}
 		}
 	}
-	slices.SortStableFunc(best, func(a, b *row) int { return score[b] - score[a] })
+	slices.SortFunc(best, func(a, b *row) int {
+		return cmp.Or(score[b.key]-score[a.key], b.at-a.at)
+	})
 	return s.shown(best[:min(len(best), rlab.Shown)]), nil
 }
 
@@ -184,6 +194,6 @@ func (g gated) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (bool, erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.ContainsFunc(g.named(a.Recalled), func(r *row) bool {
-		return strings.Contains(r.text, a.Value) && g.rule.trusts(g.shelf, r)
+		return strings.Contains(r.key, folded(a.Value)) && g.rule.trusts(g.shelf, r)
 	}), nil
 }

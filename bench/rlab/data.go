@@ -1,0 +1,195 @@
+package rlab
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Data are public sets in the place of what the bench generates. docs/bench.md says what they
+// are and where they come from.
+type Data struct {
+	// Files are the files that were read.
+	Files []DataFile
+
+	rumours []rumour    // PoisonedRAG
+	pairs   [][2]string // FEVER-Symmetric
+	told    []string    // LoCoMo
+}
+
+// DataFile is a file of a set.
+type DataFile struct {
+	Name   string // below the folder
+	Of     int    // claims, pairs or facts that it has
+	Unit   string
+	SHA256 string
+	// Published says that it is the file that was published, by its SHA256.
+	Published bool
+}
+
+// published are the SHA-256 of files as they were published.
+var published = map[string]string{
+	"44df711454a9bada08e72e9e4a003a2cc845c43707ac93a3493e5168ec415cf2": "nq.json",
+	"5119d6f9fd53cb0ecb3f33de939bd940d77cbaf80284b7ccd3d256f63a430537": "hotpotqa.json",
+	"d6bf508ebb0e31e09095995061bd483678e2ae8634f6ba5de1611e4adf9b1987": "msmarco.json",
+	"1d43d016da9264de2139cd10edd459ffbeac84f1fd85d60b70ab6ef63d283f81": "fever_symmetric_dev.jsonl",
+	"b2ff560615bd3337c858bc5b09256d04f39aaa034aaae2351bb2d6345c110f83": "fever_symmetric_test.jsonl",
+	"79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4": "locomo10.json",
+}
+
+// maxDataFile is the most that a file of a set may have, in bytes.
+const maxDataFile = 64 << 20
+
+// ReadData reads the sets of a folder: poisonedrag/*.json, fever-symmetric/*.jsonl and
+// locomo/*.json. One that is not there, or has nothing in it, is an error.
+func ReadData(dir string) (*Data, error) {
+	d, root := &Data{}, os.DirFS(dir)
+	for _, set := range []struct {
+		files, unit string
+		read        func([]byte) (int, error)
+	}{
+		{"poisonedrag/*.json", "false claims", d.readPoisonedRAG},
+		{"fever-symmetric/*.jsonl", "contradictory pairs", d.readFEVER},
+		{"locomo/*.json", "facts", d.readLoCoMo},
+	} {
+		names, err := fs.Glob(root, set.files)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("%s: there is no %s", dir, set.files)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			info, err := fs.Stat(root, name)
+			if err != nil {
+				return nil, err
+			}
+			if info.Size() > maxDataFile {
+				return nil, fmt.Errorf("%s: %d bytes, more than %d", name, info.Size(), maxDataFile)
+			}
+			text, err := fs.ReadFile(root, name)
+			if err != nil {
+				return nil, err
+			}
+			n, err := set.read(text)
+			if err == nil && n == 0 {
+				err = errors.New("there is nothing in it")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			sum := sha256.Sum256(text)
+			hash := hex.EncodeToString(sum[:])
+			d.Files = append(d.Files, DataFile{name, n, set.unit, hash, published[hash] == path.Base(name)})
+		}
+	}
+	return d, nil
+}
+
+// readPoisonedRAG reads questions with a false answer in some wordings. One whose answer is
+// yes or no is left out, since no wording has it as a value.
+func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
+	var list map[string]struct {
+		Question string   `json:"question"`
+		Correct  string   `json:"correct answer"`
+		False    string   `json:"incorrect answer"`
+		Texts    []string `json:"adv_texts"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return 0, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(list)) {
+		r := list[id]
+		if r.Question == "" || r.False == "" || len(r.Texts) < 2 {
+			return 0, fmt.Errorf("%s: no question, false answer or texts", id)
+		}
+		if !slices.ContainsFunc(r.Texts, func(text string) bool { return has(text, r.False) }) {
+			continue
+		}
+		d.rumours = append(d.rumours, rumour{query: Query{Text: r.Question}, truth: Triple{r.Question, "answer", r.Correct}, value: r.False, wordings: r.Texts})
+		n++
+	}
+	return n, nil
+}
+
+// readFEVER reads claims, of which two about one sentence contradict each other if it supports
+// the one and refutes the other.
+func (d *Data) readFEVER(text []byte) (n int, err error) {
+	type record struct{ Claim, Evidence, Label string }
+	var order []string
+	about := map[string][]record{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for at := 1; lines.Scan(); at++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var r record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return 0, fmt.Errorf("line %d: %w", at, err)
+		}
+		if r.Claim == "" || r.Evidence == "" || r.Label != "SUPPORTS" && r.Label != "REFUTES" {
+			return 0, fmt.Errorf("line %d: no claim, evidence or label", at)
+		}
+		if about[r.Evidence] == nil {
+			order = append(order, r.Evidence)
+		}
+		about[r.Evidence] = append(about[r.Evidence], r)
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	for _, evidence := range order {
+		for _, yes := range about[evidence] {
+			for _, no := range about[evidence] {
+				if yes.Label == "SUPPORTS" && no.Label == "REFUTES" {
+					d.pairs = append(d.pairs, [2]string{yes.Claim, no.Claim})
+					n++
+				}
+			}
+		}
+	}
+	return n, nil
+}
+
+// readLoCoMo reads what was observed in conversations, in their order.
+func (d *Data) readLoCoMo(text []byte) (n int, err error) {
+	var samples []struct {
+		Observation map[string]map[string][][]json.RawMessage `json:"observation"`
+	}
+	if err := json.Unmarshal(text, &samples); err != nil {
+		return 0, err
+	}
+	for at, s := range samples {
+		for _, session := range slices.Sorted(maps.Keys(s.Observation)) {
+			speakers := s.Observation[session]
+			for _, name := range slices.Sorted(maps.Keys(speakers)) {
+				for _, pair := range speakers[name] {
+					var fact string
+					if len(pair) == 0 || json.Unmarshal(pair[0], &fact) != nil || fact == "" {
+						return 0, fmt.Errorf("sample %d, %s: an observation without a text", at+1, session)
+					}
+					d.told = append(d.told, fact)
+					n++
+				}
+			}
+		}
+	}
+	return n, nil
+}
+
+// has says whether a text has a value in it, in whatever letter case.
+func has(text, value string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(value))
+}

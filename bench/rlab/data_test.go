@@ -1,0 +1,114 @@
+package rlab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sets writes sets in the form of the public ones, with other words.
+func sets(t *testing.T, but map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		"poisonedrag/a.json": `{
+			"q2": {"question": "who runs the mill", "correct answer": "Ada", "incorrect answer": "Bo", "adv_texts": ["The mill is run by Bo.", "BO runs it."]},
+			"q1": {"question": "is the mill old", "correct answer": "yes", "incorrect answer": "no", "adv_texts": ["The mill is new.", "It is new."]}}`,
+		"fever-symmetric/a.jsonl": `{"claim": "The mill is red .", "evidence": "e1", "label": "SUPPORTS"}
+{"claim": "The mill is blue .", "evidence": "e1", "label": "REFUTES"}
+
+{"claim": "The mill is wet .", "evidence": "e1", "label": "REFUTES"}
+{"claim": "The mill is dry .", "evidence": "e2", "label": "REFUTES"}`,
+		"locomo/a.json": `[{"observation": {"session_2_observation": {"Bo": [["Bo has a cat.", "D2:1"]]}, "session_1_observation": {"Cy": [["Cy sails.", ["D1:2", "D1:3"]]], "Ada": [["Ada paints.", "D1:1"]]}}}, {}]`,
+	}
+	for name, text := range but {
+		files[name] = text
+	}
+	for name, text := range files {
+		if text == "" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestReadData(t *testing.T) {
+	d, err := ReadData(sets(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The answer "no" is in no wording: nobody could act on it.
+	if len(d.rumours) != 1 || d.rumours[0].query != (Query{Text: "who runs the mill"}) || d.rumours[0].value != "Bo" || d.rumours[0].truth != (Triple{"who runs the mill", "answer", "Ada"}) || len(d.rumours[0].wordings) != 2 {
+		t.Errorf("%+v", d.rumours)
+	}
+	if want := [][2]string{{"The mill is red .", "The mill is blue ."}, {"The mill is red .", "The mill is wet ."}}; !slices.Equal(d.pairs, want) {
+		t.Errorf("%q", d.pairs)
+	}
+	if want := []string{"Ada paints.", "Cy sails.", "Bo has a cat."}; !slices.Equal(d.told, want) {
+		t.Errorf("%q", d.told)
+	}
+	if len(d.Files) != 3 || d.Files[0].Name != "poisonedrag/a.json" || d.Files[0].Of != 1 || d.Files[1].Of != 2 || d.Files[2].Of != 3 || len(d.Files[0].SHA256) != 64 || d.Files[0].Published {
+		t.Errorf("%+v", d.Files)
+	}
+}
+
+// TestDataThatIsNotThereIsAnError, and so is what is no such set. The error names the file.
+func TestDataThatIsNotThereIsAnError(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, says string }{
+		"no set":         {"fever-symmetric/a.jsonl", "", "fever-symmetric/*.jsonl"},
+		"no JSON":        {"poisonedrag/a.json", "{", "poisonedrag/a.json"},
+		"nothing":        {"poisonedrag/a.json", "{}", "nothing in it"},
+		"no question":    {"poisonedrag/a.json", `{"q": {"incorrect answer": "x", "adv_texts": ["x", "x"]}}`, "q: no question"},
+		"one text":       {"poisonedrag/a.json", `{"q": {"question": "x", "incorrect answer": "x", "adv_texts": ["x"]}}`, "q: no question"},
+		"no label":       {"fever-symmetric/a.jsonl", `{"claim": "a", "evidence": "b"}`, "line 1"},
+		"half a line":    {"fever-symmetric/a.jsonl", `{"claim": "a",`, "line 1"},
+		"no pairs":       {"fever-symmetric/a.jsonl", `{"claim": "a", "evidence": "b", "label": "SUPPORTS"}`, "nothing in it"},
+		"no observation": {"locomo/a.json", `[{"observation": {"session_1_observation": {"Ada": [[]]}}}]`, "session_1_observation"},
+		"no facts":       {"locomo/a.json", `[{}]`, "locomo/a.json"},
+	} {
+		if _, err := ReadData(sets(t, map[string]string{c.file: c.text})); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := ReadData(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no folder is no error")
+	}
+}
+
+// TestDataIsPlayed in the place of what is generated, and as often as it is there.
+func TestDataIsPlayed(t *testing.T) {
+	d, err := ReadData(sets(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string][]string{"S2": {"The mill is run by Bo.", "BO runs it.", "The mill is red .", "The mill is wet ."}, "C0": {"Ada paints.", "Bo has a cat."}} {
+		var texts []string
+		total := 0
+		make := func() System { return &notebook{heard: &texts} }
+		got, err := Run(t.Context(), Options{Scenarios: chosen(t, id), Entrants: []Entrant{entrant("a", make)}, Seeds: []uint64{1}, Data: d, Progress: func(_, n int) { total = n }})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(id, err, got[0].Err)
+		}
+		for _, text := range want {
+			if !slices.Contains(texts, text) {
+				t.Errorf("%s: nobody said %q", id, text)
+			}
+		}
+		if total == 0 {
+			t.Errorf("%s: %d steps", id, total)
+		}
+		if figures := Figures(got, chosen(t, id), Small, d); len(figures) == 0 || fmt.Sprint(figures[0].Data) != "[poisonedrag/a.json fever-symmetric/a.jsonl locomo/a.json]" {
+			t.Errorf("%s: %+v", id, figures)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package rlab
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	launderTurns = 808 // of a false claim: the origin and its echoes, as in S1
+	launderTrue  = 100 // of a true one
+)
+
+// launderClaims is how many false claims are laundered. There are a third as many true ones.
+func launderClaims(s Scale, d *Data) int {
+	n := s.of(30, 300)
+	if d != nil {
+		n = min(n, len(d.rumours))
+	}
+	return n
+}
+
+// launderPairs is how many pairs of contradictory statements follow.
+func launderPairs(s Scale, d *Data) int {
+	n := s.of(200, 854)
+	if d != nil {
+		n = min(n, len(d.pairs))
+	}
+	return n
+}
+
+const (
+	echoesCounted = "echoes_counted" // echoes that the system counts as sources
+	lostCounted   = "lost_counted"   // false claims that gain a source by echoes without a receipt
+	pairsMerged   = "pairs_merged"   // contradictory statements that share a memory
+)
+
+var s2 = Scenario{
+	ID: "S2", Title: "one claim in ever other words",
+	Feed: "False claims are said once each and then come back 807 times, each time in another of five wordings; at last each comes back in all five without a word of where it was recalled from. True claims that a user and a tool say come back 99 times. Then pairs of statements that contradict each other in nearly the same words.",
+	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, {name: echoesCounted, title: "echoes counted", unit: "statements", rate: true, target: 0.01},
+		{name: lostCounted, title: "no receipt, counted", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredMerged,
+		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked},
+	steps: func(s Scale, d *Data) int {
+		n := launderClaims(s, d)
+		return n*(launderTurns+5+len(Tools())) + n/3*(launderTrue+2) + 2*launderPairs(s, d)
+	},
+	play: playLaundering,
+}
+
+func playLaundering(ctx context.Context, p *play) error {
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	rumours := p.rumours(launderClaims(p.scale, p.data))
+	lies := make([]*claim, len(rumours))
+	for i, r := range rumours {
+		p.record.set(r.truth)
+		lies[i] = p.newClaim(claim{origins: 1, query: r.query, value: r.value})
+		p.rng.Shuffle(len(r.wordings), func(a, b int) { r.wordings[a], r.wordings[b] = r.wordings[b], r.wordings[a] })
+	}
+	facts := p.facts(len(rumours) / 3)
+	for turn := range launderTurns {
+		for i, r := range rumours {
+			if err := p.launder(ctx, lies[i], r.wordings[turn%len(r.wordings)], turn > 0); err != nil {
+				return err
+			}
+		}
+		for _, f := range facts {
+			switch {
+			case turn == 0:
+				if err := p.tell(ctx, f); err != nil {
+					return err
+				}
+			case turn < launderTrue:
+				words := f.triple.wordings()
+				if err := p.launder(ctx, f.claim, words[turn%len(words)], true); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for i, r := range rumours {
+		if err := p.loseReceipts(ctx, lies[i], r.wordings); err != nil {
+			return err
+		}
+	}
+	if err := p.judge(ctx); err != nil {
+		return err
+	}
+	return p.playPairs(ctx, p.pairs(launderPairs(p.scale, p.data)))
+}
+
+// launder lets an agent say a claim in some words, in a session of its own.
+func (p *play) launder(ctx context.Context, c *claim, text string, recalls bool) error {
+	if err := p.pass(ctx, time.Minute); err != nil {
+		return err
+	}
+	t := p.session("note-taker", "ana")
+	if !recalls {
+		_, _, err := p.say(ctx, t, Author{Agent, t.Agent}, c, text)
+		return err
+	}
+	_, met, err := p.echo(ctx, t, c, text)
+	p.rate(merged).Add(met)
+	return err
+}
+
+// loseReceipts measures how many echoes the system counts as sources, and then whether it
+// counts some that do not say where they come from.
+func (p *play) loseReceipts(ctx context.Context, c *claim, wordings []string) error {
+	before, err := p.supports(ctx, c)
+	if err != nil {
+		return err
+	}
+	counted := p.rate(echoesCounted)
+	counted.K += min(max(before-c.origins, 0), launderTurns-1)
+	counted.N += launderTurns - 1
+	for _, text := range wordings {
+		if err := p.launder(ctx, c, text, false); err != nil {
+			return err
+		}
+	}
+	after, err := p.supports(ctx, c)
+	p.rate(lostCounted).Add(after > before)
+	return err
+}
+
+// playPairs says pairs of statements that contradict each other: a tool the one, and an agent
+// that was shown it the other.
+func (p *play) playPairs(ctx context.Context, pairs [][2]string) error {
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	claims := map[string]*claim{} // a statement may be in several pairs
+	of := func(text string) *claim {
+		if claims[text] == nil {
+			claims[text] = p.apart(claim{query: Query{Text: text}})
+		}
+		return claims[text]
+	}
+	for _, pair := range pairs {
+		if err := p.pass(ctx, time.Minute); err != nil {
+			return err
+		}
+		one, other := of(pair[0]), of(pair[1])
+		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, "wiki"}, one, pair[0]); err != nil {
+			return err
+		}
+		t := p.session("note-taker", "ana")
+		shown, err := p.Recall(ctx, t, one.query)
+		if err != nil {
+			return err
+		}
+		_, met, err := p.write(ctx, t, other, Statement{Author: Author{Agent, t.Agent}, Text: pair[1], Recalled: idsOf(shown)})
+		if err != nil {
+			return err
+		}
+		p.rate(pairsMerged).Add(met)
+	}
+	return nil
+}
