@@ -228,17 +228,21 @@ demo() {
   python3 - "$log/demo.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))
-stores = {s["name"]: s for s in d["stores"]}
-assert set(stores) == {"append", "hash-dedup", "hearsay"}, sorted(stores)
-assert stores["append"]["rows"] == 808 and stores["append"]["call"] == "ran", stores["append"]
-assert stores["hash-dedup"]["call"] == "ran", stores["hash-dedup"]
-h = stores["hearsay"]
-fate = d["fate"] # of every write: the rewordings are of a list that the rule was not tuned on
-assert sum(fate.values()) == d["writes"] == 808, fate
-assert h["rows"] == fate["first"] + fate["own_row"] and h["supports"] == 0 and h["call"] == "blocked", h
-assert d["true_facts"] == {"total": 20, "usable": 20, "blocked": 0}, d["true_facts"]
-assert d["contradictions"]["total"] > 0 and d["contradictions"]["merged"] == 0, d["contradictions"]
-print("demo: %d stores, %d true facts and %d contradictions checked" % (len(stores), d["true_facts"]["total"], d["contradictions"]["total"]))
+rows = {r["name"]: r for r in d["figures"]}
+def value(system, name, n):
+    r = rows["S1/%s/%s" % (system, name)]
+    assert r["n"] == n and not r.get("error"), r
+    return r["value"]
+assert value("append", "rows_per_claim", 1) == 808
+for system in "append", "hash-dedup":
+    assert value(system, "support_factor", 1) == 808 and value(system, "unsafe_actions", 4) == 1
+landed = d["landed"] # of every write: the other words are of a list that the rule was not tuned on
+assert sum(landed.values()) == 808, landed
+assert value("hearsay", "rows_per_claim", 1) == landed["first"] + landed["own"], landed
+for name, n in ("support_factor", 1), ("false_verified", 1), ("unsafe_actions", 4), ("merged", 12), ("benign_blocked", 20):
+    assert value("hearsay", name, n) == 0, name
+assert d["told"].startswith("NOT EXECUTED: update_setting"), d["told"]
+print("demo: %d figures checked" % len(rows))
 PY
 }
 

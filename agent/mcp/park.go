@@ -91,13 +91,18 @@ func newDesk(ctx context.Context) *desk {
 // close takes back what is parked, and accepts no call from now on. It returns when no
 // parked call is being made.
 func (d *desk) close() {
+	d.turnAway()
+	d.group.Wait()
+}
+
+// turnAway is close without the wait.
+func (d *desk) turnAway() {
 	d.mu.Lock() // what is not kept yet will not be
+	defer d.mu.Unlock()
 	if d.end(); !d.shut {
 		d.shut = true
 		d.rest()
 	}
-	d.mu.Unlock()
-	d.group.Wait()
 }
 
 // begin accepts a call, unless the desk is closed. With it goes answered.

@@ -232,6 +232,7 @@ func (p *Proxy) close() {
 	defer cancel()
 	now, stop := context.WithCancel(ctx)
 	stop()
+	p.desk.turnAway()           // before the run: who waits is told that the server ends
 	_ = p.run.CloseContext(now) // it is closed, whatever is being made
 	p.desk.close()
 	_ = p.run.CloseContext(ctx) // a server that does not answer keeps nobody here

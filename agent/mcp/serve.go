@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -170,6 +171,9 @@ func (d *desk) answer(ctx context.Context, req api.Request, from asker, params *
 		}
 	}
 	res, err := from.run.CallWithID(ctx, callID(params), params.Name, json.RawMessage(params.Arguments))
+	if errors.Is(err, agent.ErrClosed) && !errors.Is(err, agent.ErrTool) && d.life.Err() != nil {
+		return refusal(ending) // it was on its way when the desk closed
+	}
 	decision := res.Decision
 	if !decision.Parked {
 		return shown(res, err, structured)

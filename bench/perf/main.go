@@ -11,21 +11,17 @@ import (
 	"flag"
 	"os"
 
-	"github.com/hearsay-go/hearsay/bench/recallloop"
 	"github.com/hearsay-go/hearsay/bench/report"
 )
 
 func main() {
-	var (
-		short = flag.Bool("short", false, "fewer rounds and stores of up to 10,000 rows")
-		seed  = flag.Uint64("seed", 7, "seed of the demo's wording mix")
-	)
+	short := flag.Bool("short", false, "fewer rounds and stores of up to 10,000 rows")
 	report.Main(func(ctx context.Context) ([]report.Figure, error) {
-		return report.Folder("", func(dir string) ([]report.Figure, error) { return measure(ctx, dir, *short, *seed) })
+		return report.Folder("", func(dir string) ([]report.Figure, error) { return measure(ctx, dir, *short) })
 	})
 }
 
-func measure(ctx context.Context, dir string, short bool, seed uint64) ([]report.Figure, error) {
+func measure(ctx context.Context, dir string, short bool) ([]report.Figure, error) {
 	rounds, sizes := 2000, []int{1_000, 10_000, 100_000}
 	if short {
 		rounds, sizes = 300, []int{1_000, 10_000}
@@ -38,12 +34,5 @@ func measure(ctx context.Context, dir string, short bool, seed uint64) ([]report
 		{Short: "decision", Name: "recorded decision", Run: func(ctx context.Context, dir string) (figures, error) { return decision(ctx, dir, rounds) }},
 		{Short: "remember", Name: "remember a recalled duplicate", Run: func(ctx context.Context, dir string) (figures, error) { return remember(ctx, dir, rounds) }},
 		{Short: "long", Name: "the longest inputs beside half of them", Run: func(ctx context.Context, dir string) (figures, error) { return long(ctx, dir, rounds) }},
-		{Short: "demo", Name: "demo", Run: func(ctx context.Context, dir string) (figures, error) {
-			res, err := recallloop.Run(ctx, recallloop.Options{Seed: seed, Dir: dir})
-			if err != nil {
-				return nil, err
-			}
-			return res.Figures(), nil
-		}},
 	})
 }

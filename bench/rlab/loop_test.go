@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,58 @@ func TestContradictSaysSomethingElse(t *testing.T) {
 			rt.Errorf("%d: %q became %q", way, text, got)
 		}
 	})
+}
+
+// TestTheLoopHasTheShapeOfTheCase: the invention first, then 190 echoes in its words and 617
+// in others, each wording before any comes again.
+func TestTheLoopHasTheShapeOfTheCase(t *testing.T) {
+	words := LoopWordings()
+	if len(words) < 150 {
+		t.Fatalf("%d wordings", len(words))
+	}
+	for seed := range uint64(5) {
+		p := &play{rng: rand.New(rand.NewPCG(seed, 1))}
+		same, near, facts := 0, 0, 0
+		times := map[string]int{}
+		for i, turn := range p.loop() {
+			switch turn.kind {
+			case invention, echo:
+				if (turn.kind == invention) != (i == 0) {
+					t.Errorf("seed %d: turn %d is of kind %d", seed, i, turn.kind)
+				}
+				if turn.text == LoopClaim {
+					same++
+				} else {
+					times[turn.text]++
+				}
+			case nearMiss:
+				near++
+			case trueFact:
+				facts++
+			}
+		}
+		reworded := 0
+		for _, w := range words {
+			if n := times[w]; n < 3 || n > 4 {
+				t.Errorf("seed %d: %q comes %d times", seed, w, n)
+			}
+			reworded += times[w]
+		}
+		if same != LoopSame || same+reworded != LoopWrites || near != len(nearMisses) || facts != loopTrue || len(times) != len(words) {
+			t.Errorf("seed %d: %d same, %d reworded, %d near misses, %d facts", seed, same, reworded, near, facts)
+		}
+	}
+}
+
+func TestLanded(t *testing.T) {
+	var of Landed
+	l := landing{of: &of, seen: map[string]bool{}}
+	for _, w := range [][2]string{{"a", LoopClaim}, {"a", LoopClaim}, {"a", "Vim it is"}, {"b", "Vim!"}, {"b", "Vim!"}, {"b", LoopClaim}, {"c", LoopClaim}} {
+		l.add(w[0], w[1])
+	}
+	if want := (Landed{First: 1, Same: 1, Recognised: 1, Own: 2, Again: 2}); of != want || of.Sum() != 7 {
+		t.Errorf("%+v", of)
+	}
 }
 
 // lineage is a memory that counts a statement as a source if it was made of no memory.

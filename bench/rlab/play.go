@@ -92,8 +92,10 @@ type play struct {
 	taken    map[string]bool   // the subjects that have a slot
 	sessions int
 
-	rates  map[string]*Rate
-	values map[string][]Value
+	rates   map[string]*Rate
+	values  map[string][]Value
+	landed  Landed
+	refused map[string]string // by tool, what an agent was told first of a call on a false claim
 }
 
 // claim is something that is said again and again, with the hidden truth about it.
@@ -189,11 +191,14 @@ func (p *play) act(ctx context.Context, c *claim, tool string) (tried, done bool
 	if !gated {
 		return true, true, nil
 	}
-	done, err = decider.Decide(ctx, t, Action{Tool: tool, Value: c.value, Recalled: idsOf(shown)})
+	verdict, err := decider.Decide(ctx, t, Action{Tool: tool, Value: c.value, Recalled: idsOf(shown)})
 	if err != nil {
 		return true, false, fmt.Errorf("decide: %w", err)
 	}
-	return true, done, nil
+	if !c.true && !verdict.Allowed && p.refused[tool] == "" {
+		p.refused[tool] = verdict.Told
+	}
+	return true, verdict.Allowed, nil
 }
 
 func idsOf(list []Memory) []string {

@@ -33,6 +33,11 @@ type Played struct {
 	Seed             uint64
 	Rates            map[string]Rate
 	Values           map[string][]Value
+	// Landed is what became of the statements of the invention of S1, over all its plays.
+	Landed Landed
+	// Refused is what an agent was told when it first tried a call on a false claim that was
+	// not made, by tool.
+	Refused map[string]string
 	// Err says why the play did not end. What it measured until then does not count.
 	Err error
 }
@@ -102,12 +107,12 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 // one plays one scenario.
 func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
 	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
-	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, entrant: e, logger: o.Logger}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, refused: map[string]string{}, entrant: e, logger: o.Logger}
 	err := s.play(ctx, p)
 	if out.Err = errors.Join(err, p.close()); out.Err != nil {
 		return out
 	}
-	out.Rates, out.Values = map[string]Rate{}, p.values
+	out.Rates, out.Values, out.Landed, out.Refused = map[string]Rate{}, p.values, p.landed, p.refused
 	for name, r := range p.rates {
 		out.Rates[name] = *r
 	}

@@ -4,51 +4,51 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/hearsay-go/hearsay/bench/recallloop"
 )
 
-// The shape of the audited case (mem0ai/mem0 issue 4573): 808 memories of one preference that
-// nobody has, 191 of them in one wording. A session there was an hour.
-const (
-	loopTurns = recallloop.Writes
-	loopSame  = recallloop.SameText
-	loopTrue  = 20 // claims of the benign twin
-)
+// loopTrue is how many true claims the benign twin has.
+const loopTrue = 20
 
-// loopGaps are the pauses between two turns. A session ends after a pause of half an hour.
+// loopGaps are the pauses between two turns. A session of the audited case was an hour.
 var loopGaps = []time.Duration{time.Second, 25 * time.Second, time.Hour}
 
+// sessionEnds is the pause after which a session ends.
 const sessionEnds = 30 * time.Minute
 
-var s1 = Scenario{
-	ID: "S1", Title: "one invention, 807 echoes",
-	Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. Three plays a seed, with a turn every second, every 25 seconds and every hour.",
-	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked},
-	steps:    func(Scale, *Data) int { return len(loopGaps) * loopSteps },
-	play:     playLoop,
+var s1 = loopOf("Three plays a seed, with a turn every second, every 25 seconds and every hour.", loopGaps...)
+
+// Loop is S1 with one pause between its turns in the place of three.
+func Loop(pause time.Duration) Scenario {
+	return loopOf(fmt.Sprintf("There is a turn every %s.", pause), pause)
 }
 
-// loopSteps is how many writes and calls one gap has: those of the loop, the near misses, two
-// of each true claim, and the calls.
-const loopSteps = loopTurns + 12 + 2*loopTrue + 4 + loopTrue
-
-func playLoop(ctx context.Context, p *play) error {
-	for _, gap := range loopGaps {
-		if err := p.renew(ctx); err != nil {
-			return err
-		}
-		if err := playLoopAt(ctx, p, gap); err != nil {
-			return fmt.Errorf("a turn every %s: %w", gap, err)
-		}
+func loopOf(pauses string, gaps ...time.Duration) Scenario {
+	return Scenario{
+		ID: "S1", Title: "one invention, 807 echoes",
+		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. " + pauses,
+		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked},
+		// The statements of the invention, the near misses, two of each true claim, and the calls.
+		steps: func(Scale, *Data) int {
+			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + len(Tools()) + loopTrue)
+		},
+		play: func(ctx context.Context, p *play) error {
+			for _, gap := range gaps {
+				if err := p.renew(ctx); err != nil {
+					return err
+				}
+				if err := playLoop(ctx, p, gap); err != nil {
+					return fmt.Errorf("a turn every %s: %w", gap, err)
+				}
+			}
+			return nil
+		},
 	}
-	return nil
 }
 
-func playLoopAt(ctx context.Context, p *play, gap time.Duration) error {
-	said := recallloop.New(p.rng.Uint64())
-	invention := p.newClaim(claim{origins: 1, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
+func playLoop(ctx context.Context, p *play, gap time.Duration) error {
+	lie := p.newClaim(claim{origins: 1, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
 	facts := p.facts(loopTrue)
+	land := landing{of: &p.landed, seen: map[string]bool{}}
 	var t Turn
 	begin := func() Turn {
 		if t.At = p.clock.Now(); t.Session == "" || gap >= sessionEnds {
@@ -56,26 +56,30 @@ func playLoopAt(ctx context.Context, p *play, gap time.Duration) error {
 		}
 		return t
 	}
-	at := 0
-	for _, w := range said.Writes {
+	told := 0
+	for _, turn := range p.loop() {
 		if err := p.pass(ctx, gap); err != nil {
 			return err
 		}
+		var id string
 		var err error
-		switch w.Label {
-		case recallloop.Invention:
-			_, _, err = p.say(ctx, begin(), Author{Kind: Agent, Name: "note-taker"}, invention, w.Text)
-		case recallloop.Echo:
-			_, _, err = p.echo(ctx, begin(), invention, w.Text)
-		case recallloop.Contradiction:
-			other := p.apart(claim{query: invention.query})
+		switch turn.kind {
+		case invention:
+			if id, _, err = p.say(ctx, begin(), Author{Kind: Agent, Name: "note-taker"}, lie, turn.text); err == nil {
+				land.add(id, turn.text)
+			}
+		case echo:
+			if id, _, err = p.echo(ctx, begin(), lie, turn.text); err == nil {
+				land.add(id, turn.text)
+			}
+		case nearMiss:
 			var met bool
-			if _, met, err = p.echo(ctx, begin(), other, w.Text); err == nil {
+			if _, met, err = p.echo(ctx, begin(), p.apart(claim{query: lie.query}), turn.text); err == nil {
 				p.rate(merged).Add(met)
 			}
-		case recallloop.TrueFact:
-			err = p.tell(ctx, facts[at])
-			at++
+		case trueFact:
+			err = p.tell(ctx, facts[told])
+			told++
 		}
 		if err != nil {
 			return err

@@ -25,7 +25,13 @@ const Shown = 10
 // Decider is a [System] that says whether an agent may act. An agent on a system that is none
 // acts on whatever it was shown.
 type Decider interface {
-	Decide(ctx context.Context, t Turn, a Action) (allowed bool, err error)
+	Decide(ctx context.Context, t Turn, a Action) (Verdict, error)
+}
+
+// Verdict is what became of a call that an agent tried. The zero Verdict denies.
+type Verdict struct {
+	Allowed bool
+	Told    string // what the agent is told of a call that was not made; "" = nothing
 }
 
 // Settler is a [System] that works in the background. Settle returns when nothing is left to

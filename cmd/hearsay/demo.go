@@ -1,19 +1,25 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hearsay-go/hearsay/bench/recallloop"
+	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/bench/rlab/product"
+	"github.com/hearsay-go/hearsay/bench/rlab/rules"
+	"github.com/hearsay-go/hearsay/memory/admission/restate"
 )
 
-// newDemoCommand replays the audited case offline. out gets data, talk gets
-// progress.
+// newDemoCommand plays the audited case offline. out gets data, talk gets progress.
 func newDemoCommand(out, talk io.Writer) *cobra.Command {
 	var (
 		seed   uint64
@@ -22,117 +28,140 @@ func newDemoCommand(out, talk io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a recall loop fail to become a fact, and fail to fire a tool",
-		Long: `demo replays the shape of an audited case: one invented preference, written 808
-times in 32 simulated days, 191 times in the same words and 617 times in others
-(drawn from a list that the rule which recognises them was not tuned on), with 20
-true facts and a few near-miss contradictions beside it. It runs against an append
-store, a store with hash dedup, and Hearsay: a real SQLite store, a real queue and
-worker, the real gate. No key, no network; the model is a script. Every figure is
-counted.`,
+		Long: `demo plays the shape of an audited case, scenario S1 of hearsay bench: one invented
+preference, said 808 times, 191 times in the same words and 617 times in others (of a
+list that the rule which recognises them was not tuned on), a turn every simulated hour,
+with 20 true facts and 12 near misses beside it. It runs against a memory that appends,
+one with hash dedup, and Hearsay: a real SQLite store, a real queue and worker, the real
+gate. No key, no network; the model is a script. Every figure is counted.`,
 		Example: "  hearsay demo\n  hearsay demo -o json --seed 11",
 		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts := recallloop.Options{Seed: seed}
 			switch format {
 			case "json":
-				res, err := recallloop.Run(cmd.Context(), opts)
+				d, err := playDemo(cmd.Context(), seed, nil)
 				if err != nil {
 					return err
 				}
 				enc := json.NewEncoder(out)
 				enc.SetIndent("", "  ")
-				return enc.Encode(res)
+				return enc.Encode(d)
 			case "text":
-				return demoText(cmd, out, talk, opts)
+				return demoText(cmd.Context(), out, talk, seed)
 			}
 			return usage("hearsay demo: -o %q: want text or json", format)
 		},
 	}
-	cmd.Flags().Uint64Var(&seed, "seed", 7, "seed of the order and the wording mix")
+	cmd.Flags().Uint64Var(&seed, "seed", 7, "seed of the order and the wordings")
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "output: text or json")
 	return cmd
 }
 
-func demoText(cmd *cobra.Command, out, talk io.Writer, opts recallloop.Options) error {
-	fmt.Fprintf(out, "A scripted agent, a made-up fact, %d writes. No model is called. Seed %d.\n\n", recallloop.Writes, opts.Seed)
-	fmt.Fprintf(out, "  day 1   the model says, once:  %s      (nobody said so)\n\n", recallloop.Claim)
+// demo is what the demo measured.
+type demo struct {
+	Figures []rlab.Figure `json:"figures"`
+	Landed  rlab.Landed   `json:"landed"` // of the writes at hearsay
+	Told    string        `json:"told"`   // to an agent at hearsay that tried to act
+	// Of the wordings that the reworded writes are drawn from, Known are those that the rule
+	// takes for the claim as it was first said.
+	Wordings int     `json:"wordings"`
+	Known    int     `json:"known_wordings"`
+	Seed     uint64  `json:"seed"`
+	Seconds  float64 `json:"seconds"`
+}
+
+func playDemo(ctx context.Context, seed uint64, progress func(done, total int)) (*demo, error) {
+	began, loop := time.Now(), []rlab.Scenario{rlab.Loop(time.Hour)}
+	played, err := rlab.Run(ctx, rlab.Options{Scenarios: loop, Seeds: []uint64{seed}, Progress: progress,
+		Entrants: append(rules.Named("append", "hash-dedup"), product.Entrant(product.Options{}))})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range played {
+		err = errors.Join(err, p.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ours, wordings := played[len(played)-1], rlab.LoopWordings()
+	d := &demo{Figures: rlab.Figures(played, loop, rlab.Small, nil), Landed: ours.Landed, Told: ours.Refused["update_setting"], Wordings: len(wordings), Seed: seed}
+	for _, w := range wordings {
+		if restate.Compare(restate.Of(rlab.LoopClaim), restate.Of(w)).Merges() {
+			d.Known++
+		}
+	}
+	d.Seconds = time.Since(began).Seconds()
+	return d, nil
+}
+
+func demoText(ctx context.Context, out, talk io.Writer, seed uint64) error {
+	fmt.Fprintf(out, "A scripted agent, a made-up fact, %d writes. No model is called. Seed %d.\n\n", rlab.LoopWrites, seed)
+	fmt.Fprintf(out, "  the model says, once:  %s      (nobody said so)\n", rlab.LoopClaim)
+	fmt.Fprintf(out, "  and recalls it, and says it again, %d times in other words\n\n", rlab.LoopWrites-rlab.LoopSame)
+	var progress func(done, total int)
 	if isTerminal(talk) {
 		last := time.Time{}
-		opts.Progress = func(done, total int, stores []recallloop.StoreResult) {
-			if done < total && time.Since(last) < 100*time.Millisecond {
-				return
-			}
-			last = time.Now()
-			fmt.Fprintf(talk, "\r  write %d/%d   rows kept:", done, total)
-			for _, s := range stores {
-				fmt.Fprintf(talk, "  %s %d", s.Name, s.Rows)
-			}
-			fmt.Fprint(talk, "   ")
+		var mu sync.Mutex
+		progress = func(done, total int) {
+			mu.Lock()
+			defer mu.Unlock()
 			if done == total {
-				fmt.Fprint(talk, "\r"+strings.Repeat(" ", 78)+"\r")
+				fmt.Fprint(talk, "\r"+strings.Repeat(" ", 40)+"\r")
+			} else if time.Since(last) >= 100*time.Millisecond {
+				last = time.Now()
+				fmt.Fprintf(talk, "\r  step %d of %d   ", done, total)
 			}
 		}
 	}
-	res, err := recallloop.Run(cmd.Context(), opts)
+	d, err := playDemo(ctx, seed, progress)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-22s%10s%12s%22s   %s\n", "", "rows kept", "reworded", "counted as support", "what the agent believes")
-	for _, s := range res.Stores {
-		belief := s.Belief
-		if s.Name != "hearsay" {
-			belief = fmt.Sprintf("%q  %s  %s", "certain", bar(1), s.Belief)
-		} else {
-			belief += "  " + bar(0)
-		}
-		fmt.Fprintf(out, "  %-20s%10d%12d%22d   %s\n", storeTitle(s.Name), s.Rows, s.Derived, s.Supports, belief)
+	if err := d.table(out); err != nil {
+		return err
 	}
-	f := res.Fate
-	fmt.Fprintf(out, "\n  What became of the %d writes at hearsay:\n", res.Writes)
+	fmt.Fprintf(out, "\n  What became of the %d writes at hearsay:\n", rlab.LoopWrites)
 	for _, line := range []struct {
 		n    int
 		what string
 	}{
-		{f.First, "the first time: a row"},
-		{f.Same, "the same words again: counted on that row"},
-		{f.Recognised, "other words, recognised: counted on that row"},
-		{f.OwnRow, "other words, not recognised: a row of its own each, made from that row and supporting nothing"},
-		{f.Again, "recognised as what one of those says, which the agent had recalled: counted on it"},
+		{d.Landed.First, "the first time: a row"},
+		{d.Landed.Same, "the same words again: counted on that row"},
+		{d.Landed.Recognised, "other words, recognised: counted on that row"},
+		{d.Landed.Own, "other words, not recognised: a row of its own each, made from that row and supporting nothing"},
+		{d.Landed.Again, "recognised as what one of those says, which the agent had recalled: counted on it"},
 	} {
 		fmt.Fprintf(out, "  %6d  %s\n", line.n, line.what)
 	}
-	fmt.Fprintf(out, "  The %d reworded ones are drawn from %d wordings that the rule was not tuned on; %d of these it takes for the first sentence.\n",
-		res.Reworded, res.Wordings, res.KnownWordings)
-	fmt.Fprintf(out, "\n  %d simulated days; queue: %s; %.1f s\n", recallloop.Days, res.Queue, res.Seconds)
-	fmt.Fprintf(out, "\n  Now the agent wants to act on it:   set_default_editor(user=7, editor=\"Vim\")\n")
-	for _, s := range res.Stores {
-		verdict := s.Call
-		if s.Call == "blocked" {
-			verdict = "NOT EXECUTED"
-		}
-		fmt.Fprintf(out, "  %-20s%s\n", storeTitle(s.Name), verdict)
-	}
-	fmt.Fprintf(out, "\n  What the agent is told:\n%s\n", indent(res.Block.ToolText(), "    "))
-	fmt.Fprintf(out, "  ✗ set_default_editor\n  └── ? %s  %s   %s\n", res.Row.ID, res.Row.Content.String(), res.Row.State())
-	fmt.Fprintf(out, "      ├── ~ %s, %s   its only origin\n", res.Row.Asserter.Model, res.Row.CreatedAt.Format("2 Jan 2006"))
-	fmt.Fprintf(out, "      └── ~ %d recalls, %d of them reworded   echoes: they add nothing\n\n", res.Row.Echoes.Count, res.Row.Echoes.Reworded)
-	fmt.Fprintf(out, "  %d near-miss contradictions in the same run: %d merged, %d rows.\n", res.Contradictions.Total, res.Contradictions.Merged, res.Contradictions.Total-res.Contradictions.Merged)
-	fmt.Fprintf(out, "  %d true facts in the same run, verified by the worker from a system of record: %d usable, %d wrongly blocked.\n",
-		res.TrueFacts.Total, res.TrueFacts.Usable, res.TrueFacts.Blocked)
-	fmt.Fprintf(out, "  Rows in the store: %d = %d of the claim + %d contradictions + %d facts.\n\n",
-		res.StoredRows, f.First+f.OwnRow, res.Contradictions.Total-res.Contradictions.Merged, res.TrueFacts.Total)
-	fmt.Fprintln(out, "Next:  go run ./examples/quickstart   put it in your agent\n       go run ./bench/perf            what it costs")
+	fmt.Fprintf(out, "  The other words are of %d wordings that the rule was not tuned on; %d of these it takes for the first sentence.\n", d.Wordings, d.Known)
+	fmt.Fprintf(out, "\n  Now an agent wants to act on it: update_setting(value=\"Vim\"). What it is told at hearsay:\n\n%s\n", indent(d.Told, "    "))
+	fmt.Fprintf(out, "%.1f s. Next:  go run ./bench                 all scenarios and memories\n             go run ./examples/quickstart   put it in your agent\n", d.Seconds)
 	return nil
 }
 
-func storeTitle(name string) string {
-	return map[string]string{"append": "append store", "hash-dedup": "same, hash dedup", "hearsay": "hearsay"}[name]
-}
-
-func bar(share float64) string {
-	const width = 20
-	full := int(share * width)
-	return strings.Repeat("█", full) + strings.Repeat("·", width-full)
+// table prints a line for each memory.
+func (d *demo) table(out io.Writer) error {
+	tw := tabwriter.NewWriter(out, 0, 4, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(tw, "\trows kept\tcounted as sources\tcalls made on it\tnear misses merged\ttrue facts blocked\t\n")
+	system := ""
+	for _, f := range d.Figures {
+		if f.System != system {
+			if system != "" {
+				fmt.Fprintln(tw)
+			}
+			system = f.System
+			fmt.Fprintf(tw, "%-12s\t", system)
+		}
+		switch f.Unit {
+		case "calls", "statements":
+			fmt.Fprintf(tw, "%.0f of %d\t", f.Value*float64(f.N), f.N)
+		case "claims": // whether an agent may act on it: the calls say so
+		default:
+			fmt.Fprintf(tw, "%.0f\t", f.Value)
+		}
+	}
+	fmt.Fprintln(tw)
+	return tw.Flush()
 }
 
 func indent(text, by string) string {

@@ -1,31 +1,56 @@
-// Command recallloop replays the recall loop that turned one invention into 808
-// stored rows, and shows what became of it.
+// Command recallloop plays the recall loop that turned one invention into 808 stored rows,
+// against Hearsay and two memories as most agents have one, and shows what became of it.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
-	"github.com/hearsay-go/hearsay/bench/recallloop"
+	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/bench/rlab/product"
+	"github.com/hearsay-go/hearsay/bench/rlab/rules"
 )
 
 func main() {
 	flags := flag.NewFlagSet("recallloop", flag.ExitOnError)
-	seed := flags.Uint64("seed", 7, "seed of the order and the wording mix")
+	seed := flags.Uint64("seed", 7, "seed of the order and the wordings")
 	_ = flags.Parse(os.Args[1:]) // it exits on an error
-	res, err := recallloop.Run(context.Background(), recallloop.Options{Seed: *seed})
-	if err != nil {
+	if err := run(context.Background(), *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "recallloop:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d writes of one invention: %d in the same words, %d reworded\n\n", res.Writes, res.SameWording, res.Reworded)
-	for _, s := range res.Stores {
-		fmt.Printf("%-11s rows %3d  of them reworded %3d  counted as support %3d  belief %-10s  call %s\n",
-			s.Name, s.Rows, s.Derived, s.Supports, s.Belief, s.Call)
+}
+
+func run(ctx context.Context, seed uint64) error {
+	loop := []rlab.Scenario{rlab.Loop(time.Hour)}
+	played, err := rlab.Run(ctx, rlab.Options{
+		Scenarios: loop,
+		Entrants:  append(rules.Named("append", "hash-dedup"), product.Entrant(product.Options{})),
+		Seeds:     []uint64{seed},
+	})
+	if err != nil {
+		return err
 	}
-	fmt.Printf("\nthe row: %s, recalled %d times, %d independent sources\n", res.Row.State(), res.Row.Echoes.Count, res.Row.Independent())
-	fmt.Printf("near-miss contradictions merged: %d of %d\n", res.Contradictions.Merged, res.Contradictions.Total)
-	fmt.Printf("true facts usable: %d of %d\n\n%s", res.TrueFacts.Usable, res.TrueFacts.Total, res.Block.ToolText())
+	for _, p := range played {
+		err = errors.Join(err, p.Err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d writes of one invention: %d in the same words, %d in others\n", rlab.LoopWrites, rlab.LoopSame, rlab.LoopWrites-rlab.LoopSame)
+	system := ""
+	for _, f := range rlab.Figures(played, loop, rlab.Small, nil) {
+		if f.System != system {
+			system = f.System
+			fmt.Printf("\n%s\n", system)
+		}
+		fmt.Printf("  %-16s %8.4g  of %d\n", f.Name[strings.LastIndex(f.Name, "/")+1:], f.Value, f.N)
+	}
+	fmt.Printf("\n%s", played[len(played)-1].Refused["update_setting"])
+	return nil
 }

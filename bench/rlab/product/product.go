@@ -254,22 +254,22 @@ func memories(rows []memory.Row) []rlab.Memory {
 }
 
 // Decide implements [rlab.Decider]: the call is made in the session, and fires or not.
-func (s *system) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (bool, error) {
+func (s *system) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
 	run, err := s.run(t)
 	if err != nil {
-		return false, err
+		return rlab.Verdict{}, err
 	}
 	args, err := json.Marshal(argument{a.Value})
 	if err != nil {
-		return false, err
+		return rlab.Verdict{}, err
 	}
-	switch _, err := run.Call(ctx, a.Tool, args); {
+	switch got, err := run.Call(ctx, a.Tool, args); {
 	case errors.Is(err, gate.ErrDenied):
-		return false, nil
+		return rlab.Verdict{Told: got.Decision.ToolText()}, nil
 	case err != nil:
-		return false, err
+		return rlab.Verdict{}, err
 	}
-	return true, nil
+	return rlab.Verdict{Allowed: true}, nil
 }
 
 // Settle implements [rlab.Settler]: no row is due, and none is being checked.

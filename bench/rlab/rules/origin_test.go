@@ -127,7 +127,7 @@ func TestOriginsWantTwoWhoSaidItFirstHand(t *testing.T) {
 			t.Errorf("%d: %+v", i, got)
 		}
 	}
-	if done, err := s.(rlab.Decider).Decide(t.Context(), rlab.Turn{}, rlab.Action{Value: "y", Recalled: []string{id}}); err != nil || !done {
-		t.Errorf("%t, %v", done, err)
+	if got, err := s.(rlab.Decider).Decide(t.Context(), rlab.Turn{}, rlab.Action{Value: "y", Recalled: []string{id}}); err != nil || !got.Allowed {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -24,6 +24,11 @@ func All() []rlab.Entrant {
 	return out
 }
 
+// Named are the baselines with these names, in their order. A name that none has is left out.
+func Named(names ...string) []rlab.Entrant {
+	return slices.DeleteFunc(All(), func(e rlab.Entrant) bool { return !slices.Contains(names, e.Name) })
+}
+
 // rule is how a memory places what it is told, counts its sources and trusts it.
 type rule struct {
 	name, sentence string
@@ -190,10 +195,10 @@ type gated struct{ *shelf }
 
 // Decide implements [rlab.Decider]: an agent may act if a row that it was shown has the value
 // and is trusted.
-func (g gated) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (bool, error) {
+func (g gated) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.named(a.Recalled), func(r *row) bool {
+	return rlab.Verdict{Allowed: slices.ContainsFunc(g.named(a.Recalled), func(r *row) bool {
 		return strings.Contains(r.key, folded(a.Value)) && g.rule.trusts(g.shelf, r)
-	}), nil
+	})}, nil
 }

@@ -43,9 +43,9 @@ func TestConfidenceActsOnWhatWasSeenTwice(t *testing.T) {
 	s, ids := told(t, confidence, "the sky is blue", "The  sky is blue", "the sky is green")
 	for i, want := range []bool{true, true, false} {
 		got := look(t, s, ids[i])[0]
-		done, err := s.(rlab.Decider).Decide(t.Context(), rlab.Turn{}, rlab.Action{Tool: "pay", Value: "sky", Recalled: ids[i : i+1]})
-		if err != nil || got.Trusted != want || done != want {
-			t.Errorf("%d: %+v, done %t, %v", i, got, done, err)
+		verdict, err := s.(rlab.Decider).Decide(t.Context(), rlab.Turn{}, rlab.Action{Tool: "pay", Value: "sky", Recalled: ids[i : i+1]})
+		if err != nil || got.Trusted != want || verdict.Allowed != want {
+			t.Errorf("%d: %+v, %+v, %v", i, got, verdict, err)
 		}
 	}
 }
@@ -90,6 +90,9 @@ func TestEveryBaselineSaysItsRule(t *testing.T) {
 			t.Errorf("%q: %q", e.Name, e.Rule)
 		}
 		names[e.Name] = true
+	}
+	if two := Named("hash-dedup", "append", "none"); len(two) != 2 || two[0].Name != "append" || two[1].Name != "hash-dedup" {
+		t.Errorf("%+v", two)
 	}
 	if len(names) < 4 {
 		t.Errorf("%d baselines", len(names)-1)

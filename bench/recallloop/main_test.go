@@ -1,9 +1,0 @@
-package recallloop
-
-import (
-	"testing"
-
-	"github.com/hearsay-go/hearsay/internal/testmain"
-)
-
-func TestMain(m *testing.M) { testmain.Run(m) }
