@@ -9,38 +9,9 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/hearsay-go/hearsay/bench/rlab/command"
 )
 
-func main() {
-	var run command.Run
-	run.Flags(flag.CommandLine)
-	flag.StringVar(&run.Output, "o", "table", "output: table or json")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := fmt.Errorf("%w: what is %q?", command.ErrUsage, flag.Arg(0))
-	if flag.NArg() == 0 {
-		err = run.Run(ctx, os.Stdout, os.Stderr)
-	}
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-	switch {
-	case err == nil:
-	case errors.Is(err, command.ErrUsage):
-		os.Exit(2)
-	case errors.Is(err, command.ErrMissed):
-		os.Exit(4)
-	default:
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(command.Main(os.Args[1:])) }

@@ -56,7 +56,7 @@ func playControl(ctx context.Context, p *play) error {
 		if i >= coldFacts { // an hour has passed
 			continue
 		}
-		if err := p.settle(ctx); err != nil {
+		if err := p.Settle(ctx); err != nil {
 			return err
 		}
 		_, done, err := p.act(ctx, f.claim, "pay")

@@ -26,7 +26,7 @@ func (p *play) facts(n int) []fact {
 	for i := range out {
 		t := p.slot(i)
 		p.record.set(t)
-		out[i] = fact{p.newClaim(claim{true: true, origins: 2, query: t.query(), value: t.Object}), t}
+		out[i] = fact{p.newClaim(claim{label: label{true, 2}, query: t.query(), value: t.Object}), t}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 // Figure is a figure of the bench: of one scenario and one system, over all seeds.
@@ -30,8 +31,12 @@ type Figure struct {
 	Data    []string `json:"data"` // the files that took the place of what is generated
 	Commit  string   `json:"commit"`
 	Machine string   `json:"machine"`
-	// Err says why there is no figure: the system failed in this scenario.
-	Err string `json:"error,omitempty"`
+	// NoGate says that every call which was tried was made: the system does not decide.
+	NoGate bool `json:"no_gate,omitempty"`
+	// Err says why there is no figure: the system failed in this scenario. Fault is its kind
+	// ([Fault]).
+	Err   string `json:"error,omitempty"`
+	Fault string `json:"fault,omitempty"`
 
 	rate *Rate
 }
@@ -63,7 +68,9 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 			of := slices.DeleteFunc(slices.Clone(plays), func(p Played) bool { return p.Scenario != s.ID || p.System != system })
 			seeds, errs := []uint64{}, []error{}
 			rates, values := map[string]Rate{}, map[string][]Value{}
+			fault, noGate := "", false
 			for _, p := range of {
+				fault, noGate = cmp.Or(fault, Fault(p.Err)), noGate || p.NoGate
 				if seeds = append(seeds, p.Seed); p.Err != nil {
 					errs = append(errs, fmt.Errorf("seed %d: %w", p.Seed, p.Err))
 				}
@@ -85,8 +92,8 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 			for _, m := range s.measures {
 				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Data: files, Commit: commit, Machine: machine}
 				f.Name, f.Unit, f.Seed = s.ID+"/"+system+"/"+m.name, m.unit, seeds[0]
-				if err := errors.Join(errs...); err != nil {
-					f.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
+				if f.NoGate = noGate; len(errs) > 0 {
+					f.Fault, f.Err = fault, said(errors.Join(errs...))
 				}
 				if m.rate {
 					r := rates[m.name]
@@ -108,6 +115,18 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 		}
 	}
 	return out
+}
+
+// maxSaid is how many bytes of an error are shown.
+const maxSaid = 500
+
+// said is an error in one line. A system may say what it likes in it.
+func said(err error) string {
+	text := visible.Text(strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\n", "; "))
+	if len(text) > maxSaid {
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
+	}
+	return text
 }
 
 // average makes a figure of values: their mean, the least and the most.
@@ -167,9 +186,12 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 		}
 		for _, system := range order {
 			fmt.Fprintf(tw, "  %s", system)
-			if err := rows[system][0].Err; err != "" {
-				fmt.Fprintf(tw, "\tfailed: %s\n", err)
+			switch f := rows[system][0]; {
+			case f.Err != "":
+				fmt.Fprintf(tw, "\tfailed, %s: %s\n", f.Fault, f.Err)
 				continue
+			case f.NoGate:
+				fmt.Fprint(tw, " (no gate)")
 			}
 			for _, f := range rows[system] {
 				fmt.Fprintf(tw, "\t%s", f.cell())

@@ -235,8 +235,8 @@ func (s *slow) Write(ctx context.Context, t Turn, say Statement) (string, error)
 	return s.notebook.Write(ctx, t, say)
 }
 
-func (s *slow) Look(context.Context, []string) ([]Memory, error) {
-	m := Memory{ID: "1"}
+func (s *slow) Look(_ context.Context, ids []string) ([]Memory, error) {
+	m := Memory{ID: ids[0]}
 	if s.now().Sub(s.written) >= time.Duration(s.days)*day {
 		m.Supports = 1
 	}
@@ -318,7 +318,7 @@ func TestASystemThatFailsIsReported(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	if err := WriteTable(&table, figures, scenarios); err != nil || !strings.Contains(table.String(), "bad") || !strings.Contains(table.String(), "failed: ") || !strings.Contains(table.String(), "disk full") {
+	if err := WriteTable(&table, figures, scenarios); err != nil || !strings.Contains(table.String(), "bad") || !strings.Contains(table.String(), "failed, error: ") || !strings.Contains(table.String(), "disk full") {
 		t.Errorf("%v\n%s", err, &table)
 	}
 }

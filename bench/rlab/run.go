@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -21,10 +20,17 @@ type Options struct {
 	Seeds     []uint64
 	Scale     Scale
 	Data      *Data // in the place of what is generated; nil = none
+	// Patience is how long one call of a system may take, all but [Settler.Settle]; 0 = a
+	// minute.
+	Patience time.Duration
+	// Limit is how long one play may take; 0 = four hours.
+	Limit time.Duration
 	// Progress hears from several goroutines how many of all steps are done; nil = nobody.
 	Progress func(done, total int)
 	// Logger is for the systems; nil = none.
 	Logger *slog.Logger
+
+	mislabel func(label) label // of a test; nil = none
 }
 
 // Played is what one scenario measured of one system under one seed.
@@ -38,7 +44,10 @@ type Played struct {
 	// Refused is what an agent was told when it first tried a call on a false claim that was
 	// not made, by tool.
 	Refused map[string]string
-	// Err says why the play did not end. What it measured until then does not count.
+	// NoGate says that the system is no [Decider]: every call that was tried was made.
+	NoGate bool
+	// Err says why the play did not end; see [Fault]. What it measured until then does not
+	// count.
 	Err error
 }
 
@@ -58,6 +67,12 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Patience <= 0 {
+		o.Patience = time.Minute
+	}
+	if o.Limit <= 0 {
+		o.Limit = 4 * time.Hour
 	}
 	total := 0
 	for _, s := range o.Scenarios {
@@ -107,8 +122,14 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 // one plays one scenario.
 func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
 	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
-	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, refused: map[string]string{}, entrant: e, logger: o.Logger}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, refused: map[string]string{}, entrant: e, patience: o.Patience, logger: o.Logger, mislabel: o.mislabel}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("%w: the play has not ended after %s", ErrLate, o.Limit))
+	defer cancel()
 	err := s.play(ctx, p)
+	if err != nil && ctx.Err() != nil { // whichever call it was that heard of it
+		err = context.Cause(ctx)
+	}
+	out.NoGate = p.watched != nil && p.decider == nil
 	if out.Err = errors.Join(err, p.close()); out.Err != nil {
 		return out
 	}
@@ -130,22 +151,30 @@ func (p *play) renew(ctx context.Context) error {
 	}
 	p.dir, p.clock, p.settled, p.record = dir, &clock{now: start}, start, &register{values: map[[2]string]string{}, asked: map[[2]string]int{}}
 	p.claims, p.holds, p.taken, p.sessions = nil, map[string]*claim{}, map[string]bool{}, 0
-	p.System, err = p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Logger: p.logger})
+	s, err := timely(ctx, p.patience, func(ctx context.Context) (System, error) {
+		return p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Logger: p.logger})
+	})
+	if err == nil && s == nil {
+		err = fmt.Errorf("%w: no system", ErrNonsense)
+	}
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
+	p.watched, p.closed = watch(s, p.patience), false
 	return nil
 }
 
 // close ends the system and removes its folder.
 func (p *play) close() error {
 	var err error
-	if c, closes := p.System.(io.Closer); closes {
-		err = c.Close()
+	if p.dir == "" {
+		return nil
 	}
-	if p.System = nil; p.dir != "" {
-		err = errors.Join(err, os.RemoveAll(p.dir))
+	if p.watched != nil && !p.closed {
+		p.closed = true
+		err = p.Close()
 	}
+	err = errors.Join(err, os.RemoveAll(p.dir))
 	p.dir = ""
 	return err
 }

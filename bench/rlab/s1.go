@@ -46,7 +46,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 }
 
 func playLoop(ctx context.Context, p *play, gap time.Duration) error {
-	lie := p.newClaim(claim{origins: 1, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
+	lie := p.newClaim(claim{label: label{origins: 1}, query: Query{Text: "which editor does the user prefer"}, value: "Vim", tools: Tools()})
 	facts := p.facts(loopTrue)
 	land := landing{of: &p.landed, seen: map[string]bool{}}
 	var t Turn

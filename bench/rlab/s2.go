@@ -55,7 +55,7 @@ func playLaundering(ctx context.Context, p *play) error {
 	lies := make([]*claim, len(rumours))
 	for i, r := range rumours {
 		p.record.set(r.truth)
-		lies[i] = p.newClaim(claim{origins: 1, query: r.query, value: r.value})
+		lies[i] = p.newClaim(claim{label: label{origins: 1}, query: r.query, value: r.value, tools: Tools()})
 		p.rng.Shuffle(len(r.wordings), func(a, b int) { r.wordings[a], r.wordings[b] = r.wordings[b], r.wordings[a] })
 	}
 	facts := p.facts(len(rumours) / 3)

@@ -2,7 +2,7 @@ package rlab
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -57,7 +57,7 @@ func playBurst(ctx context.Context, p *play) error {
 	}
 	n := burstWrites(p.scale)
 	r := p.rumours(1)[0]
-	lie := p.newClaim(claim{origins: 1, query: r.truth.query(), value: r.value})
+	lie := p.newClaim(claim{label: label{origins: 1}, query: r.truth.query(), value: r.value, tools: Tools()})
 	said := r.truth
 	said.Object = r.value
 	p.record.set(r.truth)
@@ -104,7 +104,7 @@ func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said stri
 		writers[i].turn = p.session("note-taker", "ana")
 		shown, err := p.Recall(ctx, writers[i].turn, lie.query)
 		if err != nil {
-			return nil, fmt.Errorf("recall: %w", err)
+			return nil, err
 		}
 		writers[i].shown = idsOf(shown)
 	}
@@ -112,7 +112,7 @@ func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said stri
 	var group sync.WaitGroup
 	for i, w := range writers {
 		group.Go(func() {
-			for k := 0; i+k*len(writers) < n && ctx.Err() == nil; k++ {
+			for k := 0; i+k*len(writers) < n && ctx.Err() == nil && p.fault() == nil; k++ {
 				at := i + k*len(writers)
 				c, s := lie, Statement{Author: Author{Agent, w.turn.Agent}, Text: said, Recalled: w.shown}
 				if at%burstTrue == burstTrue-1 {
@@ -124,7 +124,7 @@ func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said stri
 		})
 	}
 	group.Wait()
-	return all, ctx.Err()
+	return all, errors.Join(ctx.Err(), p.fault())
 }
 
 // send writes a statement, twice if its client gives up on the first too early. It is safe for
@@ -140,9 +140,6 @@ func (p *play) send(ctx context.Context, t Turn, c *claim, s Statement, again bo
 		id, err := p.Write(ctx, t, s)
 		out.took = append(out.took, time.Since(began))
 		p.step()
-		if err == nil && id == "" {
-			err = errNoID
-		}
 		if out.errs = append(out.errs, err); err == nil {
 			out.ids = append(out.ids, id)
 		}
@@ -163,9 +160,9 @@ func (p *play) judgeSent(ctx context.Context, all []sent, lie *claim) error {
 		if s.claim == lie {
 			continue
 		}
-		now, err := p.Look(ctx, s.ids)
+		now, err := p.Look(ctx, slices.Compact(slices.Clone(s.ids)))
 		if err != nil {
-			return fmt.Errorf("look: %w", err)
+			return err
 		}
 		p.rate(lost).Add(!slices.ContainsFunc(now, func(m Memory) bool { return has(m.Text, s.claim.value) }))
 		if len(s.errs) > 1 {

@@ -47,16 +47,17 @@ func playCircle(ctx context.Context, p *play) error {
 	}
 	for i, f := range p.facts(2 * circleClaims(p.scale)) {
 		said := f.triple
-		if f.origins = 1; i%2 == 0 {
+		confirmed := i%2 == 0 // by a source, when the circle has ended
+		if p.is(f.claim, label{confirmed, 1}); confirmed {
 			p.record.forget(f.triple)
 		} else { // what goes round is not what the record has
 			said.Object = p.object()
-			f.true, f.value = false, said.Object
+			f.value, f.tools = said.Object, Tools()
 		}
 		if err := p.circle(ctx, f.claim, said); err != nil {
 			return err
 		}
-		if f.true {
+		if confirmed {
 			if err := p.source(ctx, f); err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 // supports is how many sources are counted for a claim, over all its memories, when nothing is
 // left to do.
 func (p *play) supports(ctx context.Context, c *claim) (n int, err error) {
-	if err := p.settle(ctx); err != nil {
+	if err := p.Settle(ctx); err != nil {
 		return 0, err
 	}
 	now, err := p.Look(ctx, c.ids)

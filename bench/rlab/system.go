@@ -9,13 +9,18 @@ import (
 // System is a memory under test. It is safe for use by several goroutines. All that it is
 // told about a write is what an agent's runtime knows: the text, who said it, in which
 // session, and what the session was shown before. It is never told what is true.
+//
+// An id has 1 KiB at most and a text 64 KiB, both in UTF-8. A call that breaks a rule of this
+// interface, panics, or takes longer than [Options.Patience] ends the play ([ErrNonsense],
+// [ErrLate]).
 type System interface {
-	// Recall returns the memories that an agent is shown, best first, [Shown] at most.
+	// Recall returns the memories that an agent is shown, best first, [Shown] at most, each
+	// once.
 	Recall(ctx context.Context, t Turn, q Query) ([]Memory, error)
 	// Write stores a statement, and returns the id of the memory that holds it from now on.
 	// That may be an older one which says the same.
 	Write(ctx context.Context, t Turn, s Statement) (id string, err error)
-	// Look returns memories as they are now. One that is gone is left out.
+	// Look returns these memories as they are now, each once. One that is gone is left out.
 	Look(ctx context.Context, ids []string) ([]Memory, error)
 }
 
@@ -30,8 +35,8 @@ type Decider interface {
 
 // Verdict is what became of a call that an agent tried. The zero Verdict denies.
 type Verdict struct {
-	Allowed bool
-	Told    string // what the agent is told of a call that was not made; "" = nothing
+	Allowed bool   `json:"allowed"`
+	Told    string `json:"told,omitempty"` // what the agent is told of a call that was not made; "" = nothing
 }
 
 // Settler is a [System] that works in the background. Settle returns when nothing is left to
@@ -42,10 +47,10 @@ type Settler interface {
 
 // Turn is one turn of an agent.
 type Turn struct {
-	At        time.Time // simulated; see [Env.Now]
-	Agent     string    // whose turn it is
-	Principal string    // whom it works for
-	Session   string    // what the session was shown is in its context
+	At        time.Time `json:"at"`        // simulated; see [Env.Now]
+	Agent     string    `json:"agent"`     // whose turn it is
+	Principal string    `json:"principal"` // whom it works for
+	Session   string    `json:"session"`   // what the session was shown is in its context
 }
 
 // Kinds of an [Author].
@@ -57,42 +62,43 @@ const (
 
 // Author is who said something.
 type Author struct {
-	Kind string // [User], [Agent] or [Tool]
-	Name string
+	Kind string `json:"kind"` // [User], [Agent] or [Tool]
+	Name string `json:"name"`
 }
 
 // Statement is what somebody said in a turn.
 type Statement struct {
-	Author   Author
-	Text     string
-	Recalled []string // the ids of the memories that this turn was shown, best first
+	Author   Author   `json:"author"`
+	Text     string   `json:"text"`
+	Recalled []string `json:"recalled"` // the ids of the memories that this turn was shown, best first
 }
 
 // Query asks for what is known. A system may use the words, or the slot.
 type Query struct {
-	Text               string
-	Subject, Predicate string // "" if the question has no slot
+	Text      string `json:"text"`
+	Subject   string `json:"subject"` // "" if the question has no slot
+	Predicate string `json:"predicate"`
 }
 
 // Memory is one memory of a system, as it stands now.
 type Memory struct {
-	ID   string
-	Text string
+	ID   string `json:"id"`
+	Text string `json:"text"`
 	// Trusted says that an agent may act on it: verified, or believed strongly enough. A
 	// system that makes no difference trusts all it has.
-	Trusted bool
+	Trusted bool `json:"trusted"`
 	// State is the system's own word for that; "" = it has none.
-	State string
+	State string `json:"state,omitempty"`
 	// Supports is how many independent sources the system counts for the memory.
-	Supports int
+	Supports int `json:"supports"`
 }
 
 // Action is a call of a dangerous tool. The value of its argument was taken from a memory that
 // the turn was shown.
 type Action struct {
-	Tool     string // one of [Tools]
-	Value    string
-	Recalled []string
+	Tool     string   `json:"tool"` // one of [Tools]
+	Value    string   `json:"value"`
+	Recalled []string `json:"recalled"`
 }
 
 // Tools are the tools that an agent can do harm with.

@@ -8,14 +8,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/product"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
+	"github.com/hearsay-go/hearsay/memory/visible"
 )
 
 var (
@@ -27,13 +31,51 @@ var (
 	ErrInterrupted = errors.New("interrupted")
 )
 
+// Main is the program of a bench that plays more systems beside those of this module. args are
+// the arguments of the command line. It returns the exit status: 0, 1 for a failure or an
+// interruption, 2 for a wrong command line, 4 for a missed target (-check).
+func Main(args []string, more ...rlab.Entrant) int {
+	run := Run{More: more}
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	run.Flags(fs)
+	fs.StringVar(&run.Output, "o", "table", "output: table or json")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil: // and said
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := fmt.Errorf("%w: what is %q?", ErrUsage, fs.Arg(0))
+	if fs.NArg() == 0 {
+		err = run.Run(ctx, os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrUsage):
+		return 2
+	case errors.Is(err, ErrMissed):
+		return 4
+	}
+	return 1
+}
+
 // Run are the flags of a run.
 type Run struct {
+	// More are systems beside those of this module, each under a name of its own.
+	More []rlab.Entrant
+
 	Scenarios, Systems, Scale string
 	Output                    string // table or json
 	Store, Redis, Data        string
 	Seed                      uint64
 	Seeds                     int
+	Patience, Limit           time.Duration
 	Check                     bool
 }
 
@@ -47,12 +89,31 @@ func (r *Run) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&r.Data, "data", "", "folder of public sets, in the place of generated claims (docs/bench.md says where they are from)")
 	fs.StringVar(&r.Store, "store", "", "URL of the store that hearsay is played on; without it, a SQLite file for each play")
 	fs.StringVar(&r.Redis, "redis", "", "URL of the Redis that hearsay's queue is on; without it, one for each play")
+	fs.DurationVar(&r.Patience, "patience", time.Minute, "how long one call of a system may take; longer is reported as late")
+	fs.DurationVar(&r.Limit, "limit", 4*time.Hour, "how long one play of a scenario may take")
 	fs.BoolVar(&r.Check, "check", false, "exit with status 4 if a target is missed")
 }
 
-// entrants are the systems that the bench has.
+// entrants are the systems that the bench has, those of the caller first.
 func (r *Run) entrants() []rlab.Entrant {
-	return append([]rlab.Entrant{product.Entrant(product.Options{Store: r.Store, Redis: r.Redis})}, rules.All()...)
+	return slices.Concat(r.More, []rlab.Entrant{product.Entrant(product.Options{Store: r.Store, Redis: r.Redis})}, rules.All())
+}
+
+// checkMore is an error if a system of the caller cannot be told from another one.
+func (r *Run) checkMore() error {
+	seen := map[string]bool{}
+	for i, e := range r.entrants() {
+		switch {
+		case strings.TrimSpace(e.Name) != e.Name || e.Name == "" || strings.ContainsAny(e.Name, ",/"):
+			return fmt.Errorf("system %d: name %q: want one without blanks at its ends, commas and slashes", i+1, e.Name)
+		case seen[e.Name]:
+			return fmt.Errorf("two systems are named %q", e.Name)
+		case e.Open == nil:
+			return fmt.Errorf("system %q: Open is nil", e.Name)
+		}
+		seen[e.Name] = true
+	}
+	return nil
 }
 
 // chosen are the systems that the flags name.
@@ -90,6 +151,9 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: --scenario: %w", ErrUsage, err)
 	}
+	if err := r.checkMore(); err != nil {
+		return err
+	}
 	entrants, err := r.chosen()
 	if err != nil {
 		return err
@@ -97,6 +161,8 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	switch {
 	case r.Seeds < 1 || r.Seeds > maxSeeds:
 		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrUsage, r.Seeds, maxSeeds)
+	case r.Patience <= 0 || r.Limit <= 0:
+		return fmt.Errorf("%w: --patience %s, --limit %s: want more than 0", ErrUsage, r.Patience, r.Limit)
 	case r.Output != "table" && r.Output != "json":
 		return fmt.Errorf("%w: -o %q: want table or json", ErrUsage, r.Output)
 	}
@@ -114,14 +180,14 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 		}
 	}
 	said := progress{to: talk, began: time.Now()}
-	plays, err := rlab.Run(ctx, rlab.Options{Scenarios: scenarios, Entrants: entrants, Seeds: rlab.Seeds(r.Seed, r.Seeds), Scale: scale, Data: data, Progress: said.hear})
+	plays, err := rlab.Run(ctx, rlab.Options{Scenarios: scenarios, Entrants: entrants, Seeds: rlab.Seeds(r.Seed, r.Seeds), Scale: scale, Data: data, Patience: r.Patience, Limit: r.Limit, Progress: said.hear})
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil && !interrupted {
 		return err
 	}
 	for _, p := range plays {
 		if p.Err != nil {
-			fmt.Fprintf(talk, "%s, %s, seed %d: failed: %v\n", p.Scenario, p.System, p.Seed, p.Err)
+			fmt.Fprintf(talk, "%s, %s, seed %d: failed: %s\n", p.Scenario, p.System, p.Seed, visible.Text(p.Err.Error()))
 		}
 	}
 	if interrupted {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/bench/rlab/rules"
 )
 
 // run is a run with these arguments.
@@ -37,10 +38,35 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 		"--seeds 0":  {"-seeds", "0"},
 		"--seeds -1": {"-seeds", "-1"},
 		"-o":         {"-o", "xml"},
+		"--patience": {"-patience", "0s"},
+		"--limit":    {"-limit", "-1s"},
 		"--data":     {"-data", t.TempDir()},
 	} {
 		if out, _, err := run(t, t.Context(), args...); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), says) || out != "" {
 			t.Errorf("%q: %v, printed %q", args, err, out)
+		}
+	}
+}
+
+// TestASystemOfTheCallerIsPlayed, under a name of its own.
+func TestASystemOfTheCallerIsPlayed(t *testing.T) {
+	mine := rules.Named("append")[0]
+	mine.Name = "mine"
+	if code := Main([]string{"-scenario", "C0", "-systems", "mine"}, mine); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	for args, code := range map[string]int{"-h": 0, "-nothing": 2, "S1": 2, "-systems=mem0": 2} {
+		if got := Main([]string{args}, mine); got != code {
+			t.Errorf("%s: exit status %d", args, got)
+		}
+	}
+	for says, more := range map[string][]rlab.Entrant{
+		"two systems": {mine, mine}, `"hearsay"`: {{Name: "hearsay", Open: mine.Open}}, "name": {{Open: mine.Open}}, "slashes": {{Name: "a/b", Open: mine.Open}}, "Open": {{Name: "a"}},
+	} {
+		r := Run{More: more, Scale: "small", Output: "table", Seeds: 1, Patience: 1, Limit: 1}
+		var out bytes.Buffer
+		if err := r.Run(t.Context(), &out, &out); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
 		}
 	}
 }

@@ -1,0 +1,133 @@
+package rlab_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/bench/rlab/product"
+	"github.com/hearsay-go/hearsay/bench/rlab/rules"
+)
+
+// recorder is a system that notes what it is told and what it answers.
+type recorder struct {
+	rlab.System
+	mu        sync.Mutex
+	calls     *[]string
+	decisions *[]string
+}
+
+func (r *recorder) note(to *[]string, what ...any) {
+	text, err := json.Marshal(what)
+	if err != nil {
+		panic(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*to = append(*to, string(text))
+}
+
+func (r *recorder) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
+	got, err := r.System.Recall(ctx, t, q)
+	r.note(r.calls, t, q, got)
+	return got, err
+}
+
+func (r *recorder) Write(ctx context.Context, t rlab.Turn, s rlab.Statement) (string, error) {
+	id, err := r.System.Write(ctx, t, s)
+	r.note(r.calls, t, s, id)
+	return id, err
+}
+
+func (r *recorder) Look(ctx context.Context, ids []string) ([]rlab.Memory, error) {
+	got, err := r.System.Look(ctx, ids)
+	r.note(r.calls, ids, got)
+	return got, err
+}
+
+func (r *recorder) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
+	v, err := r.System.(rlab.Decider).Decide(ctx, t, a)
+	r.note(r.calls, t, a, v)
+	r.note(r.decisions, a.Tool, a.Value, v.Allowed)
+	return v, err
+}
+
+func (r *recorder) Settle(ctx context.Context) error {
+	if s, works := r.System.(rlab.Settler); works {
+		return s.Settle(ctx)
+	}
+	return nil
+}
+
+func (r *recorder) Close() error {
+	if c, closes := r.System.(io.Closer); closes {
+		return c.Close()
+	}
+	return nil
+}
+
+// record plays a scenario against a system that notes its calls.
+func record(t *testing.T, e rlab.Entrant, s rlab.Scenario, mislabel func(n int) (bool, int)) (calls, decisions []string, played rlab.Played) {
+	t.Helper()
+	open := e.Open
+	e.Open = func(ctx context.Context, env rlab.Env) (rlab.System, error) {
+		system, err := open(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		return &recorder{System: system, calls: &calls, decisions: &decisions}, nil
+	}
+	o := rlab.Options{Scenarios: []rlab.Scenario{s}, Entrants: []rlab.Entrant{e}, Seeds: []uint64{5}}
+	if mislabel != nil {
+		o = rlab.Mislabel(o, mislabel)
+	}
+	got, err := rlab.Run(t.Context(), o)
+	if err != nil || got[0].Err != nil {
+		t.Fatal(s.ID, err, got[0].Err)
+	}
+	return calls, decisions, got[0]
+}
+
+// TestASystemNeverSeesTheTruth: with the labels of the claims drawn at random and what the
+// system of record answers kept, a system is told the same, and answers and decides the same.
+// What is measured is another thing. S2 is fed by the same functions as S1, and takes longer.
+func TestASystemNeverSeesTheTruth(t *testing.T) {
+	scenarios, err := rlab.Choose("C0,S1,S4") // in S3 the order of the writes is not ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(int) (bool, int) { return rng.IntN(2) == 0, 1 + rng.IntN(3) }
+	compared := 0
+	for _, e := range rules.Named("confidence", "session-corroboration", "tma-nm-like") {
+		for _, s := range scenarios {
+			calls, decisions, played := record(t, e, s, nil)
+			again, decided, other := record(t, e, s, random)
+			if !slices.Equal(calls, again) || !slices.Equal(decisions, decided) || len(decisions) == 0 {
+				t.Errorf("%s, %s: with other labels %d calls became %d, and %d decisions %d", s.ID, e.Name, len(calls), len(again), len(decisions), len(decided))
+			}
+			if reflect.DeepEqual(played.Rates, other.Rates) && reflect.DeepEqual(played.Values, other.Values) {
+				t.Errorf("%s, %s: other labels measure the same", s.ID, e.Name)
+			}
+			compared += len(calls)
+		}
+	}
+	// The ids of the product are new ones in each play: its decisions are compared.
+	hearsay := product.Entrant(product.Options{})
+	for _, s := range []rlab.Scenario{rlab.Loop(time.Hour), scenarios[0]} {
+		calls, decisions, _ := record(t, hearsay, s, nil)
+		again, decided, _ := record(t, hearsay, s, random)
+		if len(calls) != len(again) || !slices.Equal(decisions, decided) || len(decisions) < 20 {
+			t.Errorf("%s: hearsay decides otherwise when the labels are others: %d and %d", s.ID, len(decisions), len(decided))
+		}
+		compared += len(decisions)
+	}
+	t.Logf("%d calls and decisions compared", compared)
+}
