@@ -41,7 +41,7 @@
 // A shelf that a worker closed for itself it opens by a probe, as a breaker does: when the
 // time comes it takes one row after the other, one in a pump at most, until it was heard
 // about one. That row is drawn by lot. And a row about which questions fail again, while
-// others are answered, lets all others go first for a while. Else the hottest row, if a
+// others are answered, lets all others go first for a while, and is then taken alone. Else the hottest row, if a
 // verifier can never answer about it, would keep it from being asked about any other.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
@@ -228,7 +228,8 @@ return 0`)
 
 	// claimScript returns of each row its id, how often a claim of it was lost before,
 	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
-	// before comes alone, and one that was lost often not while another such is claimed.
+	// before comes alone, and one that was lost often not while another such is claimed. A
+	// row that yields comes alone too: it would open the breaker for those beside it.
 	// It takes nothing from the shelves from ARGV[4] on.
 	claimScript = redis.NewScript(redisNow + avoids + `
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -273,7 +274,8 @@ while #got < 4 * want and #skipped < 300 do
       if tonumber(redis.call('HGET', KEYS[5], id) or '0') > alone then suspect = true break end
     end
   end
-  if lost > 0 and #got > 0 then
+  local single = lost > 0 or tonumber(top[2]) > 0
+  if single and #got > 0 then
     redis.call('ZADD', from, top[2], top[1])
     break
   elseif lost >= alone and suspect then
@@ -289,7 +291,7 @@ while #got < 4 * want and #skipped < 300 do
     got[#got+1] = tostring(lost)
     got[#got+1] = lease
     got[#got+1] = redis.call('HGET', KEYS[6], top[1]) or ''
-    if lost > 0 then break end
+    if single then break end
   end
 end
 for i = 1, #skipped, 3 do
@@ -308,11 +310,15 @@ end
 return got`)
 
 	// drawScript returns the same of one row that is drawn by lot from a shelf, if that is
-	// not closed for all.
+	// not closed for all. Rows that yield are last on the shelf, and are drawn when no others
+	// are there. ARGV[3] is the lot, from 0 to less than 1: Redis seeds each script the same.
 	drawScript = redis.NewScript(redisNow + `
 local closed, key = redis.call('HGET', KEYS[7], ARGV[2]), KEYS[8] .. ':' .. ARGV[2]
 if not closed or tonumber(closed) > now then return {} end
-local id = redis.call('ZRANDMEMBER', key)
+local rows = redis.call('ZCOUNT', key, '-inf', 0)
+if rows == 0 then rows = redis.call('ZCARD', key) end
+local place = math.floor(rows * tonumber(ARGV[3]))
+local id = redis.call('ZRANGE', key, place, place)[1]
 if not id then return {} end
 local lease = string.format('%.0f', now + ARGV[1])
 redis.call('HSET', KEYS[3], id, redis.call('ZSCORE', key, id))
@@ -507,7 +513,7 @@ type claim struct {
 // takes one from a shelf that this process closed for itself, if its time has come.
 func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
 	if shelf, ok := q.draws(); ok {
-		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), shelf).StringSlice()
+		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), shelf, rand.Float64()).StringSlice()
 		if err != nil {
 			q.drew(shelf, promotion.Result{})
 			return nil, fmt.Errorf("asynqqueue: draw: %w", err)

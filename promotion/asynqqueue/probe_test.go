@@ -3,6 +3,7 @@ package asynqqueue_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -217,6 +218,81 @@ func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 		serve(t, newQueue(client, &asynqqueue.Options{Concurrency: 1}), worker)
 	}
 	eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
+}
+
+// Rows that yield are on the shelf with one that does not. The draw takes that one, as often
+// as it is refused; when it is gone, one that yields is drawn.
+func TestARowThatYieldsIsDrawnAfterAllOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(inBubble(t), &asynqqueue.Options{Concurrency: 1, Batch: 1})
+		offer(t, q, promotion.Offer{ID: "cold"})
+		for i := range 5 {
+			offer(t, q, promotion.Offer{ID: memory.ID(fmt.Sprint("bad", i)), Heat: 9})
+		}
+		looks, answers := map[memory.ID]int{}, false
+		check := checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
+			looks[id]++
+			if answers && id == "cold" {
+				return promotion.Result{Status: promotion.Promoted}, nil
+			}
+			r := promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Behind: []string{"crm"}, Alone: true}
+			if id != "cold" {
+				r.Yield = time.Hour
+			}
+			return r, nil
+		})
+		probe := func(times int) {
+			for range times {
+				time.Sleep(time.Second)
+				if err := q.Pump(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				work(t, q, check)
+			}
+		}
+		work(t, q, check) // all are on the shelf after their first look
+		before := maps.Clone(looks)
+		probe(20)
+		for id, n := range looks {
+			if id != "cold" && n != before[id] {
+				t.Errorf("%s, which yields, was drawn %d times", id, n-before[id])
+			}
+		}
+		if n := looks["cold"] - before["cold"]; n < 20 {
+			t.Errorf("the row that does not yield was drawn %d times of 20", n)
+		}
+		answers = true
+		probe(2)
+		bad := 0
+		for id, n := range looks {
+			if id != "cold" {
+				bad += n - before[id]
+			}
+		}
+		if bad == 0 {
+			t.Error("no row that yields is drawn when no other is there")
+		}
+	})
+}
+
+// A row that yields is checked with no other beside it: it would open the breaker for them.
+func TestARowThatYieldsIsCheckedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(inBubble(t), &asynqqueue.Options{Concurrency: 1})
+		bad := memory.ID("bad")
+		offer(t, q, promotion.Offer{ID: bad, Heat: 9})
+		work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+			return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(time.Millisecond), Yield: time.Hour}, nil
+		}))
+		time.Sleep(time.Second)
+		rows := []promotion.Offer{{ID: bad, Heat: 9}}
+		for i := range 5 {
+			rows = append(rows, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
+		}
+		offer(t, q, rows...)
+		wantClaims(t, q, 32, "row0", "row1", "row2", "row3", "row4")
+		wantClaims(t, q, 32, bad)
+	})
 }
 
 // Which row probes is drawn by lot: a cold one does too, while nobody is answered.
