@@ -17,7 +17,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
-	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
@@ -103,8 +102,7 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 		{"its breaker is open", verifiertest.Down(0), -1},
 		{"its budget is spent", verifiertest.Unclear(), 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(c.name, bubble(func(t *testing.T) {
 			w := newWorld(t)
 			down := verifiertest.New("down", c.down)
 			guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: slot})
@@ -118,7 +116,7 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := newQueue(open(t, ""), &asynqqueue.Options{Concurrency: places, Batch: batch})
+			q := newQueue(inBubble(t), &asynqqueue.Options{Concurrency: places, Batch: batch})
 			heat, isHot := map[memory.ID]float64{}, map[memory.ID]bool{}
 			for i := range hot {
 				id := w.write(fmt.Sprint("hot", i), memory.StateUnverified)
@@ -158,7 +156,7 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 			if n > most {
 				t.Errorf("%d checks of %d rows that are refused, want %d at most", n, hot, most)
 			}
-		})
+		}))
 	}
 }
 
@@ -166,9 +164,8 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 // hour besides, leaves the rows to those that are answered.
 func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	client := open(t, localredis.Child)
 	const rows, places, batch = 400, 2, 8
-	for tenant, c := range []struct {
+	for _, c := range []struct {
 		name  string
 		says  verifiertest.Step
 		guard verifier.BreakerOptions
@@ -177,46 +174,49 @@ func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
 		{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: 300 * time.Millisecond}},
 		{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{Timeout: time.Hour, OpenFor: time.Hour}},
 	} {
-		w := newWorld(t)
-		var ids []memory.ID
-		for i := range rows {
-			ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
-		}
-		worker := func(says verifiertest.Step) (*asynqqueue.Queue, *promotion.Worker) {
-			q := newQueue(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", tenant), Concurrency: places, Batch: batch})
-			guard := verifier.WithBreaker("crm", verifiertest.New("crm", says), &c.guard)
-			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Spending: q, Budget: 1000})
-			if err != nil {
-				t.Fatal(err)
+		t.Run(c.name, bubble(func(t *testing.T) {
+			client := inBubble(t)
+			w := newWorld(t)
+			var ids []memory.ID
+			for i := range rows {
+				ids = append(ids, w.write(fmt.Sprint("row", i), memory.StateUnverified))
 			}
-			return q, worker
-		}
-		sickQueue, sick := worker(c.says)
-		w.sweep(sickQueue)
-		var looks atomic.Int64
-		met := time.Now()
-		stopSick := serve(t, sickQueue, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
-			looks.Add(1)
-			return sick.Check(ctx, id)
+			worker := func(says verifiertest.Step) (*asynqqueue.Queue, *promotion.Worker) {
+				q := newQueue(client, &asynqqueue.Options{Concurrency: places, Batch: batch})
+				guard := verifier.WithBreaker("crm", verifiertest.New("crm", says), &c.guard)
+				worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Spending: q, Budget: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return q, worker
+			}
+			sickQueue, sick := worker(c.says)
+			w.sweep(sickQueue)
+			var looks atomic.Int64
+			met := time.Now()
+			stopSick := serve(t, sickQueue, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+				looks.Add(1)
+				return sick.Check(ctx, id)
+			}))
+			eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
+				s := stats(t, sickQueue).Shelves
+				return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
+			})
+			began := time.Now()
+			healthyQueue, healthy := worker(verifiertest.Supports())
+			stopHealthy := serve(t, healthyQueue, healthy)
+			eventually(t, c.name+": all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
+			// Each row once; then in each of its moments one that probes and one that failed
+			// before, and more only of those that others failed to take.
+			n := looks.Load() // before the moments are counted, which go on
+			most := int64(rows + 2*places + 2*(int(time.Since(met)/min(c.guard.OpenFor, 250*time.Millisecond))+1))
+			if n > most {
+				t.Errorf("%s: it looked at rows %d times, want %d at most", c.name, n, most)
+			}
+			t.Logf("%s: all are verified %s after the other came, with %d looks of this one", c.name, time.Since(began), looks.Load())
+			stopHealthy()
+			stopSick()
 		}))
-		eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
-			s := stats(t, sickQueue).Shelves
-			return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
-		})
-		began := time.Now()
-		healthyQueue, healthy := worker(verifiertest.Supports())
-		stopHealthy := serve(t, healthyQueue, healthy)
-		eventually(t, c.name+": all rows are verified", func() bool { return w.all(memory.StateVerified, ids...) })
-		// Each row once; then in each of its moments one that probes and one that failed
-		// before, and more only of those that others failed to take.
-		n := looks.Load() // before the moments are counted, which go on
-		most := int64(rows + 2*places + 2*(int(time.Since(met)/min(c.guard.OpenFor, 250*time.Millisecond))+1))
-		if n > most {
-			t.Errorf("%s: it looked at rows %d times, want %d at most", c.name, n, most)
-		}
-		t.Logf("%s: all are verified %s after the other came, with %d looks of this one", c.name, time.Since(began), looks.Load())
-		stopHealthy()
-		stopSick()
 	}
 }
 
@@ -379,41 +379,6 @@ func TestAShelf(t *testing.T) {
 			}
 			wantRows(t, other, 0, 0, 51)
 		})
-		t.Run("is closed until the first moment that a refusal names", func(t *testing.T) {
-			for _, alone := range []bool{false, true} {
-				for first := range 2 { // of the two refusals, the one that names the first moment
-					soon := 100 * time.Millisecond
-					var q *asynqqueue.Queue
-					var n int
-					var began time.Time
-					eventually(t, "both refusals come before the shelf opens", func() bool {
-						soon *= 2 // until the machine is quick enough
-						waits := []time.Duration{time.Hour, time.Hour}
-						waits[first] = soon
-						q = fresh(asynqqueue.Options{Batch: 1})
-						offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b"})
-						n, began = 0, time.Now()
-						work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-							if n++; n > len(waits) { // it opened, and this is a again
-								return promotion.Result{Status: promotion.Promoted}, nil
-							}
-							return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: []string{"crm"}, Alone: alone}, nil
-						}))
-						return n == len(waits) && time.Since(began) < soon
-					})
-					eventually(t, "both can be taken", func() bool {
-						work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-							n++
-							return promotion.Result{Status: promotion.Promoted}, nil
-						}))
-						return n == 4
-					})
-					if took := time.Since(began); took < soon {
-						t.Errorf("both can be taken after %s (alone: %t)", took, alone)
-					}
-				}
-			}
-		})
 		t.Run("gives a row that was claimed from it and lost to those that wait", func(t *testing.T) {
 			q := fresh(asynqqueue.Options{})
 			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 2})
@@ -432,54 +397,6 @@ func TestAShelf(t *testing.T) {
 			wantRows(t, q, 2, 0, 0)
 			wantClaims(t, q, 1, "b") // it was lost once, and comes alone
 			wantClaims(t, q, 1, "a")
-		})
-		t.Run("is not taken from again and again, whatever moment refusals name", func(t *testing.T) {
-			over := func() time.Time { return time.Now().Add(-time.Second) }
-			soon := func() time.Time { return time.Now().Add(time.Millisecond) }
-			far := func() time.Time { return time.Now().Add(math.MaxInt64) }
-			for _, c := range []struct {
-				name  string
-				at    func() time.Time
-				alone bool
-			}{
-				{"one that is over", over, false},
-				{"this very moment", time.Now, false},
-				{"so close that it is over soon", soon, false},
-				{"centuries away", far, false},
-				{"of an open breaker, one that is over", over, true},
-				{"of an open breaker, this very moment", time.Now, true},
-				{"of an open breaker, so close that it is over soon", soon, true},
-				{"of an open breaker, centuries away", far, true},
-			} {
-				const rows = 20
-				q := fresh(asynqqueue.Options{Batch: 1})
-				var all []promotion.Offer
-				for i := range rows {
-					all = append(all, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
-				}
-				offer(t, q, all...)
-				checks, began := 0, time.Now()
-				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-					checks++
-					return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: []string{"crm"}, Alone: c.alone}, nil
-				}))
-				pumps := int(time.Since(began)/(250*time.Millisecond)) + 2
-				if checks > rows+2*pumps {
-					t.Errorf("%s: %d checks of %d rows in %d pumps", c.name, checks, rows, pumps)
-				}
-			}
-		})
-		t.Run("is not drawn from while it is closed for all", func(t *testing.T) {
-			q := fresh(asynqqueue.Options{Batch: 1})
-			offer(t, q, promotion.Offer{ID: "a"})
-			work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-				return promotion.Result{Status: promotion.Down, RetryAt: time.Now(), Behind: []string{"crm"}, Alone: true}, nil
-			}))
-			offer(t, q, promotion.Offer{ID: "b"})
-			work(t, q, &refuses{})
-			for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); { // it would draw after a pump
-				wantClaims(t, q, 2)
-			}
 		})
 		t.Run("is found again if Redis forgets which there are", func(t *testing.T) {
 			q := fresh(asynqqueue.Options{})
@@ -534,6 +451,92 @@ func TestAShelf(t *testing.T) {
 			wantClaims(t, q, 2, "old", "cold")
 		})
 	})
+}
+
+// The moments at which a shelf opens, in time that passes only while nobody works.
+func TestAShelfOpensInTime(t *testing.T) {
+	t.Parallel()
+	t.Run("at the first moment that a refusal names", bubble(func(t *testing.T) {
+		for _, alone := range []bool{false, true} {
+			for first := range 2 { // of the two refusals, the one that names the first moment
+				const soon = 100 * time.Millisecond
+				q := newQueue(inBubble(t), &asynqqueue.Options{Batch: 1})
+				waits := []time.Duration{time.Hour, time.Hour}
+				waits[first] = soon
+				offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b"})
+				n, began := 0, time.Now()
+				work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+					n++
+					return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[n-1]), Behind: []string{"crm"}, Alone: alone}, nil
+				}))
+				if n != len(waits) {
+					t.Fatalf("%d checks of %d rows", n, len(waits))
+				}
+				eventually(t, "both can be taken", func() bool {
+					work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+						n++
+						return promotion.Result{Status: promotion.Promoted}, nil
+					}))
+					return n == 4
+				})
+				if took := time.Since(began); took < soon || took > soon+500*time.Millisecond {
+					t.Errorf("both can be taken after %s (alone: %t)", took, alone)
+				}
+			}
+		}
+	}))
+	t.Run("and is not taken from again and again, whatever moment refusals name", bubble(func(t *testing.T) {
+		over := func() time.Time { return time.Now().Add(-time.Second) }
+		soon := func() time.Time { return time.Now().Add(time.Millisecond) }
+		far := func() time.Time { return time.Now().Add(math.MaxInt64) }
+		for _, c := range []struct {
+			name  string
+			at    func() time.Time
+			alone bool
+		}{
+			{"one that is over", over, false},
+			{"this very moment", time.Now, false},
+			{"so close that it is over soon", soon, false},
+			{"centuries away", far, false},
+			{"of an open breaker, one that is over", over, true},
+			{"of an open breaker, this very moment", time.Now, true},
+			{"of an open breaker, so close that it is over soon", soon, true},
+			{"of an open breaker, centuries away", far, true},
+		} {
+			const rows = 20
+			q := newQueue(inBubble(t), &asynqqueue.Options{Batch: 1})
+			var all []promotion.Offer
+			for i := range rows {
+				all = append(all, promotion.Offer{ID: memory.ID(fmt.Sprint("row", i))})
+			}
+			offer(t, q, all...)
+			checks := 0
+			work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+				checks++
+				return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: []string{"crm"}, Alone: c.alone}, nil
+			}))
+			// No time passes: each row is looked at once, and one more when the shelf opens.
+			if checks < rows || checks > rows+2 {
+				t.Errorf("%s: %d checks of %d rows", c.name, checks, rows)
+			}
+		}
+	}))
+	t.Run("and is not drawn from while it is closed for all", bubble(func(t *testing.T) {
+		q := newQueue(inBubble(t), &asynqqueue.Options{Batch: 1})
+		offer(t, q, promotion.Offer{ID: "a"})
+		work(t, q, checker(func(context.Context, memory.ID) (promotion.Result, error) {
+			return promotion.Result{Status: promotion.Down, RetryAt: time.Now(), Behind: []string{"crm"}, Alone: true}, nil
+		}))
+		offer(t, q, promotion.Offer{ID: "b"})
+		work(t, q, &refuses{})
+		for range 8 { // it would draw after a pump
+			time.Sleep(100 * time.Millisecond)
+			if err := q.Pump(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantClaims(t, q, 2)
+		}
+	}))
 }
 
 // Two sources cover all rows: one is down for long, the other knows nothing of the

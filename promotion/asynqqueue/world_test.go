@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,6 +71,11 @@ func inBubble(t *testing.T) redis.UniversalClient {
 		}
 	})
 	return r.Client
+}
+
+// bubble is a test in a synctest bubble: its time passes only while nobody works.
+func bubble(test func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
 // newQueue is a queue that a machine under load does no harm: no lease ends by itself, and
