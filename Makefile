@@ -13,7 +13,7 @@ NO_RACE = EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryCha
 # out; .ci/full race empties this list.
 ONE_GOROUTINE = LS5AMoveOnOneAxisMovesNoOther|ARowThatDoesNotFitIsRefusedAlone|I11DecisionsAreFoundThroughTheirLedger|APointInTimeIsWhatItWas|NothingThatHappensBetweenTwoReadsIsTakenForTampering|ArgumentsThatTakeTooLongAreRefused|ASchemaThatIsUsualIsTaken|ALongOutputIsRecordedWhole|OneLookClearsARowOfWhichNothingIsFound|Spoofing|TheLargestLineageFires|ARingDoesAsAModelDoes|WhoeverEditsTheFileIsFound|ALossOfPowerTakesNothingAcknowledgedWithFullAndNeverHalfABatch|ALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused
 
-.PHONY: help modules lint build test race bench check check-full
+.PHONY: help modules lint lint-nested build test race bench check check-full
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,6 +27,10 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+
+lint-nested: ## go vet, staticcheck of the module in DIR
+	cd "$(DIR)" && go vet ./...
+	cd "$(DIR)" && go run $(STATICCHECK) ./...
 
 build: ## build all programs into BIN (bin)
 	@mkdir -p "$(BIN)"

@@ -27,6 +27,7 @@ func leaveServers(dir string) error {
 	}
 	marked := exec.Command("sleep", "600") // nothing but its environment tells where it is from
 	marked.Dir = "/"
+	marked.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := marked.Start(); err != nil {
 		return err
 	}
@@ -54,13 +55,35 @@ func TestACheckLeavesNoServerBehind(t *testing.T) {
 			server.Need(t, err)
 		}
 	}
-	for name, end := range map[string]string{"it passes": "exit 0", "it fails": "fail on purpose", "it is killed": "kill -KILL $$"} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name, end string
+		unread    bool // nobody reads what it says on stderr
+	}{
+		{"it passes", "exit 0", false},
+		{"it fails", "fail on purpose", false},
+		{"it is told to end", "kill -TERM $$; sleep 60", false},
+		{"it is interrupted", "kill -INT $$; sleep 60", false},
+		{"it is killed", "kill -KILL $$", false},
+		{"its process group is killed", "kill -KILL -- -$$", false},
+		{"it fails and nobody reads", "fail on purpose", true},
+		{"it is killed and nobody reads", "kill -KILL $$", true},
+		{"a part of it is killed", `dies() { kill -KILL $BASHPID; }; part one dies; fail "${red[*]}"`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			script := exec.CommandContext(t.Context(), "bash", "-c", `. .ci/steps.sh; grace=1; echo "$TMPDIR"; HEARSAY_TEST_LEAVES=$TMPDIR "$0"; `+end, os.Args[0])
+			script := exec.CommandContext(t.Context(), "bash", "-c", `. .ci/steps.sh; grace=1; echo "$TMPDIR"; HEARSAY_TEST_LEAVES=$TMPDIR "$0"; `+c.end, os.Args[0])
 			script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			var said strings.Builder
 			script.Stderr = &said
+			if c.unread {
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Close()
+				defer w.Close()
+				script.Stderr = w
+			}
 			out, err := script.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +104,7 @@ func TestACheckLeavesNoServerBehind(t *testing.T) {
 				t.Error("the script ended as if nothing was left")
 			}
 			for _, pid := range pids {
-				if !strings.Contains(said.String(), "LEFT BEHIND: process "+pid+": ") {
+				if !c.unread && !strings.Contains(said.String(), "LEFT BEHIND: process "+pid+": ") {
 					t.Errorf("process %s is not named in:\n%s", pid, said.String())
 				}
 			}

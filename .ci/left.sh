@@ -25,16 +25,19 @@ none_left() {
   return 1
 }
 
-# end_left SECONDS: gives what is left so many seconds to end by itself, then names and
-# stops it. It fails if it stopped something.
+# end_left SECONDS: gives what is left so many seconds to end by itself, then stops and names
+# it. It fails if it stopped something. Nobody may read what it prints any more: that stops
+# nothing.
 end_left() {
-  local pid
+  local pid named=()
+  trap '' PIPE
   none_left "$1" && return 0
   for pid in $(left); do
-    printf 'LEFT BEHIND: process %s: %s\n' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" >&2
+    named+=("process $pid: $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")")
     kill -TERM "$pid" 2>/dev/null || true
   done
   none_left 5 || { kill -KILL $(left) 2>/dev/null || true; none_left 5 || true; }
+  printf 'LEFT BEHIND: %s\n' "${named[@]}" >&2 || true
   return 1
 }
 

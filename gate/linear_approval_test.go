@@ -132,7 +132,7 @@ func TestApprovalsAreLinearizable(t *testing.T) {
 			played := seed
 			for seed = 0; seed < apart || seed < limit && broken == 0; seed++ {
 				h, _ := w.approvals(t, seed, true)
-				if porcupine.CheckOperationsTimeout(oneHold, h.done, 20*time.Second) == porcupine.Illegal {
+				if porcupine.CheckOperationsTimeout(oneHold, h.done, time.Minute) == porcupine.Illegal {
 					broken++
 				}
 				n := h.did("use")

@@ -154,7 +154,7 @@ func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 			played := seed
 			for seed = 0; seed < histories || seed < limit && (late == 0 || broken == 0); seed++ {
 				h := w.unleash(t, fmt.Sprintf("naive%d", seed), seed, true)
-				if porcupine.CheckOperationsTimeout(oneRow, h.done, 20*time.Second) == porcupine.Illegal {
+				if porcupine.CheckOperationsTimeout(oneRow, h.done, time.Minute) == porcupine.Illegal {
 					broken++
 				}
 				naive += h.count(consumed, false)

@@ -98,7 +98,7 @@ func (d *desk) ask(ctx context.Context, room string) (*api.CallToolResult, strin
 // id that the answer names.
 func (d *desk) held(t *testing.T, room string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	res, text, err := d.ask(ctx, room)
 	if err != nil {

@@ -594,12 +594,12 @@ func TestMCPProxyRefusesACommandLineThatSaysTooLittle(t *testing.T) {
 
 // parking starts a proxy in which a call of mail is parked, and returns how a person lets
 // it through.
-func (w *world) parking(book, customer string, args mcpArguments, talk io.Writer) (cmd *exec.Cmd, session *api.ClientSession, approve func()) {
+func (w *world) parking(book, customer string, args mcpArguments, talk, wire io.Writer) (cmd *exec.Cmd, session *api.ClientSession, approve func()) {
 	w.t.Helper()
 	key := w.key("ana", "call:mail")
 	cmd = w.proxied(book, "--only-source", "-trusted-keys", w.env["HEARSAY_TRUSTED_KEYS"], "--read-only", "crm", "--state-changing", "mail", "--fires-when-free", "mail")
 	cmd.Stderr = talk
-	session = connect(w.t, child(cmd))
+	session = connect(w.t, &api.LoggingTransport{Transport: child(cmd), Writer: wire})
 	callTool(w.t, session, "crm", mcpArguments{Name: customer}) // a text that nobody has verified
 	held, err := session.CallTool(w.t.Context(), &api.CallToolParams{Name: "mail", Arguments: args})
 	if err != nil {
@@ -639,7 +639,7 @@ func TestMCPProxyMakesAParkedCallByItself(t *testing.T) {
 	w := newWorld(t)
 	w.store.Close()
 	book, args := filepath.Join(t.TempDir(), "book"), mcpArguments{To: "pay@acme.example"}
-	_, session, approve := w.parking(book, "acme", args, nil)
+	_, session, approve := w.parking(book, "acme", args, nil, io.Discard)
 	answer := calling(t, session, "mail", args)
 	approve()
 	if got := <-answer; got.failed || got.err != nil {
@@ -661,7 +661,7 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		w := newWorld(t)
 		w.store.Close()
 		book := filepath.Join(t.TempDir(), "book")
-		_, session, approve := w.parking(book, "acme", mcpArguments{To: endless}, nil)
+		_, session, approve := w.parking(book, "acme", mcpArguments{To: endless}, nil, io.Discard)
 		approve()
 		reached(t, book, endless)
 		if err := session.Close(); err != nil { // it would have to be killed
@@ -673,15 +673,19 @@ func TestMCPProxyEndsWhatItHasParked(t *testing.T) {
 		w := newWorld(t)
 		w.store.Close()
 		args := mcpArguments{To: "pay@acme.example"}
-		cmd, session, _ := w.parking(filepath.Join(t.TempDir(), "book"), "acme", args, nil)
+		wire := &testmain.Output{}
+		cmd, session, _ := w.parking(filepath.Join(t.TempDir(), "book"), "acme", args, nil, wire)
+		calls := func() int { return strings.Count(wire.String(), `"method":"tools/call"`) }
+		before := calls()
 		answer := calling(t, session, "mail", args)
+		eventually(t, "the call is sent", func() bool { return calls() > before })
+		if err := session.Ping(t.Context(), nil); err != nil { // the proxy has read what came before it
+			t.Fatal(err)
+		}
 		select {
 		case got := <-answer:
 			t.Fatalf("it did not wait: %+v", got)
-		case <-time.After(time.Second): // it is on its way, or waits
-		}
-		if err := session.Ping(t.Context(), nil); err != nil { // the proxy has read what came before it
-			t.Fatal(err)
+		default:
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
@@ -946,7 +950,7 @@ func TestMCPProxyRunsNoToolThatHasChanged(t *testing.T) {
 	w.store.Close()
 	book, args := filepath.Join(t.TempDir(), "book"), mcpArguments{To: "pay@acme.example"}
 	heard, talk := io.Pipe()
-	_, session, approve := w.parking(book, shifty, args, talk)
+	_, session, approve := w.parking(book, shifty, args, talk, io.Discard)
 	late := time.AfterFunc(time.Minute, func() { talk.CloseWithError(errors.New("it never said that a tool has changed")) })
 	lines, said := bufio.NewScanner(heard), false
 	for !said && lines.Scan() {

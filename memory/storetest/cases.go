@@ -1260,7 +1260,7 @@ func cutShort(a *asker, rounds int, call func(ctx context.Context, round int) er
 	for round := 1; round <= rounds; round++ {
 		ctx, cancel := context.WithCancel(a.ctx)
 		if round%2 == 0 {
-			ctx = &fuse{Context: ctx, burn: cancel, left: int64(round)}
+			ctx = &fuse{Context: ctx, burn: cancel, left: int64(round / 2)}
 		} else {
 			time.AfterFunc(long*time.Duration(round)/time.Duration(rounds), cancel)
 		}
@@ -1274,10 +1274,11 @@ func cutShort(a *asker, rounds int, call func(ctx context.Context, round int) er
 		a.true(some == all, "round %d: a part of what was cancelled is there (%v)", round, err)
 		a.true(all || err != nil, "round %d: what was acknowledged is not there", round)
 	}
+	a.true(cut > 0, "none of %d calls was cut short", rounds)
 	a.Logf("%d of %d calls were cut short", cut, rounds)
 }
 
-// fuse is a context that is cancelled once its Err was asked for a number of times.
+// fuse is a context that is cancelled once its Err or Done was asked for a number of times.
 type fuse struct {
 	context.Context
 	burn context.CancelFunc
@@ -1285,10 +1286,19 @@ type fuse struct {
 }
 
 func (f *fuse) Err() error {
+	f.ask()
+	return f.Context.Err()
+}
+
+func (f *fuse) Done() <-chan struct{} {
+	f.ask()
+	return f.Context.Done()
+}
+
+func (f *fuse) ask() {
 	if atomic.AddInt64(&f.left, -1) <= 0 {
 		f.burn()
 	}
-	return f.Context.Err()
 }
 
 func askClosed(a *asker) {

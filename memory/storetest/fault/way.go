@@ -209,9 +209,9 @@ func (m Making) play(ctx context.Context, p point, name string, deadline time.Du
 	if err != nil && !errors.Is(err, memory.ErrStore) && !errors.Is(err, context.DeadlineExceeded) {
 		return 0, false, fmt.Errorf("the error is %w", err)
 	}
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(3 * time.Minute)
 	for !made { // what was made is there
-		again, cancel := context.WithTimeout(ctx, 10*time.Second)
+		again, cancel := context.WithTimeout(ctx, time.Minute)
 		err = m.Make(again, m.Addr, name)
 		cancel()
 		if err == nil || time.Now().After(end) {
