@@ -14,16 +14,16 @@ import (
 
 const module = "github.com/hearsay-go/hearsay"
 
-// room says what a package may import besides the standard library: other rooms
+// allowance says what a package may import besides the standard library: other packages
 // of this module, and third-party modules. A package that is not in the table
 // fails the test, and so does a line without a package or a permission that
 // nobody uses. Programs (cmd, examples, bench) may import anything.
-type room struct {
+type allowance struct {
 	own     []string
 	foreign []string
 }
 
-var rooms = map[string]room{
+var allowances = map[string]allowance{
 	"memory":                     {foreign: []string{"golang.org/x/text"}},
 	"memory/admission":           {own: []string{"memory", "memory/admission/restate"}},
 	"memory/admission/restate":   {foreign: []string{"golang.org/x/text"}},
@@ -81,7 +81,7 @@ var lent = map[string]string{
 // programs are the folders whose packages may import anything.
 var programs = []string{"cmd", "examples", "bench"}
 
-// TestImportsKeepToTheTable holds design decision 1: every arrow between rooms
+// TestImportsKeepToTheTable holds design decision 1: every arrow between packages
 // points to memory, the gate knows no promotion, the agent has no hand on the
 // lever that raises trust, and each third-party library has the fewest importers.
 func TestImportsKeepToTheTable(t *testing.T) {
@@ -113,7 +113,7 @@ func TestImportsKeepToTheTable(t *testing.T) {
 		if name == "" || slices.ContainsFunc(programs, func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") }) {
 			continue
 		}
-		allowed, ok := rooms[name]
+		allowed, ok := allowances[name]
 		if !ok {
 			t.Errorf("package %s is not in the table", name)
 			continue
@@ -144,7 +144,7 @@ func TestImportsKeepToTheTable(t *testing.T) {
 			}
 		}
 	}
-	for name := range rooms {
+	for name := range allowances {
 		if !seen[name] {
 			t.Errorf("the table has a line for %s, which does not exist", name)
 		}
@@ -152,7 +152,7 @@ func TestImportsKeepToTheTable(t *testing.T) {
 	if checked == 0 {
 		t.Fatal("no import was checked")
 	}
-	t.Logf("%d rooms, %d imports checked", len(seen), checked)
+	t.Logf("%d packages, %d imports checked", len(seen), checked)
 }
 
 // TestNoAgentDecidesAboutAHeldCall holds design section 6: neither an agent nor an

@@ -116,7 +116,7 @@ type Decision struct {
 	By     string // and who she is
 
 	// Consumed are the rows at the fitness versions the permit was consumed on, in
-	// the atom that recorded it, and Epoch the store's epoch (I-7). Both are empty
+	// the transaction that recorded it, and Epoch the store's epoch (I-7). Both are empty
 	// unless it fires.
 	Consumed []memory.Cited
 	Epoch    uint64

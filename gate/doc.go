@@ -4,14 +4,14 @@
 // call itself (SR-6.3). A [Request] names the tool, its arguments and the ids of
 // the rows that reached the caller, never their states. [Gate.Decide] reads the
 // current states in one trip, lets the pure [Policy.Evaluate] judge them, and
-// records the decision. For a permit, recording is consuming: the same atom
+// records the decision. For a permit, recording is consuming: the same transaction
 // checks that every row is still what it was when it was judged (I-7).
 //
 // A later call of a run is not read for again. The gate remembers the heads that the
 // run's last permits were judged on, and where the store's demotion fence stood when
 // they were read. Whatever takes something from a row moves that fence in its own
-// atom. So a call that the remembered heads permit, by the clock as it is now, is
-// recorded in an atom that checks the fence in place of each row: if it stands where
+// transaction. So a call that the remembered heads permit, by the clock as it is now, is
+// recorded in a transaction that checks the fence in place of each row: if it stands where
 // it stood, nothing was taken from any of the rows, and what they were judged to
 // permit they still permit. If it does not, or if the call would be blocked, the rows
 // are read. Nothing but a permit ever comes from what is remembered. The argument in
@@ -30,7 +30,7 @@
 // that an identical later call shares. It is released by promotion of its rows, by a
 // person's confirmation of the fact, or by her approval of this one call: a signed,
 // single-use grant for exactly what a permit is bound to, which the gate verifies
-// itself ([Options.Approvals]) and consumes in the atom that records the fire
+// itself ([Options.Approvals]) and consumes in the transaction that records the fire
 // intent. Nothing in this package makes one. A call that cannot be undone is not
 // made again while nobody knows how it ended.
 //

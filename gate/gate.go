@@ -14,7 +14,7 @@ import (
 )
 
 // Store is what a gate needs of a store; [*memory.Store] is one. It must be safe
-// for concurrent use. Record must consume a permit in one atom: check that every
+// for concurrent use. Record must consume a permit in one transaction: check that every
 // cited row is at the cited fitness version, or that nothing was taken from any row
 // since the record's fence was looked at, or give an error that is
 // [memory.ErrConflict] and write nothing (I-7). Now must be the clock that it holds
@@ -131,7 +131,7 @@ const attempts = 4
 
 // Decide judges a call by the states its rows have now, and records the decision.
 // A permit that it returns has been consumed: every row was still at the fitness
-// version it was judged on in the atom that recorded the fire intent (I-7). If a
+// version it was judged on in the transaction that recorded the fire intent (I-7). If a
 // row moved in between, the call is judged anew, a few times; then it is denied.
 //
 // It returns no error: whatever goes wrong, a deadline and a record that could

@@ -130,9 +130,9 @@ func rulesOf(p *Policy) memory.Digest {
 
 // stand settles a judged call with what became of it before: it opens a hold or
 // attaches the call to an open one, lets it through on a grant, or refuses it. The
-// step it returns belongs into the atom that records the decision; nil = none.
+// step it returns belongs into the transaction that records the decision; nil = none.
 //
-// A call that is permitted is presumed to have no standing, which its atom checks;
+// A call that is permitted is presumed to have no standing, which its transaction checks;
 // look says that it has one.
 func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fitness, look bool) (*memory.CallStep, error) {
 	if d.Fault || d.Has(ArgumentsInvalid) || req.Contract.Unknown {

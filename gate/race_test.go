@@ -67,7 +67,7 @@ func (r *racing) Record(ctx context.Context, d memory.DecisionRecord) error {
 
 // TestI7NoPermitStandsOnAStaleReading: whatever happens to rows between reading
 // and consuming, a permit that comes back was consumed on rows that were fit in
-// that very atom.
+// that very transaction.
 func TestI7NoPermitStandsOnAStaleReading(t *testing.T) {
 	ctx := t.Context()
 	harms := map[string]memory.AxisValue{

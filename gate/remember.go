@@ -10,7 +10,7 @@ import (
 // memo keeps, by run, the heads that its last permits were judged on, and where the
 // demotion fence of the store stood when they were read. As long as the fence stands
 // there nothing was taken from any of them: whatever they permit, their rows as they
-// are now permit too. Whether it stands there still is asked in the atom that consumes
+// are now permit too. Whether it stands there still is asked in the transaction that consumes
 // the permit, and nowhere else; so what is kept here may be as old as it likes.
 type memo struct {
 	mu    sync.Mutex

@@ -297,7 +297,7 @@ func (l Lineage) ids() []memory.ID { return slices.Concat(l.direct, l.ancestors)
 func (l Lineage) len() int { return len(l.direct) + len(l.ancestors) }
 
 // MaxLineage is the most rows one decision is made on. A permit checks each of
-// them in one atom.
+// them in one transaction.
 const MaxLineage = memory.MaxClosure
 
 // Request asks whether a call may fire. It carries ids, never states: those are

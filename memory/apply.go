@@ -9,7 +9,7 @@ import (
 )
 
 // Apply makes one transition: the move, its audit entry, its evidence and the
-// due mark are one atom, compared and swapped on t.Revision (I-6). It returns the new
+// due mark are one transaction, compared and swapped on t.Revision (I-6). It returns the new
 // head. It refuses
 //
 //   - an illegal move: [*IllegalMoveError];
@@ -519,12 +519,12 @@ func observed(evidence []Evidence) []Evidence {
 // predicate. By rank alone (SR-4.4, X-5): a higher rank demotes; the same source with a
 // newer word supersedes what stood on its word alone (I-16); an equal rank stands beside,
 // both contested; a lower one is not verified (h.Truth says so) and demotes nobody. The line is put in the
-// same atom, so that of two rivals verified at once one sees the other; it lists the
+// same transaction, so that of two rivals verified at once one sees the other; it lists the
 // rows that were verified, so that nobody looks for rivals where there are none.
 //
 // A rival that cannot be read stands, and so may one that the line had no room for: the
 // row is contested.
-func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string, asked LineMark) error {
+func (t *transaction) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string, asked LineMark) error {
 	if !c.Typed() {
 		return nil
 	}
@@ -582,7 +582,7 @@ func (t *atom) settle(line Object, h *Head, c Content, evidence []Evidence, acto
 }
 
 // rival holds a row against its rivals, and moves each of those that loses by it.
-func (t *atom) rival(h *Head, c Content, rivals []bystander, evidence []Evidence, actor, source string) {
+func (t *transaction) rival(h *Head, c Content, rivals []bystander, evidence []Evidence, actor, source string) {
 	rank, stands := h.Rank, true
 	own := backers(evidence, rank)
 	beaten, beside, history := make([]bool, len(rivals)), make([]bool, len(rivals)), make([]bool, len(rivals))
@@ -687,7 +687,7 @@ func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time)
 
 // demote contradicts the row: its supports are void, and it is due for a check. Of one
 // that cannot be read the head moves alone.
-func (r *bystander) demote(tx *atom, e AuditEntry, now time.Time) {
+func (r *bystander) demote(tx *transaction, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.set(TruthContradicted, now)
 	var c change
@@ -703,7 +703,7 @@ func (r *bystander) demote(tx *atom, e AuditEntry, now time.Time) {
 
 // outdate supersedes the row: its source says otherwise now. Its supports are void, and
 // nobody is asked about it.
-func (r *bystander) outdate(tx *atom, e AuditEntry, now time.Time) {
+func (r *bystander) outdate(tx *transaction, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.set(TruthSuperseded, now)
 	next.Flags = next.Flags&^FlagContested | FlagOutdated
@@ -715,7 +715,7 @@ func (r *bystander) outdate(tx *atom, e AuditEntry, now time.Time) {
 	tx.notDue(r.ID, r.mark)
 }
 
-func (r *bystander) contest(tx *atom, e AuditEntry, now time.Time) {
+func (r *bystander) contest(tx *transaction, e AuditEntry, now time.Time) {
 	if r.Has(FlagContested) {
 		return
 	}
@@ -741,7 +741,7 @@ func voidSupports(evidence []Evidence) (out []Evidence, any bool) {
 // is only spelled alike loses nothing (I-9). A user's word demotes all of them; evidence
 // demotes those of a lower rank and contests the others. One whose content cannot be read
 // is moved by its head, whatever its exact subject; unread names those that cannot be read.
-func (s *Store) siblings(ctx context.Context, tx *atom, known *claimRecord, of Head, c Content, t Transition, now time.Time) (unread []string, err error) {
+func (s *Store) siblings(ctx context.Context, tx *transaction, known *claimRecord, of Head, c Content, t Transition, now time.Time) (unread []string, err error) {
 	rank := Rank(0)
 	for _, e := range t.Evidence {
 		if e.Relation == RelationContradicts {
@@ -837,7 +837,7 @@ func (s *Store) standing(ctx context.Context, verified []bystander) ([]bystander
 // AddEvidence appends evidence that moves no state by itself: a contradiction of
 // the same or a lower rank, a dissent after a user's word, support that does not
 // suffice yet, a context. The same evidence twice is one. A contradiction of rank
-// tool or higher of a verified row contests it in the same atom; anything
+// tool or higher of a verified row contests it in the same transaction; anything
 // else moves no fitness version.
 func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, evidence ...Evidence) error {
 	if err := row.check("row"); err != nil {

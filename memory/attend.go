@@ -269,8 +269,8 @@ func (s *Store) noteWitness(ctx context.Context, id Token, actor string, authori
 	return err
 }
 
-// harms reports whether an entry of the atom takes trust away or erases.
-func (t *atom) harms() bool {
+// harms reports whether an entry of the transaction takes trust away or erases.
+func (t *transaction) harms() bool {
 	for i := range t.logged {
 		if t.logged[i].entry.harms() {
 			return true
@@ -279,8 +279,8 @@ func (t *atom) harms() bool {
 	return false
 }
 
-// taken are the entries of the atom that take trust away or erase.
-func (t *atom) taken() (kind EntryKind, leaves []Leaf) {
+// taken are the entries of the transaction that take trust away or erase.
+func (t *transaction) taken() (kind EntryKind, leaves []Leaf) {
 	kind = EntryTransition
 	for i := range t.logged {
 		l := &t.logged[i]
@@ -296,7 +296,7 @@ func (t *atom) taken() (kind EntryKind, leaves []Leaf) {
 }
 
 // witnessed tells the witness of entries that took trust away or erased.
-func (t *atom) witnessed() error {
+func (t *transaction) witnessed() error {
 	if t.untold != nil { // it waits in the store
 		return fmt.Errorf("%w: %w", ErrUnwitnessed, t.untold)
 	}
@@ -317,9 +317,9 @@ func (t *atom) witnessed() error {
 	return nil
 }
 
-// leaveUntold adds to the atom what the witness is to be told: the entries that it has
+// leaveUntold adds to the transaction what the witness is to be told: the entries that it has
 // so far.
-func (t *atom) leaveUntold() {
+func (t *transaction) leaveUntold() {
 	key := untoldKey.named(newNonce())
 	e := AuditEntry{Kind: EntryWitness, Revision: 1, At: t.now, Actor: "store", Authority: AuthoritySystem, Source: "witness", Reason: "it is not told yet of what was taken away", Nonce: newNonce()}
 	t.log(Put{Key: key, Add: []Term{untoldSince(t.now)}}, link{}, nil, nil, t.nobody(), e, change{})

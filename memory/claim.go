@@ -116,8 +116,8 @@ func (s *Store) claimOf(ctx context.Context, o Object) (c claimRecord, err error
 }
 
 // claim puts the record of a claim. A rejection is sealed under the class of the
-// row that was rejected. Rows of one claim that come in one atom put it once.
-func (t *atom) claim(key string, from uint64, c claimRecord) {
+// row that was rejected. Rows of one claim that come in one transaction put it once.
+func (t *transaction) claim(key string, from uint64, c claimRecord) {
 	at, again := t.own[key]
 	if again {
 		from = t.Puts[at].From
@@ -144,7 +144,7 @@ func (t *atom) claim(key string, from uint64, c claimRecord) {
 // join lists a row in the record of its claim. Where the list is full, rows leave it that
 // are neither verified nor contradicted: once they are, they join again. listed is false
 // of a row that decides, and for which there is no room even so.
-func (t *atom) join(c *claimRecord, id ID, decides bool) (listed bool, err error) {
+func (t *transaction) join(c *claimRecord, id ID, decides bool) (listed bool, err error) {
 	switch {
 	case slices.Contains(c.Rows, id):
 		return true, nil

@@ -45,7 +45,7 @@ const unwrapped = time.Second
 
 // classObject is the object of a class. It is at revision 1 as long as the class
 // is in use; erasing a subject moves it on. Whatever is sealed under a class is
-// written in an atom that checks that: nothing escapes an erasure that began
+// written in a transaction that checks that: nothing escapes an erasure that began
 // between the reading of a row and the writing of what was made from it.
 func classObject(c Class) string {
 	return classKey.named(string(binary.BigEndian.AppendUint64(nil, uint64(c))))
@@ -64,8 +64,8 @@ func termClass(c Class) string { return "k" + string(binary.BigEndian.AppendUint
 func termKey(k KeyID) string   { return "K" + string(binary.BigEndian.AppendUint64(nil, uint64(k))) }
 
 // classFor is the class of the subjects of some classes and some more, by canonical
-// name, for what the atom writes. If it is new the atom puts it.
-func (t *atom) classFor(parents []Class, subjects []string) Class {
+// name, for what the transaction writes. If it is new the transaction puts it.
+func (t *transaction) classFor(parents []Class, subjects []string) Class {
 	if t.err != nil {
 		return 0
 	}
@@ -78,7 +78,7 @@ func (t *atom) classFor(parents []Class, subjects []string) Class {
 	return c.class
 }
 
-func (t *atom) find(parents []Class, subjects []string) (*sealing, error) {
+func (t *transaction) find(parents []Class, subjects []string) (*sealing, error) {
 	s := t.store
 	var above []KeyID
 	for _, p := range parents {
@@ -96,7 +96,7 @@ func (t *atom) find(parents []Class, subjects []string) (*sealing, error) {
 	return c, err
 }
 
-func (t *atom) findWith(above []KeyID, subjects []string) (*sealing, error) {
+func (t *transaction) findWith(above []KeyID, subjects []string) (*sealing, error) {
 	s := t.store
 	nobody, err := s.keyOf(t.ctx, "")
 	if err != nil {
@@ -166,38 +166,38 @@ func (s *Store) classOf(ctx context.Context, set uint64, keys []KeyID) (Class, e
 	}
 }
 
-// shelf keeps what can be looked up again, up to a number of things.
-type shelf[K comparable, V any] struct {
+// cache keeps what can be looked up again, up to a number of things.
+type cache[K comparable, V any] struct {
 	mu sync.RWMutex
 	m  map[K]V
 }
 
-// shelfSize bounds each shelf: a class with its cipher is about a kilobyte.
-const shelfSize = 1 << 13
+// cacheSize bounds each cache: a class with its cipher is about a kilobyte.
+const cacheSize = 1 << 13
 
-func (s *shelf[K, V]) get(k K) (v V, ok bool) {
+func (s *cache[K, V]) get(k K) (v V, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v, ok = s.m[k]
 	return v, ok
 }
 
-func (s *shelf[K, V]) put(k K, v V) {
+func (s *cache[K, V]) put(k K, v V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m == nil || len(s.m) >= shelfSize {
+	if s.m == nil || len(s.m) >= cacheSize {
 		s.m = map[K]V{}
 	}
 	s.m[k] = v
 }
 
-func (s *shelf[K, V]) drop(k K) {
+func (s *cache[K, V]) drop(k K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.m, k)
 }
 
-func (s *shelf[K, V]) clear() {
+func (s *cache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.m = nil
@@ -217,9 +217,9 @@ func (s *Store) keyOf(ctx context.Context, name string) (KeyID, error) {
 	return k, nil
 }
 
-// sealing is a class that the atom puts, or that is in the store. One that was known
-// is not looked at again, as it is to be read: the atom checks that it is in use.
-func (t *atom) sealing(class Class) (*sealing, error) {
+// sealing is a class that the transaction puts, or that is in the store. One that was known
+// is not looked at again, as it is to be read: the transaction checks that it is in use.
+func (t *transaction) sealing(class Class) (*sealing, error) {
 	if c := t.classes[class]; c != nil {
 		return c, nil
 	}
@@ -352,9 +352,9 @@ func (c *sealing) open(sealed, associated []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// use has the atom write under a class: it checks that the class is in use, and
+// use has the transaction write under a class: it checks that the class is in use, and
 // puts it if it is new.
-func (t *atom) use(c *sealing) {
+func (t *transaction) use(c *sealing) {
 	if t.classes[c.class] != nil {
 		return
 	}
@@ -378,8 +378,8 @@ func (t *atom) use(c *sealing) {
 	t.put(p)
 }
 
-// under is a class that the atom writes under.
-func (t *atom) under(class Class) *sealing {
+// under is a class that the transaction writes under.
+func (t *transaction) under(class Class) *sealing {
 	c := t.classes[class]
 	if c == nil && t.err == nil {
 		if c, t.err = t.sealing(class); t.err == nil {
@@ -389,9 +389,9 @@ func (t *atom) under(class Class) *sealing {
 	return c
 }
 
-// settled remembers the classes, claims, lines and fences that an atom put, once it was
+// settled remembers the classes, claims, lines and fences that a transaction put, once it was
 // applied; forget drops what is known of what it conflicted on.
-func (t *atom) settled() {
+func (t *transaction) settled() {
 	for i := range t.Puts {
 		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) || fenceKey.holds(p.Key) {
 			t.store.remember(Object{Key: p.Key, Revision: p.From + 1, Data: p.Data})
@@ -433,4 +433,4 @@ func (s *Store) forget(key string) {
 }
 
 // nobody is the class of what is about no person.
-func (t *atom) nobody() Class { return t.classFor(nil, nil) }
+func (t *transaction) nobody() Class { return t.classFor(nil, nil) }

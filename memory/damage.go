@@ -69,7 +69,7 @@ func (s *Store) DamagedRows(ctx context.Context) ([]ID, uint64, error) {
 	return slices.Clone(r.damaged), r.Revision, nil
 }
 
-// damaged changes the list, in one atom that voids every permit decided before.
+// damaged changes the list, in one transaction that voids every permit decided before.
 func (s *Store) damaged(ctx context.Context, kind EntryKind, actor, reason string, change func(have []ID, revision uint64) ([]ID, error)) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Store) damaged(ctx context.Context, kind EntryKind, actor, reason strin
 }
 
 // void bumps the epoch and moves all fences: whoever kept what it read looks again.
-func (t *atom) void(epoch Object, fences []Object, actor, reason string) error {
+func (t *transaction) void(epoch Object, fences []Object, actor, reason string) error {
 	var prev link
 	if epoch.Data != nil {
 		if _, err := prev.decode(epoch.Data); err != nil {

@@ -14,7 +14,7 @@
 //
 // What a row is written with never changes: origin, asserter, lineage, depth
 // and content have no setter (I-2). What may change, the verification state and
-// the axes, changes only by [Store.Apply]: one atom of the move and its audit
+// the axes, changes only by [Store.Apply]: one transaction of the move and its audit
 // entry, compared and swapped on the row's revision (I-6), legal by a table,
 // and for a promotion justified by evidence that is independent of the claim
 // and of sufficient rank (I-4). A claim that comes back, however it is labelled,

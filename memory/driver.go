@@ -55,7 +55,7 @@ type Driver interface {
 	Maintenance
 }
 
-// Batch is one atom: all of it happens, or none of it does.
+// Batch is one transaction: all of it happens, or none of it does.
 type Batch struct {
 	Checks []Check
 	Puts   []Put

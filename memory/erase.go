@@ -179,12 +179,12 @@ type erasing struct {
 	names   []string       // exact: the subject, and its other spellings
 	keys    []KeyID        // of the subject, and of nobody else
 	classes map[Class]bool // that have a part in one of them
-	opened  shelf[Class, *sealing]
+	opened  cache[Class, *sealing]
 	object  Object
 	link    link
 	open    bool
 	again   bool    // what is erased is erased again
-	pending []ID    // rows of the last atom that only name the subject, whose logs and children are not settled
+	pending []ID    // rows of the last transaction that only name the subject, whose logs and children are not settled
 	echoes  []Token // claims that went with them
 }
 
@@ -430,7 +430,7 @@ func (x *erasing) encode() []byte {
 }
 
 // note puts the progress of the erasure.
-func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce string, err error) {
+func (x *erasing) note(ctx context.Context, tx *transaction, reason string) (nonce string, err error) {
 	record := x.encode()
 	nonce = newNonce()
 	tx.log(Put{Key: x.object.Key, From: x.object.Revision}, x.link, record, record, tx.nobody(),
@@ -438,8 +438,8 @@ func (x *erasing) note(ctx context.Context, tx *atom, reason string) (nonce stri
 	return nonce, nil
 }
 
-// commit applies an atom that has a note in it.
-func (x *erasing) commit(tx *atom, nonce string) error {
+// commit applies a transaction that has a note in it.
+func (x *erasing) commit(tx *transaction, nonce string) error {
 	if err := tx.commit(x.object.Key, x.object.Revision+1, nonce); err != nil {
 		return err
 	}
@@ -660,8 +660,8 @@ func (v *body) texts() []string {
 	return append(out, v.Domains...)
 }
 
-// eraseGroup is how many rows go in one atom: the terms of many rows lie on the same
-// pages of an index, so that fewer and larger atoms write much less. eraseLook is how
+// eraseGroup is how many rows go in one transaction: the terms of many rows lie on the same
+// pages of an index, so that fewer and larger transactions write much less. eraseLook is how
 // many are read with one call, eraseAtOnce how many of their questions are asked at once.
 const (
 	eraseGroup  = 1024
@@ -752,7 +752,7 @@ func (x *erasing) eraseAll(ctx context.Context, rows map[ID]bool) error {
 	return nil
 }
 
-// group is rows that go in one atom.
+// group is rows that go in one transaction.
 type group struct {
 	ids  []ID
 	rows []*doomed
@@ -761,7 +761,7 @@ type group struct {
 	done chan struct{} // closed once it is read
 }
 
-// settle finishes the rows of the last atom that only name the subject: what was made
+// settle finishes the rows of the last transaction that only name the subject: what was made
 // of them, and their keys, may be of classes that she has no part in. It takes the
 // payloads out of their logs, erases the decisions that cite them, and returns the
 // children that they got meanwhile. Those of the other rows are found by their class.
@@ -804,7 +804,7 @@ func (x *erasing) settle(ctx context.Context) (children []ID, err error) {
 	return slices.Concat(below...), nil
 }
 
-// eraseRows erases rows in one atom.
+// eraseRows erases rows in one transaction.
 func (x *erasing) eraseRows(ctx context.Context, rows []*doomed) error {
 	if len(rows) == 0 {
 		return nil
@@ -849,7 +849,7 @@ type doomed struct {
 	other              ID // a row of the claim that stays and may not be listed in its record, or ""
 }
 
-// eraseBytes is how much of contents one atom opens, but for its first row's.
+// eraseBytes is how much of contents one transaction opens, but for its first row's.
 const eraseBytes = 8 << 20
 
 // look reads rows that are not erased yet, and what hangs on them. rest are those
@@ -947,7 +947,7 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 	})
 }
 
-func (x *erasing) eraseRow(tx *atom, r *doomed) error {
+func (x *erasing) eraseRow(tx *transaction, r *doomed) error {
 	nobody := tx.nobody()
 	gone := AuditEntry{Kind: EntryErase, Row: r.ID, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure", Reason: "erased"}
 	entry := func() AuditEntry {
@@ -983,7 +983,7 @@ func (x *erasing) eraseRow(tx *atom, r *doomed) error {
 
 // eraseClaim takes the row out of what is known of its claim, and the claim with it
 // if no other row holds it.
-func (x *erasing) eraseClaim(tx *atom, r *doomed, nobody Class, e AuditEntry) error {
+func (x *erasing) eraseClaim(tx *transaction, r *doomed, nobody Class, e AuditEntry) error {
 	known, err := x.s.claimOf(tx.ctx, r.claim)
 	if err != nil {
 		return err

@@ -242,7 +242,7 @@ func TestARejectionAttachesToTheClaim(t *testing.T) {
 	b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
 	second := b.put(toolDraft(berlin, "erp")).ID // another row of the claim, at another anchor
 	reject(b, id)
-	t.Run("it demotes the claim's other verified rows in the same atom", func(t *testing.T) {
+	t.Run("it demotes the claim's other verified rows in the same transaction", func(t *testing.T) {
 		if s := b.head(second).State(); s != memory.StateUnverified {
 			t.Fatal(s)
 		}

@@ -8,7 +8,7 @@ import (
 
 // A permit on a thousand rows need not look at a thousand heads if nothing was taken
 // from any row since they were looked at. That is what the demotion fence is for: an
-// object that is moved in the same atom as any write that may leave a row less fit
+// object that is moved in the same transaction as any write that may leave a row less fit
 // than it was (I-7). A promotion leaves it alone, and so does what is no input of
 // fitness. Rows share a few fences, by their ids: all would stand in line at one, and
 // one each would be their heads again.
@@ -46,8 +46,8 @@ var fenceKeys = func() (keys [fences]string) {
 // [HeadKey].
 func FenceKey(row ID) string { return fenceKeys[fenceOf(row)] }
 
-// fence has the atom move the fences of the rows that it takes from.
-func (t *atom) fence() error {
+// fence has the transaction move the fences of the rows that it takes from.
+func (t *transaction) fence() error {
 	var moved uint
 	for i := range t.logged {
 		l := &t.logged[i]
@@ -61,7 +61,7 @@ func (t *atom) fence() error {
 	var unknown []string
 	for rest := moved; rest != 0; rest &= rest - 1 {
 		key := fenceKeys[bits.TrailingZeros(rest)]
-		// Where this store left it. If another one moved it since, the atom conflicts,
+		// Where this store left it. If another one moved it since, the transaction conflicts,
 		// and whoever retries it looks.
 		if o, ok := t.store.moved.get(key); ok {
 			t.put(Put{Key: key, From: o.Revision, Data: fenceData})
@@ -78,9 +78,9 @@ func (t *atom) fence() error {
 
 var fenceData = []byte{1}
 
-// since has the atom ask that nothing was taken from rows since a fence was looked at.
+// since has the transaction ask that nothing was taken from rows since a fence was looked at.
 // What this store moved itself since then it knows without asking.
-func (t *atom) since(f *Fence, rows []Cited) error {
+func (t *transaction) since(f *Fence, rows []Cited) error {
 	var of uint
 	for i := range rows {
 		of |= 1 << fenceOf(rows[i].Row)

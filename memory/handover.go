@@ -107,7 +107,7 @@ func (s *Store) Leave(ctx context.Context, nonce Token, until time.Time, b []byt
 }
 
 // spend uses a nonce up, and returns the nonce of the entry that says so.
-func (t *atom) spend(h handed, why string) (nonce string) {
+func (t *transaction) spend(h handed, why string) (nonce string) {
 	nonce = newNonce()
 	data := append([]byte{spentMark}, nonce...)
 	p := Put{Key: h.Key, From: h.Revision}

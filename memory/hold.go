@@ -366,7 +366,7 @@ func (s *Store) holdTerms(h *Hold, class Class) []Term {
 }
 
 // hold puts a hold, with the entry that says what moved.
-func (t *atom) hold(old Object, was *Hold, prev link, next Hold, class Class, e AuditEntry) error {
+func (t *transaction) hold(old Object, was *Hold, prev link, next Hold, class Class, e AuditEntry) error {
 	if len(next.Args) > maxHoldArgs {
 		return invalid("args", "too_long", "%d bytes, at most %d", len(next.Args), maxHoldArgs)
 	}
@@ -391,7 +391,7 @@ func (t *atom) hold(old Object, was *Hold, prev link, next Hold, class Class, e 
 	return t.err
 }
 
-func (t *atom) holdEntry(was HoldState, next *Hold, authority Authority) AuditEntry {
+func (t *transaction) holdEntry(was HoldState, next *Hold, authority Authority) AuditEntry {
 	e := AuditEntry{Kind: EntryHold, At: t.now, Actor: next.By, Authority: authority, Source: next.Tool, Reason: next.Why, Nonce: newNonce()}
 	if was != 0 {
 		e.From = was.String()

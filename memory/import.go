@@ -124,7 +124,7 @@ func (i *Importing) mark(ctx context.Context, cursor []byte) error {
 	return err
 }
 
-// Put writes rows, in as few atoms as they fit in, and with the last of them the
+// Put writes rows, in as few transactions as they fit in, and with the last of them the
 // cursor that cursor makes of what becomes of them; it may be called more than once.
 //
 // A row is refused alone, in its receipt: if it breaks a rule of [Draft], its name
@@ -205,19 +205,19 @@ func (s *Store) prepare(ctx context.Context, rows []foreign) error {
 	return nil
 }
 
-// importBatch is one atom of an import. What it puts is read as if it were there.
+// importBatch is one transaction of an import. What it puts is read as if it were there.
 type importBatch struct {
-	*atom
+	*transaction
 	i       *Importing
 	seen    map[string]Object
-	heads   map[ID]Head // of rows that the atom puts
+	heads   map[ID]Head // of rows that the transaction puts
 	echoes  map[string]*reentry
 	order   []string // of the echoes
 	refused map[string]bool
 	size    int
 	counted int // puts whose size is counted
 
-	// One of its log entries, by which the atom is known again.
+	// One of its log entries, by which the transaction is known again.
 	key      string
 	revision uint64
 	nonce    string
@@ -255,10 +255,10 @@ type reentry struct {
 	n   int
 }
 
-// put writes as many of the rows as fit in one atom, and says how many.
+// put writes as many of the rows as fit in one transaction, and says how many.
 func (i *Importing) put(ctx context.Context, rows []foreign, out []ImportReceipt, last func() []byte, refused map[string]bool) (int, error) {
 	s := i.s
-	b := &importBatch{atom: s.begin(ctx, s.Now()), i: i, seen: map[string]Object{}, heads: map[ID]Head{}, echoes: map[string]*reentry{}, refused: refused}
+	b := &importBatch{transaction: s.begin(ctx, s.Now()), i: i, seen: map[string]Object{}, heads: map[ID]Head{}, echoes: map[string]*reentry{}, refused: refused}
 	b.own = map[string]int{}
 	if err := b.prefetch(rows); err != nil {
 		return 0, err
@@ -396,7 +396,7 @@ func (b *importBatch) object(key string) (Object, error) {
 	return b.seen[key], err
 }
 
-// rowHead is the head of a row, one that the atom puts too.
+// rowHead is the head of a row, one that the transaction puts too.
 func (b *importBatch) rowHead(id ID) (Head, error) {
 	if h, ok := b.heads[id]; ok {
 		return h, nil
@@ -432,7 +432,7 @@ func (b *importBatch) named(n string) (Head, error) {
 	return Head{}, nil
 }
 
-// add composes one row. full says that it has to wait for the atom to be written.
+// add composes one row. full says that it has to wait for the transaction to be written.
 func (b *importBatch) add(f foreign) (r ImportReceipt, full bool, err error) {
 	if f.fault != nil {
 		return r, false, f.fault
@@ -540,7 +540,7 @@ func (b *importBatch) quoted(f *foreign) (*Head, error) {
 	return &h, nil
 }
 
-// link puts the name of a row, and takes note of what the atom has put.
+// link puts the name of a row, and takes note of what the transaction has put.
 func (b *importBatch) link(name Object, id ID) {
 	b.put(Put{Key: name.Key, From: name.Revision, Data: []byte(id)})
 	before := b.counted

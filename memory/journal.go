@@ -57,7 +57,7 @@ var entryKinds = [...]EntryKind{1: EntryWrite, EntryTransition, EntryReaffirm, E
 
 // Sequence orders all changes of a store: microseconds since 1970 in the upper 52
 // bits, a counter below. It grows along every chain even if a clock goes back;
-// entries written in one atom have the same one.
+// entries written in one transaction have the same one.
 type Sequence uint64
 
 const sequenceBits = 12
@@ -88,7 +88,7 @@ func (q *Sequence) UnmarshalText(b []byte) error {
 }
 
 // AuditEntry is one line of a history: who moved what, in which capacity, on whose
-// word and why. It is written in the same atom as the move (I-6) and is never
+// word and why. It is written in the same transaction as the move (I-6) and is never
 // changed; of an erased row it keeps what moved and when, and nothing else.
 type AuditEntry struct {
 	Kind      EntryKind  `json:"kind"`

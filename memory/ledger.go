@@ -222,7 +222,7 @@ func (c citation) grow(s *Store, run string, fresh []Cited, moved map[ID]bool) c
 }
 
 // classOfCitation is the class of what cites rows: of the subjects of all of them.
-func (t *atom) classOfCitation(c citation) Class {
+func (t *transaction) classOfCitation(c citation) Class {
 	var classes []Class
 	for _, g := range c.segments {
 		if g.class == 0 {
@@ -244,7 +244,7 @@ func (t *atom) classOfCitation(c citation) Class {
 }
 
 // segments checks the segments of a citation, and puts those that are new.
-func (t *atom) segments(c citation) {
+func (t *transaction) segments(c citation) {
 	for _, g := range c.segments {
 		if g.known {
 			t.check(g.key, 1)

@@ -411,7 +411,7 @@ func TestASegmentThatAnotherProcessErasedIsForgotten(t *testing.T) {
 		l.driver.refused = 0
 		l.decide(l.stores[0], "run", false, l.rows)
 		if l.driver.refused > want {
-			t.Errorf("%d atoms were refused, want %d", l.driver.refused, want)
+			t.Errorf("%d transactions were refused, want %d", l.driver.refused, want)
 		}
 	}
 	l.check(l.open())

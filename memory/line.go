@@ -166,7 +166,7 @@ func (l *lineRecord) drop(read []ID, verified []bystander) {
 // enlist lists a row that is verified, if there is room. Rows that are verified no more
 // leave a list that is full; if it still is, whoever looks for rivals in it knows that it
 // is not whole.
-func (t *atom) enlist(l *lineRecord, id ID, functional bool) error {
+func (t *transaction) enlist(l *lineRecord, id ID, functional bool) error {
 	list, more := &l.plain, &l.morePlain
 	if functional {
 		list, more = &l.functional, &l.moreFunctional

@@ -235,7 +235,7 @@ func TestRebuildMakesTheListsAgain(t *testing.T) {
 	}
 }
 
-// An imported row of a claim that has one in the same atom is listed beside it.
+// An imported row of a claim that has one in the same transaction is listed beside it.
 func TestRowsOfOneClaimThatAreImportedTogetherAreListed(t *testing.T) {
 	b := newBench(t)
 	in, err := b.Importing(b.Context(), memory.ImportSource{Name: "dump", Dump: "1", Actor: "ops", Trusted: true})

@@ -56,7 +56,7 @@ type Maintenance interface {
 
 	// Rewrite must replace the data of log entries of one key, all or none: erasure
 	// strips payloads, compaction packs. Each entry must still hold what the caller
-	// says that it was, byte by byte, in the same atom; an entry that holds anything
+	// says that it was, byte by byte, in the same transaction; an entry that holds anything
 	// else, or is not there, must give a [*ConflictError] naming the key, with nothing
 	// written. So of two rewrites that read the same log, the second one to write
 	// knows that it has to read again.

@@ -9,7 +9,7 @@ import (
 
 // A row that may be relied on is found before those that may not, however many of them
 // there are: its head carries terms of its words and of its line beside those that its
-// body carries, and they move in the atom in which the head does. They decide nothing:
+// body carries, and they move in the transaction in which the head does. They decide nothing:
 // what is found is read and judged.
 
 // offer says for whom a row may be relied on, and since when; the zero offer is for nobody.
@@ -62,7 +62,7 @@ func (s *scope) termOfferedLine(whose Token, c Content) string {
 }
 
 // offered moves the terms of a head with it.
-func (t *atom) offered(p *Put, old, next *Head, says *Content) {
+func (t *transaction) offered(p *Put, old, next *Head, says *Content) {
 	was, is := old.offer(), next.offer()
 	if was == is {
 		return

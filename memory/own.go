@@ -77,7 +77,7 @@ func (f Fitness) For(speaker Token) Fitness {
 }
 
 // dispute notes that the own word of a principal says otherwise than the row.
-func (r *bystander) dispute(tx *atom, e AuditEntry, speaker Token, now time.Time) {
+func (r *bystander) dispute(tx *transaction, e AuditEntry, speaker Token, now time.Time) {
 	if r.Has(FlagOwnDispute) && r.Speaker == speaker {
 		return
 	}
@@ -88,7 +88,7 @@ func (r *bystander) dispute(tx *atom, e AuditEntry, speaker Token, now time.Time
 }
 
 // agree ends a dispute: whoever's own word said otherwise says so no more.
-func (r *bystander) agree(tx *atom, e AuditEntry, now time.Time) {
+func (r *bystander) agree(tx *transaction, e AuditEntry, now time.Time) {
 	next := r.Head
 	next.Flags &^= FlagOwnDispute
 	next.Speaker = Token{}
@@ -97,7 +97,7 @@ func (r *bystander) agree(tx *atom, e AuditEntry, now time.Time) {
 
 // undispute ends the disputes of the rows of a line after the own word that disputed
 // them is no more: nobody's own word may have said the last one.
-func (t *atom) undispute(line Object, c Content, e AuditEntry) error {
+func (t *transaction) undispute(line Object, c Content, e AuditEntry) error {
 	if !c.Typed() || line.Revision == 0 {
 		return nil
 	}

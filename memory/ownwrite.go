@@ -183,9 +183,9 @@ func (w *ownWrite) join(other *ownWrite) {
 func (s *scope) ownPredicate(p string) Token { return s.blind("own write under", ExactName(p)) }
 func (s *scope) ownValue(v string) Token     { return s.blind("own write", spelling(v)) }
 
-// noteOwnWrites notes in the atom what a call sets that rests on unfit rows, and in its
+// noteOwnWrites notes in the transaction what a call sets that rests on unfit rows, and in its
 // record which objects say so.
-func (t *atom) noteOwnWrites(r *DecisionRecord, at time.Time) error {
+func (t *transaction) noteOwnWrites(r *DecisionRecord, at time.Time) error {
 	s, keys := t.store, []string{}
 	about := map[string][]ownWrite{}
 	for i := range r.Writes {

@@ -470,7 +470,7 @@ func (s *Store) inState(ctx context.Context, ids []ID, state State) ([]ID, error
 }
 
 // present reads rows that were listed, but for those that are being erased: between
-// the first and the last atom of an erasure they are listed and cannot be read.
+// the first and the last transaction of an erasure they are listed and cannot be read.
 func (s *Store) present(ctx context.Context, ids []ID) ([]Row, error) {
 	rows, err := s.Get(ctx, ids...)
 	if !isErased(err) {
@@ -840,7 +840,7 @@ type DecisionRecord struct {
 	// call does not fire at or past it.
 	NotAfter time.Time `json:"not_after,omitzero"`
 	// Fence, of a record that fires, is where the fence stood when Rows were at their
-	// versions: the atom then checks that it stands there still, in place of each row.
+	// versions: the transaction then checks that it stands there still, in place of each row.
 	// nil = it checks each row. It is not kept.
 	Fence *Fence          `json:"-"`
 	Data  json.RawMessage `json:"data"` // the decision itself, as the gate writes it
@@ -853,7 +853,7 @@ type DecisionRecord struct {
 	// Held is the hold that the call fired out of; Record sets it.
 	Held string `json:"held,omitempty"`
 	// Writes are what a call that fires sets in systems of record, if it rests on what is
-	// not fit. The same atom notes them, and Marked names the objects that say so: what a
+	// not fit. The same transaction notes them, and Marked names the objects that say so: what a
 	// source repeats of it later verifies nothing. Unvouched are the rows at fault, and
 	// UnvouchedMore says that they are not all.
 	Writes        []OwnWrite `json:"-"`
@@ -869,7 +869,7 @@ type DecisionRecord struct {
 	Answer  []ID   `json:"answer,omitempty"`
 }
 
-// Record writes a decision. If it fires a call, the same atom checks that every
+// Record writes a decision. If it fires a call, the same transaction checks that every
 // row it cites is still at the cited fitness version and that the epoch has not
 // moved, and NotAfter is held against the store's clock: this is where a permit is
 // consumed (I-7). With a Fence it checks in place of the rows that nothing was taken
@@ -1054,7 +1054,7 @@ func (s *Store) decisionTerms(r *keptDecision, class Class) []Term {
 }
 
 // classOfCited is the class of rows: of the subjects of all of them.
-func (t *atom) classOfCited(rows []Cited) Class {
+func (t *transaction) classOfCited(rows []Cited) Class {
 	classes, err := t.classesOf(rows)
 	if err != nil && t.err == nil {
 		t.err = err
@@ -1063,7 +1063,7 @@ func (t *atom) classOfCited(rows []Cited) Class {
 }
 
 // classesOf are the classes of rows, each once.
-func (t *atom) classesOf(rows []Cited) (classes []Class, err error) {
+func (t *transaction) classesOf(rows []Cited) (classes []Class, err error) {
 	var unknown []ID
 	for _, c := range rows {
 		switch {
@@ -1089,7 +1089,7 @@ func (t *atom) classesOf(rows []Cited) (classes []Class, err error) {
 }
 
 // decision puts a decision. The chain covers the digest of what was decided.
-func (t *atom) decision(r *keptDecision, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
+func (t *transaction) decision(r *keptDecision, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return invalid("data", "malformed", "%v", err)

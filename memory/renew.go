@@ -139,7 +139,7 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 
 // unmoved asks that the line of a row is where it was when its source was asked, unless
 // nothing else was verified since.
-func (t *atom) unmoved(ctx context.Context, h *Head, c Content, asked LineMark) error {
+func (t *transaction) unmoved(ctx context.Context, h *Head, c Content, asked LineMark) error {
 	objs, err := t.store.get(ctx, append([]string{t.store.line(c)}, t.store.ownKeys(c.Subject)...)...)
 	if err != nil {
 		return err

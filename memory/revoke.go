@@ -130,7 +130,7 @@ type revocations struct {
 }
 
 // revokedKey holds the revocations, and walkKey how far the walk over the rows is.
-// The epoch is bumped in the atom that adds a revocation, so that no permit decided
+// The epoch is bumped in the transaction that adds a revocation, so that no permit decided
 // before it is consumed after it (I-7).
 var (
 	revokedKey = systemKey.named("revoked")
@@ -219,7 +219,7 @@ func encodeRevocations(list []Revocation, damaged []ID) []byte {
 	return e.b
 }
 
-// knownRevocations are those that were read last. An atom that relies on them checks
+// knownRevocations are those that were read last. A transaction that relies on them checks
 // that they are the present ones.
 func (s *Store) knownRevocations(ctx context.Context) (*revocations, error) {
 	if last := s.revoked.Load(); last != nil {
@@ -460,7 +460,7 @@ func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version s
 }
 
 // revocations puts the list.
-func (t *atom) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
+func (t *transaction) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
 	nonce = newNonce()
 	class := t.nobody()
 	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list, old.damaged))
@@ -605,7 +605,7 @@ func decodeWalk(o Object) RevocationWalk {
 	return w
 }
 
-// withdraw takes from one row what was revoked, in one atom.
+// withdraw takes from one row what was revoked, in one transaction.
 func (s *Store) withdraw(ctx context.Context, id ID) (touched, withdrawn bool, err error) {
 	_, err = retry(ctx, func() (struct{}, error) {
 		touched, withdrawn, err = s.withdrawOnce(ctx, id)

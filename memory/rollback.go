@@ -26,7 +26,7 @@ type RolledBack struct {
 
 // Rollback retracts a row: it is superseded, by nothing. If its verification had
 // demoted another row of the same subject and predicate, and that one has not moved
-// since, it is reactivated in the same atom: unverified and due at once, for a
+// since, it is reactivated in the same transaction: unverified and due at once, for a
 // rollback is no evidence (I-3), and what a user rejected stays rejected.
 //
 // A revision that is not the current one gives [*ConflictError], and a row that is
@@ -127,7 +127,7 @@ func (s *Store) bystander(ctx context.Context, id ID) (bystander, error) {
 	return r, err
 }
 
-// displaced is the row that was demoted in the atom in which a row was verified,
+// displaced is the row that was demoted in the transaction in which a row was verified,
 // the last one if there were several, and that nothing moved since; nil if none.
 func (s *Store) displaced(ctx context.Context, by *bystander) (*bystander, error) {
 	if !by.body.Content.Typed() {

@@ -248,10 +248,10 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// establish makes what must exist in every scope, in one atom. From then on a part of
+// establish makes what must exist in every scope, in one transaction. From then on a part of
 // it that is missing was deleted.
 func (s *Store) establish(ctx context.Context) error {
-	tx := &atom{ctx: ctx, store: s, now: s.Now()}
+	tx := &transaction{ctx: ctx, store: s, now: s.Now()}
 	tx.put(Put{Key: keysKey, Data: s.keysObject()})
 	tx.singletons(func(string) bool { return true })
 	if err := tx.complete(); err != nil {
@@ -261,7 +261,7 @@ func (s *Store) establish(ctx context.Context) error {
 }
 
 // singletons puts those of the epoch, the revocations and the fences that are missing.
-func (t *atom) singletons(missing func(key string) bool) {
+func (t *transaction) singletons(missing func(key string) bool) {
 	made := func(reason string) AuditEntry {
 		return AuditEntry{Kind: EntryMade, Revision: 1, At: t.now, Actor: "store", Authority: AuthoritySystem, Source: "store", Reason: reason, Nonce: newNonce()}
 	}

@@ -121,7 +121,7 @@ func (s *scope) associated(key string, revision uint64) []byte {
 	return e.b
 }
 
-// unseal opens what an atom sealed for one revision of one key.
+// unseal opens what a transaction sealed for one revision of one key.
 func (s *Store) unseal(ctx context.Context, key string, revision uint64, b []byte) ([]byte, error) {
 	if len(b) < 8 {
 		return nil, fmt.Errorf("%w: %s is cut short", ErrDamaged, KeyText(key))

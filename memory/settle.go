@@ -326,7 +326,7 @@ func (s *Store) RunEnded(ctx context.Context, run string) (bool, error) {
 
 // callMarks remembers which marks stand for a call that this process let through: its
 // outcome then reads all in one trip. It remembers too at which revision a mark was taken
-// away, so that the same call made again need not look first. Each is checked in the atom
+// away, so that the same call made again need not look first. Each is checked in the transaction
 // that rests on it.
 type callMarks struct {
 	mu       sync.Mutex
@@ -377,7 +377,7 @@ func (m *callMarks) gone(mark string) uint64 {
 	return m.away[mark]
 }
 
-// ended notes that an outcome was recorded, with what its atom put.
+// ended notes that an outcome was recorded, with what its transaction put.
 func (m *callMarks) ended(decision string, puts []Put) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

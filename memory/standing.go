@@ -28,7 +28,7 @@ type Standing struct {
 	Settled *Settled
 }
 
-// CallStep is what a decision does to the standing of its call, in the atom that
+// CallStep is what a decision does to the standing of its call, in the transaction that
 // records it.
 type CallStep struct {
 	// Slot stands for the call in its run.
@@ -179,8 +179,8 @@ func (s *Store) recorded(ctx context.Context, id string) (DecisionRecord, error)
 	return d, err
 }
 
-// call adds to the atom of a decision what it does to the standing of its call.
-func (t *atom) call(r *DecisionRecord, class Class) error {
+// call adds to the transaction of a decision what it does to the standing of its call.
+func (t *transaction) call(r *DecisionRecord, class Class) error {
 	c, key := r.Call, t.store.markOf(r.Call.Slot)
 	keys := make([]string, 0, 3)
 	if c.Seen > 0 {
@@ -244,7 +244,7 @@ func (t *atom) call(r *DecisionRecord, class Class) error {
 }
 
 // moved puts a hold that a decision opens or moves; o is what is stored of it.
-func (t *atom) moved(h *Hold, o Object, class Class) error {
+func (t *transaction) moved(h *Hold, o Object, class Class) error {
 	if o.Revision != h.Revision {
 		return &ConflictError{Key: o.Key}
 	}
@@ -268,10 +268,10 @@ func (r *DecisionRecord) tracked() Digest {
 	return Digest{}
 }
 
-// ended adds to the atom of an outcome what it does to the standing of its call. read are
+// ended adds to the transaction of an outcome what it does to the standing of its call. read are
 // the marks, if they were read with the decision. by is who settled it in a person's name;
 // nil if it is the outcome that the run saw.
-func (t *atom) ended(r *DecisionRecord, read []Object, by *Settlement) error {
+func (t *transaction) ended(r *DecisionRecord, read []Object, by *Settlement) error {
 	if r.Slot.IsZero() {
 		return nil
 	}

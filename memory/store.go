@@ -61,10 +61,10 @@ type Store struct {
 	registry  predicates
 	chains    chains
 	auditor   *Auditor
-	classes   shelf[Class, *sealing]
-	sets      shelf[uint64, Class] // of subjects
-	subjects  shelf[string, KeyID]
-	moved     shelf[string, Object] // claims, lines and fences, as they were a moment ago
+	classes   cache[Class, *sealing]
+	sets      cache[uint64, Class] // of subjects
+	subjects  cache[string, KeyID]
+	moved     cache[string, Object] // claims, lines and fences, as they were a moment ago
 	ledgers   ledgers
 	madeCalls callMarks
 	turns     turns
@@ -196,7 +196,7 @@ func (s *scope) blindTerm(letter, kind, value string) string {
 	name := append(append(b[:0], letter...), value...)
 	term, ok := s.met[string(name)]
 	if !ok {
-		if len(s.met) >= shelfSize {
+		if len(s.met) >= cacheSize {
 			clear(s.met)
 		}
 		t := s.blind(kind, value)
@@ -320,11 +320,11 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 
 // presume is what put would read for a draft that is made from nothing and says what
 // was not said before, or nil if it may not be so, or more has to be known. It spares
-// most rows a round trip. It may be wrong: the atom checks all of it, and then the
+// most rows a round trip. It may be wrong: the transaction checks all of it, and then the
 // draft is put again after a look.
 //
 // A server that a fail-over put back may have a line at the revision that is remembered,
-// with another mark. So the atom also checks, with sure, that the row is there that made
+// with another mark. So the transaction also checks, with sure, that the row is there that made
 // the mark: its id is nobody else's.
 func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Check) {
 	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 || d.Quotes != "" || d.LabelOutage && !s.outagesKnown() {
@@ -470,7 +470,7 @@ func (s *scope) tokens(d *Draft) (claim, ident Token) {
 
 // classOf is the class of a row: of the subjects of its parents and of what it quotes,
 // and its own.
-func (t *atom) classOf(d Draft, parents []Head, quoted *Head) Class {
+func (t *transaction) classOf(d Draft, parents []Head, quoted *Head) Class {
 	classes := make([]Class, 0, len(parents)+1)
 	if quoted != nil {
 		classes = append(classes, quoted.Class)
@@ -524,7 +524,7 @@ func (s *Store) create(ctx context.Context, d Draft, claim Token, known claimRec
 	return w.Receipt, nil
 }
 
-// written is a row that an atom puts.
+// written is a row that a transaction puts.
 type written struct {
 	Receipt
 	head  Head
@@ -535,7 +535,7 @@ type written struct {
 // of a row that may be verified the corroboration record of the claim and the line;
 // quoted is the row that it quotes, if it does; from is set if it comes from another
 // store. What it refuses has put nothing.
-func (t *atom) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, quoted *Head, from *Imported) (written, error) {
+func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object, parents []Head, quoted *Head, from *Imported) (written, error) {
 	s, ctx, now := t.store, t.ctx, t.now
 	closure, err := s.closureOf(ctx, parents)
 	if err != nil {
@@ -996,7 +996,7 @@ func collapsed(row Head) Receipt {
 }
 
 // echo counts n re-entries of the claim of a row, and returns the nonce of the entry.
-func (t *atom) echo(by Asserter, run string, row Head, record Object, wording string, n int) (nonce string, err error) {
+func (t *transaction) echo(by Asserter, run string, row Head, record Object, wording string, n int) (nonce string, err error) {
 	e, prev, err := echoesOf(record)
 	if err != nil {
 		return "", err

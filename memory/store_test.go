@@ -251,7 +251,7 @@ func TestI6OfManyTransitionsOnOneRevisionOneWins(t *testing.T) {
 	}
 }
 
-func TestI6ATransitionIsOneAtomUnderFaults(t *testing.T) {
+func TestI6ATransitionIsOneTransactionUnderFaults(t *testing.T) {
 	boom := fmt.Errorf("%w: the wire broke", memory.ErrStore)
 	type fault struct {
 		name          string

@@ -92,7 +92,7 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 }
 
 // cutOff has a worker that can reach the source, alone and beside one that cannot, and has
-// put all rows on its shelf: how long it takes.
+// put all rows in its backlog: how long it takes.
 func (b *bench) cutOff(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	defer report.Caught(&err)
 	alone := report.Must(besideCutOff(ctx, filepath.Join(dir, "reached"), b.outageRows, false))
@@ -138,9 +138,9 @@ func besideCutOff(ctx context.Context, dir string, rows int, beside bool) (f ref
 		queue := serve(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
 			return verifier.Verdict{}, &verifier.UnavailableError{Verifier: "crm", Err: errors.New("no route")}
 		}), &vain, promotion.Down)
-		report.Check(until(ctx, time.Minute, "the rows are on the shelf", func() (bool, error) {
+		report.Check(until(ctx, time.Minute, "the rows are in the backlog", func() (bool, error) {
 			s, err := queue.Stats(ctx)
-			return err == nil && len(s.Shelves) == 1 && s.Shelves[0].Rows > int64(rows)*9/10, err
+			return err == nil && len(s.Backlogs) == 1 && s.Backlogs[0].Rows > int64(rows)*9/10, err
 		}))
 	}
 	began := time.Now()

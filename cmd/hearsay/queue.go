@@ -93,15 +93,15 @@ func (a *app) onQueue(f *queueFlags, o *output, act func(context.Context, *asynq
 
 // queueJSON is the output of the commands of the queue.
 type queueJSON struct {
-	Schema  string       `json:"schema"` // hearsay.queue/1
-	Tenant  string       `json:"tenant"`
-	Queue   string       `json:"queue"` // asynq's name for it
-	Paused  bool         `json:"paused"`
-	Workers int          `json:"workers"`
-	Rows    queueRows    `json:"rows"`
-	Shelves []queueShelf `json:"shelves"` // of verifiers that refused rows
-	Tokens  queueTokens  `json:"tokens"`
-	Store   *queueStored `json:"store,omitempty"` // if a store is named
+	Schema   string         `json:"schema"` // hearsay.queue/1
+	Tenant   string         `json:"tenant"`
+	Queue    string         `json:"queue"` // asynq's name for it
+	Paused   bool           `json:"paused"`
+	Workers  int            `json:"workers"`
+	Rows     queueRows      `json:"rows"`
+	Backlogs []queueBacklog `json:"backlogs"` // of verifiers that refused rows
+	Tokens   queueTokens    `json:"tokens"`
+	Store    *queueStored   `json:"store,omitempty"` // if a store is named
 }
 
 type queueRows struct {
@@ -110,8 +110,8 @@ type queueRows struct {
 	Later   int64 `json:"later"`
 }
 
-// queueShelf is what waits for a verifier.
-type queueShelf struct {
+// queueBacklog is what waits for a verifier.
+type queueBacklog struct {
 	Verifiers     []string `json:"verifiers"` // all that refused the rows
 	Rows          int64    `json:"rows"`
 	ClosedSeconds float64  `json:"closed_seconds"` // 0 = workers take them
@@ -179,12 +179,12 @@ func (a *app) emitQueue(ctx context.Context, q *asynqqueue.Queue, tenant string,
 	if err != nil {
 		return fail(exitUnreachable, "%w", err)
 	}
-	shelves := []queueShelf{}
-	for _, shelf := range now.Shelves {
-		shelves = append(shelves, queueShelf{shelf.Verifiers, shelf.Rows, shelf.Closed.Seconds(), shelf.Alone})
+	backlogs := []queueBacklog{}
+	for _, backlog := range now.Backlogs {
+		backlogs = append(backlogs, queueBacklog{backlog.Verifiers, backlog.Rows, backlog.Closed.Seconds(), backlog.Alone})
 	}
 	return a.emit(queueJSON{Schema: "hearsay.queue/1", Tenant: tenant, Queue: q.Name(), Paused: now.Paused, Workers: now.Workers,
-		Rows: queueRows{now.Waiting, now.Claimed, now.Later}, Shelves: shelves,
+		Rows: queueRows{now.Waiting, now.Claimed, now.Later}, Backlogs: backlogs,
 		Tokens: queueTokens{now.Pending, now.Active, now.Retry, now.Archived, now.Latency.Seconds()}, Store: s})
 }
 
@@ -245,15 +245,15 @@ With -o json: {"schema": "hearsay.queue/1", "paused": …, "workers": …, "rows
 		fmt.Fprintf(tw, "queue\t%s\t%s\n", q.Name(), state)
 		fmt.Fprintf(tw, "workers\t%d\t\n", now.Workers)
 		fmt.Fprintf(tw, "rows\t%d waiting, %d claimed, %d later\t\n", now.Waiting, now.Claimed, now.Later)
-		for _, shelf := range now.Shelves {
+		for _, backlog := range now.Backlogs {
 			until := "may be asked"
-			if shelf.Closed > 0 {
-				until = "for " + max(shelf.Closed.Round(time.Second), time.Second).String()
-				if shelf.Alone {
+			if backlog.Closed > 0 {
+				until = "for " + max(backlog.Closed.Round(time.Second), time.Second).String()
+				if backlog.Alone {
 					until += ", each worker by itself"
 				}
 			}
-			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(strings.Join(shelf.Verifiers, ", "), maxMessage), shelf.Rows, until)
+			fmt.Fprintf(tw, "  behind %s\t%d rows\t%s\n", oneLine(strings.Join(backlog.Verifiers, ", "), maxMessage), backlog.Rows, until)
 		}
 		fmt.Fprintf(tw, "tokens\t%d pending, %d active, %d retry, %d archived\t\n", now.Pending, now.Active, now.Retry, now.Archived)
 		if known != nil {

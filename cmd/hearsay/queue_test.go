@@ -149,14 +149,14 @@ func TestQueue(t *testing.T) {
 		t.Helper()
 		late := time.After(time.Minute)
 		var q queueJSON
-		for q = status("queue", "status"); len(q.Shelves) == 0 || q.Shelves[0].ClosedSeconds == 0 || q.Rows.Waiting+q.Rows.Claimed > 0; q = status("queue", "status") {
+		for q = status("queue", "status"); len(q.Backlogs) == 0 || q.Backlogs[0].ClosedSeconds == 0 || q.Rows.Waiting+q.Rows.Claimed > 0; q = status("queue", "status") {
 			select {
 			case <-late:
 				t.Fatalf("nothing is refused: %+v", q)
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		if got := q.Shelves[0]; q.Rows.Later != rows || len(got.Verifiers) != 1 || got.Verifiers[0] != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
+		if got := q.Backlogs[0]; q.Rows.Later != rows || len(got.Verifiers) != 1 || got.Verifiers[0] != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
 			t.Errorf("%+v", q)
 		}
 		if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, fmt.Sprint(rows, " rows")) || strings.Contains(out, "\nrm") || strings.Contains(out, "each worker by itself") != alone {

@@ -5,7 +5,7 @@
 //	store, err := memory.New(coalesce.New(driver), keys, nil)
 //
 // Nothing waits for company: a call that finds none under way is made at once, and
-// those that come meanwhile are the next one together. Each of them stays an atom of
+// those that come meanwhile are the next one together. Each of them stays a transaction of
 // its own: one that conflicts fails alone, and no other with it.
 package coalesce
 

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-// shelf is a store of given rows: every text finds them all, in their order.
-type shelf struct {
+// fakeStore is a store of given rows: every text finds them all, in their order.
+type fakeStore struct {
 	rows []memory.Row
 	now  time.Time
 	err  error
@@ -27,15 +27,15 @@ type shelf struct {
 
 var _ recall.Store = (*memory.Store)(nil)
 
-func (s shelf) Now() time.Time { return s.now }
+func (s fakeStore) Now() time.Time { return s.now }
 
-func (s shelf) Closure(context.Context, ...memory.ID) ([]memory.ID, error) { return nil, s.err }
+func (s fakeStore) Closure(context.Context, ...memory.ID) ([]memory.ID, error) { return nil, s.err }
 
-func (s shelf) Fitness(context.Context, []memory.ID) (memory.Fitness, error) {
+func (s fakeStore) Fitness(context.Context, []memory.ID) (memory.Fitness, error) {
 	return memory.Fitness{}, s.err
 }
 
-func (s shelf) Find(_ context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
+func (s fakeStore) Find(_ context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
 	rows := slices.Clone(s.rows)
 	if l.Text == "" {
 		rows = slices.DeleteFunc(rows, func(r memory.Row) bool {
@@ -45,7 +45,7 @@ func (s shelf) Find(_ context.Context, l memory.Lookup) ([]memory.Row, bool, err
 	return rows, false, s.err
 }
 
-func (s shelf) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, error] {
+func (s fakeStore) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, error] {
 	return func(yield func(memory.Row, error) bool) {
 		if s.err != nil {
 			yield(memory.Row{}, s.err)
@@ -60,13 +60,13 @@ func (s shelf) Rows(_ context.Context, f memory.Filter) iter.Seq2[memory.Row, er
 }
 
 // stock numbers rows and keys their claims, as a store would.
-func stock(rows ...memory.Row) shelf {
+func stock(rows ...memory.Row) fakeStore {
 	for i := range rows {
 		rows[i].ID = memory.ID(fmt.Sprintf("mem_%025d0", i))
 		key := rows[i].Content.ClaimKey()
 		rows[i].Claim = memory.Token(key[:16])
 	}
-	return shelf{rows: rows, now: day0}
+	return fakeStore{rows: rows, now: day0}
 }
 
 func fit(r *memory.Row) {
@@ -200,14 +200,14 @@ func TestLS27RivalsAreSurfaced(t *testing.T) {
 	})
 }
 
-// only finds the first n rows of a shelf by their words.
+// only finds the first n rows of a fakeStore by their words.
 type only struct {
-	shelf
+	fakeStore
 	n int
 }
 
 func (o only) Find(ctx context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
-	rows, _, err := o.shelf.Find(ctx, l)
+	rows, _, err := o.fakeStore.Find(ctx, l)
 	if l.Text != "" {
 		rows = rows[:o.n]
 	}
@@ -276,7 +276,7 @@ func TestAFaultShowsNoPartOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestLS23ConfidenceLiftsNothing: two shelves that differ in confidence, purpose
+// TestLS23ConfidenceLiftsNothing: two stores that differ in confidence, purpose
 // and order of confidence give the same channels; and what no channel may show
 // is in none.
 func TestLS23ConfidenceLiftsNothing(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // RunFlood asks, on a driver, that a row which may be relied on is found however many
-// others match as well; that it is so in every state that a row comes to, in the atom in
+// others match as well; that it is so in every state that a row comes to, in the transaction in
 // which it comes to it; and that a verification and a rebuild know it.
 func RunFlood(t *testing.T, open func(t *testing.T) memory.Driver) {
 	t.Helper()

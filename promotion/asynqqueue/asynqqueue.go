@@ -8,9 +8,9 @@
 //	hearsay:{<scope>}:claimed   sorted set   row id -> end of its lease, ms
 //	hearsay:{<scope>}:later     sorted set   row id -> when its verifier may be asked, ms
 //	hearsay:{<scope>}:order     hash         row id -> order, while claimed or later
-//	hearsay:{<scope>}:behind:<verifiers>  sorted set   row id -> order: the verifiers' shelf
-//	hearsay:{<scope>}:behind    hash         row id -> verifiers, while on their shelf
-//	hearsay:{<scope>}:closed    hash         verifiers -> until when their shelf is closed for
+//	hearsay:{<scope>}:behind:<verifiers>  sorted set   row id -> order: the verifiers' backlog
+//	hearsay:{<scope>}:behind    hash         row id -> verifiers, while in their backlog
+//	hearsay:{<scope>}:closed    hash         verifiers -> until when their backlog is closed for
 //	                                         all, ms; negative: one worker leaves it alone
 //	hearsay:{<scope>}:lost      hash         row id -> claims since it was last given back
 //	hearsay:{<scope>}:yields    hash         row id -> until when all others go before it, ms
@@ -19,30 +19,29 @@
 //	asynq:{hearsay-<scope>}:*                asynq's own keys
 //
 // The scope is the tenant, or tenant.namespace, each in hexadecimal. So are the verifiers
-// of shelves, with points between: all that refused a row, which is one as a rule.
+// of backlogs, with points between: all that refused a row, which is one as a rule.
 //
-// A worker renews its claims while it checks the rows. One that is not renewed,
-// because its worker died, returns when its lease ends, within Options.Lease and a
-// pump. A row that took its worker along twice is checked while no other such row is,
-// and after five times it is parked in the row store, with the reason.
+// A worker renews its claims while it checks the rows. The claim of a worker that died
+// ends with its lease, and its row waits again, within Options.Lease and a pump. A row
+// whose worker died twice is checked while no other such row is. After five times it is
+// parked in the row store, with the reason.
 //
 // A row about which a question failed is set aside for a while. A row that a verifier
-// refused, since its breaker is open, its budget is spent, or it asked to be left alone,
-// is put on the verifier's shelf. That is closed then until the verifier may be asked again:
-// for all workers if they share the budget, and for this process alone otherwise, since
-// breakers are its own, and it alone was told to wait. A worker takes the hottest row of
-// those that wait and of all shelves that are not closed to it. So each row is looked at in
-// vain once when it comes, and after that, when a budget is renewed, as many rows as are
-// checked at once, however many stand there. None of them holds up a row of another
-// verifier, and a worker that alone cannot reach a verifier leaves the rows to the others. A
-// row that two refused stands on a shelf of both, so that rows about which one was asked in
-// vain hide none about which it can be asked.
+// refused goes into the backlog of that verifier. A verifier refuses a row when its
+// breaker is open, its budget is spent, or it asked to be left alone. The backlog is then
+// closed until the verifier may be asked again. A shared budget closes it for all workers.
+// A breaker closes it for its own process, and so does a wait that the verifier asked for.
+// A worker takes the hottest row of those that wait and of all backlogs that are open to
+// it. So each row is looked at in vain once when it comes. When a budget is renewed, as many
+// rows are looked at as are checked at once. No row holds up a row of another verifier, and
+// a worker that alone cannot reach a verifier leaves the rows to the others. A row that two
+// verifiers refused is in a backlog of both, apart from those that one refused.
 //
-// A shelf that a worker closed for itself it opens by a probe, as a breaker does: when the
-// time comes it takes one row after the other, one in a pump at most, until it was heard
-// about one. That row is drawn by lot. And a row about which questions fail again, while
-// others are answered, lets all others go first for a while, and is then taken alone. Else the hottest row, if a
-// verifier can never answer about it, would keep it from being asked about any other.
+// When the breaker of a worker is half-open, the worker takes one row of the backlog in
+// each pump at most, until the verifier answers about one. That row is drawn by lot. A row
+// about which questions fail again, while others are answered, yields for a while: it is
+// taken after all others, and alone. Else the hottest row, if a verifier can never answer
+// about it, would keep it from being asked about any other.
 //
 // All times are by the clock of Redis, so that the clocks of workers need not agree.
 // All of it can be wiped: the row store says what is due, and a sweep fills it again.
@@ -145,16 +144,16 @@ type Queue struct {
 	spent     string
 	yields    string
 	closed    string
-	behind    string       // and with ":" and a verifier, the shelf of that
+	behind    string       // and with ":" and a verifier, the backlog of that
 	paused    atomic.Bool  // as of the last pump
 	waits     atomic.Int64 // rows that it can take, the same; 0 = none was found since
 
-	// closing is held to close a shelf for this process and put a row on it, and for reading
-	// to claim rows by the shelves that are not closed.
+	// closing is held to close a backlog for this process and put a row into it, and for reading
+	// to claim rows by the backlogs that are not closed.
 	closing sync.RWMutex
 
 	mu     sync.Mutex
-	avoids map[string]time.Time // shelves that this process closed for itself; from when on it draws from them
+	avoids map[string]time.Time // backlogs that this process closed for itself; from when on it draws from them
 }
 
 // New returns a queue over a Redis client.
@@ -201,7 +200,7 @@ func (q *Queue) Name() string { return q.name }
 
 // A script is all or nothing on one hash tag. Arguments are checked before the
 // first write, since Redis does not roll back. Times are milliseconds by the clock
-// of Redis. A shelf is in KEYS[7] as long as it has rows.
+// of Redis. A backlog is in KEYS[7] as long as it has rows.
 const redisNow = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -209,19 +208,19 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 var (
 	offerScript = redis.NewScript(redisNow + yielding + `
-local shelved, some = redis.call('EXISTS', KEYS[8]) == 1, redis.call('EXISTS', KEYS[9]) == 1
+local inBacklog, some = redis.call('EXISTS', KEYS[8]) == 1, redis.call('EXISTS', KEYS[9]) == 1
 for i = 1, #ARGV, 3 do
   local order = ARGV[i+1]
   if some then
     if yielding(ARGV[i]) > now then order = afterAll(order) end
   end
-  local shelf = shelved and redis.call('HGET', KEYS[8], ARGV[i])
-  if shelf then redis.call('HSETNX', KEYS[7], shelf, '0') end -- that nobody lists is open
+  local backlog = inBacklog and redis.call('HGET', KEYS[8], ARGV[i])
+  if backlog then redis.call('HSETNX', KEYS[7], backlog, '0') end -- one that is not listed is open
   if ARGV[i+2] ~= '' then redis.call('HSET', KEYS[6], ARGV[i], ARGV[i+2]) end
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) or redis.call('ZSCORE', KEYS[4], ARGV[i]) then
     redis.call('HSET', KEYS[3], ARGV[i], order)
   else
-    redis.call('ZADD', shelf and KEYS[8] .. ':' .. shelf or KEYS[1], order, ARGV[i])
+    redis.call('ZADD', backlog and KEYS[8] .. ':' .. backlog or KEYS[1], order, ARGV[i])
   end
 end
 return 0`)
@@ -230,30 +229,30 @@ return 0`)
 	// the end of its lease, which is the claim's fencing token, and its trace. A row that was lost
 	// before comes alone, and one that was lost often not while another such is claimed. A
 	// row that yields comes alone too: it would open the breaker for those beside it.
-	// It takes nothing from the shelves from ARGV[4] on.
+	// It takes nothing from the backlogs from ARGV[4] on.
 	claimScript = redis.NewScript(redisNow + avoids + `
 local want, alone = tonumber(ARGV[2]), tonumber(ARGV[3])
 local avoid = avoids(4)
 local lease = string.format('%.0f', now + ARGV[1])
 local got, skipped, suspect = {}, {}, nil
 
--- Of the shelves that are open to it, each with the row that is its first.
-local shelves, closed = {}, redis.call('HGETALL', KEYS[7])
+-- Of the backlogs that are open to it, each with the row that is its first.
+local backlogs, closed = {}, redis.call('HGETALL', KEYS[7])
 local function first(key)
   local top = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   return top[1], tonumber(top[2] or '0')
 end
 for i = 1, #closed, 2 do
   if tonumber(closed[i+1]) <= now and not avoid[closed[i]] then
-    local shelf = {source = closed[i], key = KEYS[8] .. ':' .. closed[i]}
-    shelf.id, shelf.order = first(shelf.key)
-    shelves[#shelves+1] = shelf
+    local backlog = {source = closed[i], key = KEYS[8] .. ':' .. closed[i]}
+    backlog.id, backlog.order = first(backlog.key)
+    backlogs[#backlogs+1] = backlog
   end
 end
 local function pop()
   local id, order, best = nil, 0, nil
-  if #shelves > 0 then id, order = first(KEYS[1]) end
-  for _, s in ipairs(shelves) do
+  if #backlogs > 0 then id, order = first(KEYS[1]) end
+  for _, s in ipairs(backlogs) do
     if s.id and (not id or s.order < order or s.order == order and s.id < id) then
       id, order, best = s.id, s.order, s
     end
@@ -304,13 +303,13 @@ for i = 1, #skipped, 3 do
     redis.call('HSET', KEYS[3], id, order)
   end
 end
-for _, s in ipairs(shelves) do
+for _, s in ipairs(backlogs) do
   if not s.id and redis.call('EXISTS', s.key) == 0 then redis.call('HDEL', KEYS[7], s.source) end
 end
 return got`)
 
-	// drawScript returns the same of one row that is drawn by lot from a shelf, if that is
-	// not closed for all. Rows that yield are last on the shelf, and are drawn when no others
+	// drawScript returns the same of one row that is drawn by lot from a backlog, if that is
+	// not closed for all. Rows that yield are last in the backlog, and are drawn when no others
 	// are there. ARGV[3] is the lot, from 0 to less than 1: Redis seeds each script the same.
 	drawScript = redis.NewScript(redisNow + `
 local closed, key = redis.call('HGET', KEYS[7], ARGV[2]), KEYS[8] .. ':' .. ARGV[2]
@@ -345,10 +344,10 @@ end
 return out`)
 
 	// releaseScript gives claims up that are still the ones made with these leases: the
-	// row is done with, or waits again, or is set aside for a while, or put on a shelf.
+	// row is done with, or waits again, or is set aside for a while, or put in a backlog.
 	// Whole pumps, so that rows that are set aside come back together in their order, and
-	// a shelf does not open and close faster, whatever moments refusals name. A
-	// shelf is closed until the first moment that a refusal names: later ones may
+	// a backlog does not open and close faster, whatever moments refusals name. A
+	// backlog is closed until the first moment that a refusal names: later ones may
 	// be of a budget that is given back. One that a worker closed for itself is open;
 	// until when is noted for people, and only the last such moment.
 	releaseScript = redis.NewScript(redisNow + yielding + `
@@ -359,7 +358,7 @@ for i = 2, #ARGV, 6 do
   if lease and tonumber(lease) == tonumber(ARGV[i+1]) then
     redis.call('ZREM', KEYS[2], id)
     if ending ~= 'failed' then redis.call('HDEL', KEYS[5], id) end
-    -- Later than now, also at the very moment of a pump: a shelf that closes until now is open.
+    -- Later than now, also at the very moment of a pump: a backlog that closes until now is open.
     local at = math.ceil((now + math.max(tonumber(ARGV[i+3]), 1)) / ARGV[1]) * ARGV[1]
     local order = redis.call('HGET', KEYS[3], id) or '0'
     if ARGV[i+5] ~= '0' then
@@ -394,7 +393,7 @@ for i = 2, #ARGV, 6 do
 end
 return 0`)
 
-	// retryScript brings back what is set aside, and opens shelves that are closed for all.
+	// retryScript brings back what is set aside, and opens backlogs that are closed for all.
 	// Rows that yield take their place when they are offered again.
 	retryScript = redis.NewScript(redisNow + `
 redis.call('DEL', KEYS[9])
@@ -414,26 +413,26 @@ end
 return n`)
 
 	// countScript returns how many rows can be taken, are claimed, and have to wait, and of
-	// each shelf its verifier, its rows, for how long it is closed, and '1' if for one
+	// each backlog its verifier, its rows, for how long it is closed, and '1' if for one
 	// worker alone, '0' if for all.
 	countScript = redis.NewScript(redisNow + `
-local open, shut, closed, shelves = 0, 0, redis.call('HGETALL', KEYS[7]), {}
+local open, shut, closed, backlogs = 0, 0, redis.call('HGETALL', KEYS[7]), {}
 for i = 1, #closed, 2 do
   local n, at = redis.call('ZCARD', KEYS[8] .. ':' .. closed[i]), tonumber(closed[i+1])
   local left = math.max(math.abs(at) - now, 0)
   if left == 0 then open = open + n else shut = shut + n end
-  shelves[#shelves+1] = closed[i]
-  shelves[#shelves+1] = tostring(n)
-  shelves[#shelves+1] = string.format('%.0f', left)
-  shelves[#shelves+1] = left > 0 and at < 0 and '1' or '0'
+  backlogs[#backlogs+1] = closed[i]
+  backlogs[#backlogs+1] = tostring(n)
+  backlogs[#backlogs+1] = string.format('%.0f', left)
+  backlogs[#backlogs+1] = left > 0 and at < 0 and '1' or '0'
 end
 local out = {redis.call('ZCARD', KEYS[1]) + open, redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[4]) + shut}
 for i = 1, #out do out[i] = tostring(out[i]) end
-for _, v in ipairs(shelves) do out[#out+1] = v end
+for _, v in ipairs(backlogs) do out[#out+1] = v end
 return out`)
 
 	// reapScript returns how many rows came back, of a page; how many this worker can take
-	// then, which does not take those on the shelves from ARGV[2] on; and how many all can.
+	// then, which does not take those in the backlogs from ARGV[2] on; and how many all can.
 	reapScript = redis.NewScript(redisNow + avoids + `
 local n, avoid = 0, avoids(2)
 for _, from in ipairs({KEYS[2], KEYS[4]}) do
@@ -480,7 +479,7 @@ func (q *Queue) keys() []string {
 
 // Offer puts rows into the waiting set, or moves them in it, in the order of
 // [promotion.Offer.Order] and of their ids, by which a sorted set orders equals; a row on
-// a shelf takes its new place there, and rows that are being checked or set aside stay
+// a backlog takes its new place there, and rows that are being checked or set aside stay
 // so, and take the new order when they come back. Then it wakes workers.
 func (q *Queue) Offer(ctx context.Context, rows []promotion.Offer) error {
 	const chunk = 500
@@ -506,24 +505,24 @@ type claim struct {
 	lost  int    // claims that were not given back since it was last
 	trace string // spans that wanted it
 	lease string // its end, by the clock of Redis; the fencing token of renew and release; "" = lost
-	drawn string // the shelf that it was drawn from, to see whether its verifiers answer; "" = it was not
+	drawn string // the backlog that it was drawn from, to see whether its verifiers answer; "" = it was not
 }
 
 // claim takes the hottest rows, at most so many; none if none waits. Before all others it
-// takes one from a shelf that this process closed for itself, if its time has come.
+// takes one from a backlog that this process closed for itself, if its time has come.
 func (q *Queue) claim(ctx context.Context, most int) ([]claim, error) {
-	if shelf, ok := q.draws(); ok {
-		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), shelf, rand.Float64()).StringSlice()
+	if backlog, ok := q.draws(); ok {
+		v, err := drawScript.Run(ctx, q.redis, q.keys(), q.opts.Lease.Milliseconds(), backlog, rand.Float64()).StringSlice()
 		if err != nil {
-			q.drew(shelf, promotion.Result{})
+			q.drew(backlog, promotion.Result{})
 			return nil, fmt.Errorf("asynqqueue: draw: %w", err)
 		}
 		if len(v) == 4 {
-			return []claim{{id: memory.ID(v[0]), lease: v[2], trace: v[3], drawn: shelf}}, nil
+			return []claim{{id: memory.ID(v[0]), lease: v[2], trace: v[3], drawn: backlog}}, nil
 		}
-		q.drew(shelf, promotion.Result{})
+		q.drew(backlog, promotion.Result{})
 	}
-	q.closing.RLock() // else it would take a row from a shelf that is closed meanwhile
+	q.closing.RLock() // else it would take a row from a backlog that is closed meanwhile
 	v, err := claimScript.Run(ctx, q.redis, q.keys(), q.avoided(time.Time{}, q.opts.Lease.Milliseconds(), most, aloneAfter)...).StringSlice()
 	q.closing.RUnlock()
 	if err != nil {
@@ -622,17 +621,17 @@ const (
 	back   ending = "back"   // it waits again
 	later  ending = "later"  // it is set aside until a time
 	failed ending = "failed" // the same, and the claim counts as lost
-	behind ending = "behind" // it is on a shelf, which is closed until a time
-	alone  ending = "alone"  // the same, and the shelf is closed for this process alone
+	behind ending = "behind" // it is in a backlog, which is closed until a time
+	alone  ending = "alone"  // the same, and the backlog is closed for this process alone
 )
 
 // released is a claim that is given up, and how.
 type released struct {
 	claim
 	ending
-	at    time.Time     // of all but done and back
-	shelf string        // of behind and alone
-	yield time.Duration // for how long all others go before it
+	at      time.Time     // of all but done and back
+	backlog string        // of behind and alone
+	yield   time.Duration // for how long all others go before it
 }
 
 func (q *Queue) release(ctx context.Context, claims []released) error {
@@ -643,14 +642,14 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 	}
 	for _, c := range claims {
 		if c.ending == alone {
-			q.avoid(c.shelf, c.at)
+			q.avoid(c.backlog, c.at)
 		}
 		if c.lease != "" {
 			wait := int64(0)
 			if left := time.Until(c.at); left > 0 {
 				wait = left.Milliseconds() + 1 // not before it
 			}
-			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.shelf, c.yield.Milliseconds())
+			args = append(args, string(c.id), c.lease, string(c.ending), wait, c.backlog, c.yield.Milliseconds())
 		}
 	}
 	if len(args) == 1 {
@@ -662,53 +661,53 @@ func (q *Queue) release(ctx context.Context, claims []released) error {
 	return nil
 }
 
-// avoid closes a shelf for this process, by the rules of releaseScript: until the first
+// avoid closes a backlog for this process, by the rules of releaseScript: until the first
 // moment that a refusal names, but no shorter than a pump, and for whole pumps.
-func (q *Queue) avoid(shelf string, at time.Time) {
+func (q *Queue) avoid(backlog string, at time.Time) {
 	now := time.Now()
 	wait := min(at.Sub(now), math.MaxInt64-pumpEvery)
 	until := now.Add((max(wait, 1) + pumpEvery - 1).Truncate(pumpEvery))
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if closed := q.avoids[shelf]; !closed.After(now) || wait > 0 && until.Before(closed) {
-		q.avoids[shelf] = until
+	if closed := q.avoids[backlog]; !closed.After(now) || wait > 0 && until.Before(closed) {
+		q.avoids[backlog] = until
 	}
 }
 
-// avoided appends to the arguments of a script the shelves that this process closed for
+// avoided appends to the arguments of a script the backlogs that this process closed for
 // itself, for longer than until after.
 func (q *Queue) avoided(after time.Time, args ...any) []any {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for shelf, until := range q.avoids {
+	for backlog, until := range q.avoids {
 		if until.After(after) {
-			args = append(args, shelf)
+			args = append(args, backlog)
 		}
 	}
 	return args
 }
 
-// draws returns a shelf that this process closed for itself, if it is time to see whether
+// draws returns a backlog that this process closed for itself, if it is time to see whether
 // its verifiers answer. Nobody else does so before [Queue.drew].
-func (q *Queue) draws() (shelf string, ok bool) {
+func (q *Queue) draws() (backlog string, ok bool) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for shelf, until := range q.avoids {
+	for backlog, until := range q.avoids {
 		if !until.After(now) {
-			q.avoids[shelf] = now.Add(tokenTimeout) // all checks are over then
-			return shelf, true
+			q.avoids[backlog] = now.Add(tokenTimeout) // all checks are over then
+			return backlog, true
 		}
 	}
 	return "", false
 }
 
 // drew takes note of what came of a row that was drawn; the zero Result is of a fault, or of
-// a shelf with none.
+// a backlog with none.
 func (q *Queue) drew(drawn string, r promotion.Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	refused := shelf(r.Behind)
+	refused := backlog(r.Behind)
 	switch {
 	case r.Status == promotion.NotDue, r.Status == promotion.Moved, r.Status == promotion.Parked: // nobody was asked
 		q.avoids[drawn] = time.Now()
@@ -721,9 +720,9 @@ func (q *Queue) drew(drawn string, r promotion.Result) {
 	}
 }
 
-// shelf is the name in Redis of the shelf of some verifiers: each in hexadecimal, since any
+// backlog is the name in Redis of the backlog of some verifiers: each in hexadecimal, since any
 // character may be in their names.
-func shelf(verifiers []string) string {
+func backlog(verifiers []string) string {
 	names := make([]string, len(verifiers))
 	for i, v := range verifiers {
 		names[i] = hex.EncodeToString([]byte(v))
@@ -731,9 +730,9 @@ func shelf(verifiers []string) string {
 	return strings.Join(names, ".")
 }
 
-// onShelf is the inverse of shelf.
-func onShelf(shelf string) (verifiers []string, err error) {
-	for name := range strings.SplitSeq(shelf, ".") {
+// onBacklog is the inverse of backlog.
+func onBacklog(backlog string) (verifiers []string, err error) {
+	for name := range strings.SplitSeq(backlog, ".") {
 		v, err := hex.DecodeString(name)
 		if err != nil {
 			return nil, err
@@ -841,7 +840,7 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 	}
 	outcomes := q.check(ctx, claims, checker)
 	for i, o := range outcomes {
-		r := released{claim: claims[i], ending: done, at: o.result.RetryAt, shelf: shelf(o.result.Behind), yield: o.result.Yield}
+		r := released{claim: claims[i], ending: done, at: o.result.RetryAt, backlog: backlog(o.result.Behind), yield: o.result.Yield}
 		if r.drawn != "" {
 			q.drew(r.drawn, o.result)
 		}
@@ -856,9 +855,9 @@ func (q *Queue) settle(ctx context.Context, claims []claim, checker Checker) (en
 			}
 			q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "row could not be checked", slog.String("namespace", q.opts.Namespace), slog.String("row", string(r.id)), slog.Any("error", o.err))
 		case o.result.Status != promotion.Down && o.result.Status != promotion.Deferred:
-		case r.shelf != "" && o.result.Alone:
+		case r.backlog != "" && o.result.Alone:
 			r.ending = alone
-		case r.shelf != "":
+		case r.backlog != "":
 			r.ending = behind
 		default:
 			r.ending = later
@@ -894,15 +893,15 @@ type Stats struct {
 	Latency  time.Duration
 	Workers  int  // processes that serve the queue, as of their last heartbeat
 	Paused   bool // no row is taken; see [Queue.Pause]
-	// Shelves are those with rows on them, by the names of the verifiers. Waiting counts the
+	// Backlogs are those with rows in them, by the names of the verifiers. Waiting counts the
 	// rows of those that are open to all, Later those of the others, also if only one worker
 	// leaves them alone, and for as long as it said.
-	Shelves []Shelf
+	Backlogs []Backlog
 }
 
-// Shelf is where the rows stand that a verifier refused: its budget was spent, or its
+// Backlog is where the rows stand that a verifier refused: its budget was spent, or its
 // breaker open.
-type Shelf struct {
+type Backlog struct {
 	Verifiers []string // all that refused the rows: one as a rule; see [promotion.Result.Behind]
 	Rows      int64
 	Closed    time.Duration // for how long none of them is taken still; 0 = it is open
@@ -924,13 +923,13 @@ func (q *Queue) count(ctx context.Context) (Stats, error) {
 	}
 	s.Waiting, s.Claimed, s.Later = number(0), number(1), number(2)
 	for i := 3; i+3 < len(counts); i += 4 {
-		verifiers, err := onShelf(counts[i])
+		verifiers, err := onBacklog(counts[i])
 		if rows := number(i + 1); err == nil && rows > 0 {
-			s.Shelves = append(s.Shelves, Shelf{Verifiers: verifiers, Rows: rows,
+			s.Backlogs = append(s.Backlogs, Backlog{Verifiers: verifiers, Rows: rows,
 				Closed: time.Duration(number(i+2)) * time.Millisecond, Alone: counts[i+3] == "1"})
 		}
 	}
-	slices.SortFunc(s.Shelves, func(a, b Shelf) int { return slices.Compare(a.Verifiers, b.Verifiers) })
+	slices.SortFunc(s.Backlogs, func(a, b Backlog) int { return slices.Compare(a.Verifiers, b.Verifiers) })
 	return s, nil
 }
 
@@ -979,7 +978,7 @@ func (q *Queue) Resume(context.Context) error {
 }
 
 // Retry brings back at once what was put aside, and wakes workers: rows whose question
-// failed, those behind a budget that is spent (their shelf closes again if it still is),
+// failed, those behind a budget that is spent (their backlog closes again if it still is),
 // and tokens that asynq would try again later. Rows behind an open breaker come back by
 // the clock of the worker that has it. Tokens that asynq gave up are deleted; no row goes
 // with them. It says how many rows came back.

@@ -43,10 +43,10 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 		v = verifiertest.New("crm", verifiertest.Down(0))
 		return w, v, make
 	}
-	// All rows are on the shelf, but one about which it asked.
-	shelved := func(t *testing.T, q *asynqqueue.Queue) bool {
+	// All rows are in the backlog, but one about which it asked.
+	inBacklog := func(t *testing.T, q *asynqqueue.Queue) bool {
 		s := stats(t, q)
-		return len(s.Shelves) == 1 && s.Shelves[0].Rows >= rows-1 && s.Claimed == 0 && s.Shelves[0].Alone
+		return len(s.Backlogs) == 1 && s.Backlogs[0].Rows >= rows-1 && s.Claimed == 0 && s.Backlogs[0].Alone
 	}
 	t.Run("so another worker has all of it but what was asked", func(t *testing.T) {
 		t.Parallel()
@@ -54,13 +54,13 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 		q, sick := make(down)
 		w.sweep(q)
 		stop := serve(t, q, sick)
-		eventually(t, "all rows are on the shelf, and it is closed for one worker alone", func() bool { return shelved(t, q) })
+		eventually(t, "all rows are in the backlog, and it is closed for one worker alone", func() bool { return inBacklog(t, q) })
 		stop()
 		up := verifiertest.New("crm", verifiertest.Supports())
 		q, healthy := make(up)
 		serve(t, q, healthy)
 		eventually(t, "the budget is spent, for all", func() bool {
-			s := stats(t, q).Shelves
+			s := stats(t, q).Backlogs
 			return up.Calls() == budget-down.Calls() && len(s) == 1 && !s[0].Alone && s[0].Closed > 0
 		})
 		if down.Calls() != 1 {
@@ -73,7 +73,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 			q, worker := make(v)
 			w.sweep(q)
 			work(t, q, worker)
-			if !shelved(t, q) || v.Calls() != 1 {
+			if !inBacklog(t, q) || v.Calls() != 1 {
 				t.Fatalf("%+v after %d questions", stats(t, q), v.Calls())
 			}
 			v.Set(verifiertest.Supports())
@@ -104,7 +104,7 @@ func TestRowsThatOneWorkerLeavesAloneWakeTheOthersWithoutTokens(t *testing.T) {
 		work(t, sick, &refuses{alone: true})
 		// The tokens that were made while they waited are gone with a queue that serves nothing.
 		stop := serve(t, sick, checker(func(context.Context, memory.ID) (promotion.Result, error) {
-			t.Error("it took a row of a shelf that is closed to it")
+			t.Error("it took a row of a backlog that is closed to it")
 			return promotion.Result{}, nil
 		}))
 		eventually(t, "the tokens are spent", func() bool { s := stats(t, agent); return s.Pending+s.Active == 0 })
@@ -220,7 +220,7 @@ func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 	eventually(t, "all others are verified", func() bool { return w.all(memory.StateVerified, others...) })
 }
 
-// Rows that yield are on the shelf with one that does not. The draw takes that one, as often
+// Rows that yield are in the backlog with one that does not. The draw takes that one, as often
 // as it is refused; when it is gone, one that yields is drawn.
 func TestARowThatYieldsIsDrawnAfterAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestARowThatYieldsIsDrawnAfterAllOthers(t *testing.T) {
 				work(t, q, check)
 			}
 		}
-		work(t, q, check) // all are on the shelf after their first look
+		work(t, q, check) // all are in the backlog after their first look
 		before := maps.Clone(looks)
 		probe(20)
 		for id, n := range looks {
@@ -327,7 +327,7 @@ func TestAProbeHoldsUpNoRowOfAnotherVerifier(t *testing.T) {
 		var open, misconfigured atomic.Bool
 		first := make(chan struct{}) // closed when the hottest row is checked
 		var probes, bads, goods atomic.Int64
-		var looked sync.Map // the rows that were checked before the shelf opened
+		var looked sync.Map // the rows that were checked before the backlog opened
 		serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
 			switch {
 			case id[0] == 'g':
@@ -360,10 +360,10 @@ func TestAProbeHoldsUpNoRowOfAnotherVerifier(t *testing.T) {
 		}
 		// A row that was checked once comes back only as a probe. So when all were checked, the
 		// one that may be at work is the probe, and the other place is free.
-		eventually(t, "all stand on the shelf", func() bool {
+		eventually(t, "all stand in the backlog", func() bool {
 			n := 0
 			looked.Range(func(any, any) bool { n++; return true })
-			s := stats(t, q).Shelves
+			s := stats(t, q).Backlogs
 			return n == rows && len(s) == 1 && s[0].Rows >= rows-1
 		})
 		open.Store(true)

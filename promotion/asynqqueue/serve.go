@@ -90,7 +90,7 @@ func ServeShares(ctx context.Context, shares []Share) error {
 	})); err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
-	// Tokens wake whoever is quickest, which may be a process to which the shelf is closed
+	// Tokens wake whoever is quickest, which may be a process to which the backlog is closed
 	// whose rows wait. So each sees for itself after each pump.
 	checks, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

@@ -49,7 +49,7 @@ func TestTheQueueRunsOnACluster(t *testing.T) {
 	t.Cleanup(func() { g.Stop() })
 	everywhere(t, g.URL(), func() error { return nil })
 
-	// The names of shelves are made in scripts: they are where the other keys are.
+	// The names of backlogs are made in scripts: they are where the other keys are.
 	r, err := localredis.Open(t.Context(), g.URL(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -214,7 +214,7 @@ func endLeases(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) 
 	}
 }
 
-// endWaits ends the time for which rows are set aside, and not those on shelves, as if it
+// endWaits ends the time for which rows are set aside, and not those in backlogs, as if it
 // had passed. All of them come back in one pump.
 func endWaits(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
 	t.Helper()

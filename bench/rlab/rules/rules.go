@@ -33,17 +33,17 @@ func Named(names ...string) []rlab.Entrant {
 type rule struct {
 	name, sentence string
 	// place finds the row that a statement falls on; nil = it gets one of its own.
-	place func(s *shelf, t rlab.Turn, say rlab.Statement) *row
+	place func(s *baseline, t rlab.Turn, say rlab.Statement) *row
 	// supports is how many sources the rule counts for a row.
-	supports func(s *shelf, r *row) int
+	supports func(s *baseline, r *row) int
 	// trusts says whether an agent may act on a row; nil = it may on any, and the rule is no
 	// gate.
-	trusts func(s *shelf, r *row) bool
+	trusts func(s *baseline, r *row) bool
 }
 
 // open makes an empty memory. One that is no gate is no [rlab.Decider].
 func (r rule) open() rlab.System {
-	s := &shelf{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
+	s := &baseline{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
 	if r.trusts == nil {
 		return s
 	}
@@ -71,8 +71,8 @@ type own struct {
 	at          time.Time
 }
 
-// shelf is the memory of a baseline.
-type shelf struct {
+// baseline is the memory of a baseline.
+type baseline struct {
 	rule rule
 
 	mu    sync.Mutex
@@ -90,7 +90,7 @@ type shelf struct {
 func folded(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
 
 // Write implements [rlab.System].
-func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (string, error) {
+func (s *baseline) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rule.place(s, t, say)
@@ -117,7 +117,7 @@ func (s *shelf) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (strin
 
 // Recall implements [rlab.System]: the rows that share most words with the question, later
 // ones first.
-func (s *shelf) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
+func (s *baseline) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	score := map[string]int{}
@@ -143,13 +143,13 @@ func (s *shelf) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Mem
 }
 
 // Look implements [rlab.System].
-func (s *shelf) Look(_ context.Context, ids []string) ([]rlab.Memory, error) {
+func (s *baseline) Look(_ context.Context, ids []string) ([]rlab.Memory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shown(s.named(ids)), nil
 }
 
-func (s *shelf) named(ids []string) (out []*row) {
+func (s *baseline) named(ids []string) (out []*row) {
 	for _, id := range ids {
 		var n int
 		if _, err := fmt.Sscanf(id, "m%d", &n); err == nil && n >= 1 && n <= len(s.rows) && !s.rows[n-1].gone {
@@ -159,7 +159,7 @@ func (s *shelf) named(ids []string) (out []*row) {
 	return out
 }
 
-func (s *shelf) shown(rows []*row) []rlab.Memory {
+func (s *baseline) shown(rows []*row) []rlab.Memory {
 	out := make([]rlab.Memory, len(rows))
 	for i, r := range rows {
 		out[i] = rlab.Memory{ID: r.id, Text: r.text, Trusted: s.rule.trusts == nil || s.rule.trusts(s, r), Supports: s.rule.supports(s, r)}
@@ -190,8 +190,8 @@ var stop = func() map[string]bool {
 	return out
 }()
 
-// gated is a shelf that decides on calls.
-type gated struct{ *shelf }
+// gated is a baseline that decides on calls.
+type gated struct{ *baseline }
 
 // Decide implements [rlab.Decider]: an agent may act if a row that it was shown has the value
 // and is trusted.
@@ -199,6 +199,6 @@ func (g gated) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (rlab.Verdi
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return rlab.Verdict{Allowed: slices.ContainsFunc(g.named(a.Recalled), func(r *row) bool {
-		return strings.Contains(r.key, folded(a.Value)) && g.rule.trusts(g.shelf, r)
+		return strings.Contains(r.key, folded(a.Value)) && g.rule.trusts(g.baseline, r)
 	})}, nil
 }

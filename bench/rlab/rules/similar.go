@@ -14,7 +14,7 @@ const alike = 0.90
 var similarity = rule{
 	name:     "similarity-dedup",
 	sentence: "Two texts whose character trigrams have a cosine of 0.90 or more are one row that counts how often it came; an agent acts on any row.",
-	place: func(s *shelf, _ rlab.Turn, say rlab.Statement) *row {
+	place: func(s *baseline, _ rlab.Turn, say rlab.Statement) *row {
 		if same := s.keys[folded(say.Text)]; len(same) > 0 {
 			return same[0]
 		}
@@ -31,7 +31,7 @@ var similarity = rule{
 		}
 		return best
 	},
-	supports: func(_ *shelf, r *row) int { return r.hits },
+	supports: func(_ *baseline, r *row) int { return r.hits },
 }
 
 // trigramsOf counts the runs of three characters of a text.
@@ -70,7 +70,7 @@ const (
 var guard = rule{
 	name:     "owasp-guard-like",
 	sentence: "A statement that resembles three of the same agent's of the last minute, with none of a user or a tool in between, is reported as a loop and stored; an agent acts on any row.",
-	place: func(s *shelf, t rlab.Turn, say rlab.Statement) *row {
+	place: func(s *baseline, t rlab.Turn, say rlab.Statement) *row {
 		if say.Author.Kind != rlab.Agent {
 			s.recent, s.loop = nil, false
 			return nil
@@ -86,7 +86,7 @@ var guard = rule{
 		s.recent = append(s.recent, own{t.Agent, say.Text, t.At})
 		return nil
 	},
-	supports: func(*shelf, *row) int { return 1 },
+	supports: func(*baseline, *row) int { return 1 },
 }
 
 // quickRatio is twice the characters that two texts have in common, in any order, of all that

@@ -33,7 +33,7 @@ type operation struct {
 	again func(x *scene) error // after it went wrong, whatever of it was done; nil = act
 	done  func(x *scene) error // asks that it is
 	// between is in how many states that can be told apart the store is on the way from
-	// before to after: 0 for what is one atom.
+	// before to after: 0 for what is one transaction.
 	between int
 	// behind says that until it is done the store lacks what its witness has.
 	behind bool

@@ -22,18 +22,18 @@ import (
 
 // model is what the queue should be: where each row is, and its order.
 type model struct {
-	at     map[memory.ID]string // "waiting", "claimed", "later", or a shelf by its source
+	at     map[memory.ID]string // "waiting", "claimed", "later", or a backlog by its source
 	heat   map[memory.ID]float64
 	yields map[memory.ID]bool // it did; true = the time in which all others go before it is not over
 	last   map[memory.ID]bool // all others go before it
 	closed map[string]bool    // for all
 	noted  map[string]bool    // one worker leaves it alone, as people are told
-	avoids []map[string]bool  // which shelves each worker closed for itself; true = and does not draw from
+	avoids []map[string]bool  // which backlogs each worker closed for itself; true = and does not draw from
 	claims map[memory.ID]claim
 	by     map[memory.ID]int // who has it
 }
 
-// takes is what a worker gets: the hottest rows of those that wait and of the shelves that
+// takes is what a worker gets: the hottest rows of those that wait and of the backlogs that
 // are open to it.
 func (m *model) takes(worker, most int) []memory.ID {
 	var can []memory.ID
@@ -60,8 +60,8 @@ func TestI12NoRowIsLostOrTwiceWhateverBecomesOfItsClaims(t *testing.T) {
 	i12(t)
 }
 
-// The model once did not know that a worker leaves a shelf alone whose verifier is down.
-func TestI12AWorkerLeavesAShelfAloneWhoseVerifierIsDown(t *testing.T) {
+// The model once did not know that a worker leaves a backlog alone whose verifier is down.
+func TestI12AWorkerLeavesABacklogAloneWhoseVerifierIsDown(t *testing.T) {
 	testmain.Seed(t, 5157417472828264036)
 	i12(t)
 }
@@ -109,12 +109,20 @@ func i12(t *testing.T) {
 			"claim": func(t *rapid.T) {
 				worker, most := someWorker(t), rapid.IntRange(1, 4).Draw(t, "most")
 				want := m.takes(worker, most)
+				if last := slices.IndexFunc(want, func(id memory.ID) bool { return m.last[id] }); last >= 0 { // it is taken alone
+					want = want[:max(last, 1)]
+				}
 				claims, err := workers[worker].claim(ctx, most)
 				must(err)
 				drawn, drew := m.draws(worker, workers[worker])
 				if len(claims) == 1 && claims[0].drawn != "" {
-					if at := m.at[claims[0].id]; !drew || at != drawn || claims[0].drawn != shelfOf(drawn) || m.closed[at] {
+					if at := m.at[claims[0].id]; !drew || at != drawn || claims[0].drawn != backlogOf(drawn) || m.closed[at] {
 						t.Fatalf("drew %+v from %q (it is to draw from %q: %t)", claims[0], at, drawn, drew)
+					}
+					for id, at := range m.at {
+						if at == drawn && m.last[claims[0].id] && !m.last[id] {
+							t.Fatalf("drew %s, which yields, and %s does not", claims[0].id, id)
+						}
 					}
 					want = []memory.ID{claims[0].id}
 				} else if drew && !m.closed[drawn] && slices.Contains(slices.Collect(maps.Values(m.at)), drawn) {
@@ -171,7 +179,7 @@ func i12(t *testing.T) {
 					}
 					m.at[c.id] = source
 				}
-				e.shelf = shelfOf(source)
+				e.backlog = backlogOf(source)
 				if source != "" {
 					result = promotion.Result{Status: promotion.Deferred, Behind: strings.Split(source, "|"), Alone: e.ending == alone}
 				}
@@ -191,13 +199,13 @@ func i12(t *testing.T) {
 				if e.ending == alone {
 					m.avoids[worker][source] = m.avoids[worker][source] || !over
 					if !m.avoids[worker][source] { // for a pump, which is over too
-						workers[worker].avoids[shelfOf(source)] = time.Now()
+						workers[worker].avoids[backlogOf(source)] = time.Now()
 					}
 					over = over && !m.noted[source]
 				}
 				if over && !m.closed[source] { // one that was open closes for a pump at most, which is over too
 					delete(m.noted, source)
-					must(client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
+					must(client.HSet(ctx, q.closed, backlogOf(source), 1).Err())
 				}
 				delete(m.claims, c.id)
 				must(q.release(ctx, []released{{claim: c, ending: done}})) // the claim is gone: it does nothing
@@ -210,20 +218,20 @@ func i12(t *testing.T) {
 				m.at[c.id] = "waiting"
 				delete(m.claims, c.id)
 			},
-			"the time of a shelf comes": func(t *rapid.T) {
+			"the time of a backlog comes": func(t *rapid.T) {
 				source := rapid.SampledFrom(sources).Draw(t, "source")
 				if !m.closed[source] {
 					t.Skip("it is open")
 				}
-				must(client.HSet(ctx, q.closed, shelfOf(source), 1).Err())
+				must(client.HSet(ctx, q.closed, backlogOf(source), 1).Err())
 				delete(m.closed, source)
 			},
 			"the time of a note comes": func(t *rapid.T) {
 				source := rapid.SampledFrom(sources).Draw(t, "source")
-				if m.closed[source] || !m.noted[source] || !client.HExists(ctx, q.closed, shelfOf(source)).Val() {
+				if m.closed[source] || !m.noted[source] || !client.HExists(ctx, q.closed, backlogOf(source)).Val() {
 					t.Skip("there is none")
 				}
-				must(client.HSet(ctx, q.closed, shelfOf(source), -1).Err())
+				must(client.HSet(ctx, q.closed, backlogOf(source), -1).Err())
 				delete(m.noted, source)
 			},
 			"a breaker closes": func(t *rapid.T) {
@@ -231,7 +239,7 @@ func i12(t *testing.T) {
 				if !m.avoids[worker][source] {
 					t.Skip("it is closed")
 				}
-				workers[worker].avoids[shelfOf(source)] = time.Now()
+				workers[worker].avoids[backlogOf(source)] = time.Now()
 				m.avoids[worker][source] = false
 			},
 			"others went first for long enough": func(t *rapid.T) {
@@ -246,7 +254,7 @@ func i12(t *testing.T) {
 				worker := someWorker(t)
 				must(workers[worker].pump(ctx))
 				can := len(m.takes(worker, len(m.at)))
-				for _, at := range m.at { // of a shelf from which it draws it can take one, and then more
+				for _, at := range m.at { // of a backlog from which it draws it can take one, and then more
 					if shut, avoids := m.avoids[worker][at]; avoids && !shut && !m.closed[at] {
 						can++
 					}
@@ -279,13 +287,13 @@ func i12(t *testing.T) {
 						t.Fatalf("worker %d closed %v for itself, want %v", i, workers[i].avoids, avoids)
 					}
 					for source, shut := range avoids {
-						if until := time.Until(workers[i].avoids[shelfOf(source)]); !shut && until > 0 {
-							t.Fatalf("worker %d draws from the shelf of %s in %s, and was to do so now", i, source, until)
+						if until := time.Until(workers[i].avoids[backlogOf(source)]); !shut && until > 0 {
+							t.Fatalf("worker %d draws from the backlog of %s in %s, and was to do so now", i, source, until)
 						} else if !shut {
 							continue
 						}
-						if until := time.Until(workers[i].avoids[shelfOf(source)]); until < 50*time.Minute {
-							t.Fatalf("worker %d leaves the shelf of %s alone for %s, and was to for an hour", i, source, until)
+						if until := time.Until(workers[i].avoids[backlogOf(source)]); until < 50*time.Minute {
+							t.Fatalf("worker %d leaves the backlog of %s alone for %s, and was to for an hour", i, source, until)
 						}
 					}
 				}
@@ -294,8 +302,8 @@ func i12(t *testing.T) {
 	})
 }
 
-// What came of a row that was drawn says whether its shelf opens.
-func TestAShelfOpensWhenAProbeWasAnswered(t *testing.T) {
+// What came of a row that was drawn says whether its backlog opens.
+func TestABacklogOpensWhenAProbeWasAnswered(t *testing.T) {
 	const opens, at, pump, held = "it opens", "the next is drawn at once", "the next is drawn in the next pump", "release says when the next is drawn"
 	drawn := []string{"crm", "erp"}
 	for _, c := range []struct {
@@ -319,19 +327,19 @@ func TestAShelfOpensWhenAProbeWasAnswered(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &Queue{avoids: map[string]time.Time{shelf(drawn): time.Now()}}
-				if s, ok := q.draws(); !ok || s != shelf(drawn) {
+				q := &Queue{avoids: map[string]time.Time{backlog(drawn): time.Now()}}
+				if s, ok := q.draws(); !ok || s != backlog(drawn) {
 					t.Fatal("it does not draw")
 				}
 				<-time.After(tokenTimeout / 2)
 				if _, ok := q.draws(); ok {
 					t.Fatal("two are drawn at once")
 				}
-				q.drew(shelf(drawn), c.r)
+				q.drew(backlog(drawn), c.r)
 				if c.want == held {
-					q.avoid(shelf(drawn), time.Now().Add(time.Hour))
+					q.avoid(backlog(drawn), time.Now().Add(time.Hour))
 				}
-				until, avoids := q.avoids[shelf(drawn)]
+				until, avoids := q.avoids[backlog(drawn)]
 				if got := map[bool]string{true: map[time.Duration]string{0: at, pumpEvery: pump, time.Hour: held}[time.Until(until)], false: opens}[avoids]; got != c.want {
 					t.Errorf("%q, want %q", got, c.want)
 				}
@@ -359,15 +367,15 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	note(q.waiting, "waiting")
 	note(q.claimed, "claimed")
 	note(q.later, "later")
-	shelves, err := q.redis.Keys(ctx, q.behind+":*").Result()
+	backlogs, err := q.redis.Keys(ctx, q.behind+":*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range shelves {
+	for _, key := range backlogs {
 		name := strings.TrimPrefix(key, q.behind+":")
-		source, err := onShelf(name)
+		source, err := onBacklog(name)
 		if known := q.redis.HExists(ctx, q.closed, name).Val(); err != nil || !known {
-			t.Fatalf("the shelf %s is not listed: %v", name, err)
+			t.Fatalf("the backlog %s is not listed: %v", name, err)
 		}
 		note(key, strings.Join(source, "|"))
 	}
@@ -380,10 +388,10 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	placed, ordered := q.redis.HGetAll(ctx, q.behind).Val(), q.redis.HGetAll(ctx, q.order).Val()
 	var waiting, claimed, later int64
 	for id, at := range m.at {
-		on, onShelf := placed[string(id)]
+		on, onBacklog := placed[string(id)]
 		_, apart := ordered[string(id)]
-		if away := at == "claimed" || at == "later"; away != apart || onShelf && on != shelfOf(at) || onShelf != (!away && at != "waiting") {
-			t.Fatalf("%s is %s: its order is kept apart: %t, its shelf is %q", id, at, apart, on)
+		if away := at == "claimed" || at == "later"; away != apart || onBacklog && on != backlogOf(at) || onBacklog != (!away && at != "waiting") {
+			t.Fatalf("%s is %s: its order is kept apart: %t, its backlog is %q", id, at, apart, on)
 		}
 		switch {
 		case at == "claimed":
@@ -401,23 +409,23 @@ func (m *model) hold(t *rapid.T, q *Queue) {
 	if n, want := []int64{s.Waiting, s.Claimed, s.Later}, []int64{waiting, claimed, later}; err != nil || !slices.Equal(n, want) {
 		t.Fatalf("waiting, claimed and later are %v, want %v (%v)", n, want, err)
 	}
-	for _, shelf := range s.Shelves {
-		source := strings.Join(shelf.Verifiers, "|")
+	for _, backlog := range s.Backlogs {
+		source := strings.Join(backlog.Verifiers, "|")
 		closed, noted := m.closed[source], m.noted[source]
-		if (shelf.Closed > 50*time.Minute) != (closed || noted) || (shelf.Closed > 0) != (closed || noted) || shelf.Alone != (noted && !closed) {
-			t.Fatalf("%+v; it is closed for all: %t, for one: %t", shelf, closed, noted)
+		if (backlog.Closed > 50*time.Minute) != (closed || noted) || (backlog.Closed > 0) != (closed || noted) || backlog.Alone != (noted && !closed) {
+			t.Fatalf("%+v; it is closed for all: %t, for one: %t", backlog, closed, noted)
 		}
 	}
 }
 
-func shelfOf(source string) string { return shelf(strings.Split(source, "|")) }
+func backlogOf(source string) string { return backlog(strings.Split(source, "|")) }
 
-// draws says from which shelf a worker drew, and notes that it draws from it no more for
+// draws says from which backlog a worker drew, and notes that it draws from it no more for
 // now: for a pump, which is an hour here.
 func (m *model) draws(worker int, q *Queue) (source string, drew bool) {
 	for s, shut := range m.avoids[worker] {
-		if !shut && q.avoids[shelfOf(s)].After(time.Now()) { // or nothing was there: for a pump
-			q.avoids[shelfOf(s)] = time.Now().Add(time.Hour)
+		if !shut && q.avoids[backlogOf(s)].After(time.Now()) { // or nothing was there: for a pump
+			q.avoids[backlogOf(s)] = time.Now().Add(time.Hour)
 			m.avoids[worker][s] = true
 			return s, true
 		}
@@ -425,6 +433,6 @@ func (m *model) draws(worker int, q *Queue) (source string, drew bool) {
 	return "", false
 }
 
-func (m *model) source(shelf string, sources []string) string {
-	return sources[slices.IndexFunc(sources, func(s string) bool { return shelfOf(s) == shelf })]
+func (m *model) source(backlog string, sources []string) string {
+	return sources[slices.IndexFunc(sources, func(s string) bool { return backlogOf(s) == backlog })]
 }

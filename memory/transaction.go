@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// atom composes one batch. What is sealed in it, it seals; each object that has a
+// transaction composes one batch. What is sealed in it, it seals; each object that has a
 // log gets its entry, chained to the one before. The first fault sticks, and commit
 // gives it.
-type atom struct {
+type transaction struct {
 	Batch
 	ctx     context.Context
 	store   *Store
@@ -27,7 +27,7 @@ type atom struct {
 	err     error
 }
 
-// logged is a put whose entry is written when the atom is complete.
+// logged is a put whose entry is written when the transaction is complete.
 type logged struct {
 	put    int
 	prev   link
@@ -42,9 +42,9 @@ type logged struct {
 	takesNothing bool // of a head: it is not less fit than it was
 }
 
-func (s *Store) begin(ctx context.Context, now time.Time) *atom {
+func (s *Store) begin(ctx context.Context, now time.Time) *transaction {
 	s.freshen()
-	return &atom{ctx: ctx, store: s, now: now, err: s.ready(ctx)}
+	return &transaction{ctx: ctx, store: s, now: now, err: s.ready(ctx)}
 }
 
 // freshen forgets the classes and data keys that are known, if the driver may talk to
@@ -60,13 +60,13 @@ func (s *Store) freshen() {
 	}
 }
 
-func (t *atom) check(key string, revision uint64) {
+func (t *transaction) check(key string, revision uint64) {
 	if _, puts := t.own[key]; !puts {
 		t.Checks = append(t.Checks, Check{Key: key, Revision: revision})
 	}
 }
 
-func (t *atom) put(p Put) {
+func (t *transaction) put(p Put) {
 	t.Puts = append(t.Puts, p)
 	if t.own != nil {
 		t.own[p.Key] = len(t.Puts) - 1
@@ -75,7 +75,7 @@ func (t *atom) put(p Put) {
 
 // seal encrypts what will be the data of key at its next revision, and puts the
 // class in front of it.
-func (t *atom) seal(class Class, key string, from uint64, plain []byte) []byte {
+func (t *transaction) seal(class Class, key string, from uint64, plain []byte) []byte {
 	c := t.under(class)
 	if t.err != nil {
 		return nil
@@ -86,21 +86,21 @@ func (t *atom) seal(class Class, key string, from uint64, plain []byte) []byte {
 
 // log puts an object that has a log. state is what the chain covers of its data;
 // class is of the entry's payload.
-func (t *atom) log(p Put, prev link, data, state []byte, class Class, e AuditEntry, c change) {
+func (t *transaction) log(p Put, prev link, data, state []byte, class Class, e AuditEntry, c change) {
 	t.put(p)
 	t.under(class)
 	t.logged = append(t.logged, logged{put: len(t.Puts) - 1, prev: prev, entry: e, class: class, state: state, data: data, change: c})
 }
 
 // complete writes the entries.
-func (t *atom) complete() error {
+func (t *transaction) complete() error {
 	if t.err != nil || len(t.logged) == 0 {
 		return t.err
 	}
 	if err := t.fence(); err != nil {
 		return err
 	}
-	if t.harms() { // on the way here, so that what waits for the witness is in the same atom
+	if t.harms() { // on the way here, so that what waits for the witness is in the same transaction
 		if t.untold = t.store.Attend(t.ctx); t.untold != nil {
 			if t.leaveUntold(); t.err != nil {
 				return t.err
@@ -153,10 +153,10 @@ func (s *Store) nextSequence(now time.Time, floor Sequence) Sequence {
 	return s.sequence
 }
 
-// commit applies the atom; its log entry at (key, revision) holds nonce. A driver
+// commit applies the transaction; its log entry at (key, revision) holds nonce. A driver
 // may have applied a batch although it reported an error or, having sent it
 // twice, a conflict against itself: the history tells.
-func (t *atom) commit(key string, revision uint64, nonce string) error {
+func (t *transaction) commit(key string, revision uint64, nonce string) error {
 	if err := t.complete(); err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func (t *atom) commit(key string, revision uint64, nonce string) error {
 }
 
 // head moves a head and the terms that hang on its state, with the audit entry in the same
-// atom (I-6), and the fence unless nothing is taken from the row. The first entry has the
+// transaction (I-6), and the fence unless nothing is taken from the row. The first entry has the
 // whole head, a later one what can move of it. says is what the row says; it may be nil
 // where the row cannot come to be relied on.
-func (t *atom) head(old, next Head, says *Content, e AuditEntry, c change) {
+func (t *transaction) head(old, next Head, says *Content, e AuditEntry, c change) {
 	if c.number > 0 {
 		next.evidence = uint32(c.number)
 	}
@@ -214,7 +214,7 @@ func (t *atom) head(old, next Head, says *Content, e AuditEntry, c change) {
 
 // evidence puts the list of evidence of a row, and returns what changed in it for
 // the entry that says why.
-func (t *atom) evidence(row *Head, old evidenceObject, void voiding, added []Evidence) change {
+func (t *transaction) evidence(row *Head, old evidenceObject, void voiding, added []Evidence) change {
 	c := change{number: old.Revision + 1, void: void, added: added}
 	key, list := evidKey.of(row.ID), c.apply(old.list)
 	t.put(Put{Key: key, From: old.Revision, Data: t.seal(row.Class, key, old.Revision, encodeEvidence(list))})
@@ -225,7 +225,7 @@ func (t *atom) evidence(row *Head, old evidenceObject, void voiding, added []Evi
 }
 
 // note puts the object that has the log of evidence which moved no state.
-func (t *atom) note(row *Head, old Object, prev link, e AuditEntry, c change) {
+func (t *transaction) note(row *Head, old Object, prev link, e AuditEntry, c change) {
 	w := encoder{}
 	w.num(c.number)
 	t.log(Put{Key: noteKey.of(row.ID), From: old.Revision}, prev, w.b, w.b, row.Class, e, c)
@@ -274,7 +274,7 @@ const (
 	dueRebuilt = "the store was rebuilt"
 )
 
-func (t *atom) due(h *Head, old Object, d due, at time.Time) {
+func (t *transaction) due(h *Head, old Object, d due, at time.Time) {
 	if h.Layer == LayerWorking { // it is gone before an answer comes
 		t.notDue(h.ID, old)
 		return
@@ -322,7 +322,7 @@ func (s *Store) dueOf(ctx context.Context, o Object) (due, error) {
 	return d, err
 }
 
-func (t *atom) notDue(id ID, old Object) {
+func (t *transaction) notDue(id ID, old Object) {
 	if old.Data != nil {
 		t.put(Put{Key: dueKey.of(id), From: old.Revision, Remove: []string{termDue, termParked}})
 	}

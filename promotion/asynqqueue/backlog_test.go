@@ -68,7 +68,7 @@ func wantRows(t *testing.T, q *asynqqueue.Queue, waiting, claimed, later int64) 
 }
 
 // The clock of Redis stands at the very moment of a pump.
-func TestAShelfThatClosesAtTheMomentOfAPumpIsClosed(t *testing.T) {
+func TestABacklogThatClosesAtTheMomentOfAPumpIsClosed(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	server.SetTime(time.UnixMilli(1_800_000_000_000).UTC())
@@ -198,8 +198,8 @@ func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
 				looks.Add(1)
 				return sick.Check(ctx, id)
 			}))
-			eventually(t, "all rows are on the shelf, but some about which it asked itself", func() bool {
-				s := stats(t, sickQueue).Shelves
+			eventually(t, "all rows are in the backlog, but some about which it asked itself", func() bool {
+				s := stats(t, sickQueue).Backlogs
 				return len(s) == 1 && s[0].Alone && s[0].Rows >= rows-places*batch
 			})
 			began := time.Now()
@@ -255,7 +255,7 @@ func (o *only) renew() {
 
 func (o *only) Refund(context.Context, string) error { return nil }
 
-func TestAShelf(t *testing.T) {
+func TestABacklog(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		scopes := 0
 		fresh := func(o asynqqueue.Options) *asynqqueue.Queue {
@@ -269,14 +269,14 @@ func TestAShelf(t *testing.T) {
 			work(t, q, &refuses{})
 			offer(t, q, promotion.Offer{ID: "a", Heat: 7})
 			wantRows(t, q, 0, 0, 4)
-			if s := stats(t, q).Shelves; len(s) != 1 || !slices.Equal(s[0].Verifiers, []string{"crm"}) || s[0].Rows != 4 || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
+			if s := stats(t, q).Backlogs; len(s) != 1 || !slices.Equal(s[0].Verifiers, []string{"crm"}) || s[0].Rows != 4 || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
 				t.Fatalf("%+v", s)
 			}
 			if n, err := q.Retry(t.Context()); n != 4 || err != nil {
 				t.Fatal(n, err)
 			}
 			wantRows(t, q, 4, 0, 0)
-			if s := stats(t, q).Shelves; len(s) != 1 || s[0].Rows != 4 || s[0].Closed != 0 || s[0].Alone {
+			if s := stats(t, q).Backlogs; len(s) != 1 || s[0].Rows != 4 || s[0].Closed != 0 || s[0].Alone {
 				t.Fatalf("%+v", s)
 			}
 			offer(t, q, promotion.Offer{ID: "e", Heat: 6}, promotion.Offer{ID: "f", Heat: 0}) // these wait
@@ -313,7 +313,7 @@ func TestAShelf(t *testing.T) {
 			offer(t, q, promotion.Offer{ID: "a", Heat: 1}, promotion.Offer{ID: "b", Heat: 9}, promotion.Offer{ID: "c", Heat: 3})
 			work(t, q, &refuses{alone: true})
 			wantRows(t, other, 0, 0, 3)
-			if s := stats(t, other).Shelves; len(s) != 1 || s[0].Rows != 3 || !s[0].Alone || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
+			if s := stats(t, other).Backlogs; len(s) != 1 || s[0].Rows != 3 || !s[0].Alone || s[0].Closed < 59*time.Minute || s[0].Closed > time.Hour+250*time.Millisecond {
 				t.Fatalf("%+v", s)
 			}
 			if n, err := q.Retry(t.Context()); n != 0 || err != nil { // a breaker goes by its own clock
@@ -336,7 +336,7 @@ func TestAShelf(t *testing.T) {
 				work(t, q, &refuses{alone: budgetFirst})
 				third := newQueue(client, &asynqqueue.Options{Tenant: fmt.Sprint("tenant", scopes)})
 				wantClaims(t, third, 2)
-				if s := stats(t, other).Shelves; len(s) != 1 || s[0].Rows != 2 || s[0].Alone || s[0].Closed == 0 {
+				if s := stats(t, other).Backlogs; len(s) != 1 || s[0].Rows != 2 || s[0].Alone || s[0].Closed == 0 {
 					t.Fatalf("%+v", s)
 				}
 				if n, err := other.Retry(t.Context()); n != 2 || err != nil {
@@ -353,7 +353,7 @@ func TestAShelf(t *testing.T) {
 			work(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
 				return promotion.Result{Status: promotion.Down, RetryAt: time.Now().Add(waits[id]), Behind: []string{"crm"}, Alone: true}, nil
 			}))
-			if s := stats(t, q).Shelves; len(s) != 1 || s[0].Rows != 3 || s[0].Closed < 59*time.Minute {
+			if s := stats(t, q).Backlogs; len(s) != 1 || s[0].Rows != 3 || s[0].Closed < 59*time.Minute {
 				t.Fatalf("%+v", s)
 			}
 		})
@@ -438,7 +438,7 @@ func TestAShelf(t *testing.T) {
 				})
 			}
 		})
-		t.Run("takes no row that was set aside before there were shelves: it comes back to those that wait", func(t *testing.T) {
+		t.Run("takes no row that was set aside before there were backlogs: it comes back to those that wait", func(t *testing.T) {
 			q := fresh(asynqqueue.Options{})
 			prefix := strings.TrimSuffix(q.LostKey(), "lost")
 			if err := client.ZAdd(t.Context(), prefix+"later", redis.Z{Score: 1, Member: "old"}).Err(); err != nil {
@@ -453,8 +453,8 @@ func TestAShelf(t *testing.T) {
 	})
 }
 
-// The moments at which a shelf opens, in time that passes only while nobody works.
-func TestAShelfOpensInTime(t *testing.T) {
+// The moments at which a backlog opens, in time that passes only while nobody works.
+func TestABacklogOpensInTime(t *testing.T) {
 	t.Parallel()
 	t.Run("at the first moment that a refusal names", bubble(func(t *testing.T) {
 		for _, alone := range []bool{false, true} {
@@ -515,7 +515,7 @@ func TestAShelfOpensInTime(t *testing.T) {
 				checks++
 				return promotion.Result{Status: promotion.Down, RetryAt: c.at(), Behind: []string{"crm"}, Alone: c.alone}, nil
 			}))
-			// No time passes: each row is looked at once, and one more when the shelf opens.
+			// No time passes: each row is looked at once, and one more when the backlog opens.
 			if checks < rows || checks > rows+2 {
 				t.Errorf("%s: %d checks of %d rows", c.name, checks, rows)
 			}
@@ -576,7 +576,7 @@ func TestRowsThatWaitForOneSourceHoldUpNoneThatAnotherCanBeAskedAbout(t *testing
 		eventually(t, "the budget is spent, and all rows wait", func() bool {
 			work(t, q, worker)
 			var put int64
-			for _, s := range stats(t, q).Shelves {
+			for _, s := range stats(t, q).Backlogs {
 				put += s.Rows
 			}
 			return put == hot+cold && knows.Calls() == hot
@@ -615,7 +615,7 @@ func spoiled(t *testing.T, client redis.UniversalClient, bad verifiertest.Step, 
 }
 
 // One row that is never answered in time is its own trouble.
-func TestARowThatAlwaysTimesOutClosesNoShelf(t *testing.T) {
+func TestARowThatAlwaysTimesOutClosesNoBacklog(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		w, worker, q, poison, others := spoiled(t, client, verifiertest.Hangs(), 20, verifier.BreakerOptions{Timeout: 20 * time.Millisecond, Failures: 1000})
 		var tries, behind atomic.Int64
