@@ -347,6 +347,39 @@ print("%d figures" % len(rows))
 PY
 }
 
+# outside [FLAG ...]: the example memories in Python, over HTTP and MCP, beside append in Go.
+outside() {
+  build
+  python3 examples/benchhttp/system.py 0 >"$log/benchhttp" 2>&1 &
+  local server=$! url="" tries
+  for ((tries = 0; tries < 600; tries++)); do
+    url=$(grep -oE 'http://[0-9.:]+' "$log/benchhttp" || true)
+    [ -z "$url" ] || break
+    sleep 0.1
+  done
+  [ -n "$url" ] || { cat "$log/benchhttp"; fail "examples/benchhttp does not listen"; }
+  timeout "$limit" "$log/bin/bench" "$@" -systems append -http "two-say=$url" -mcp "last-word=python3 examples/benchmcp/system.py" -o json >"$log/outside.json" 2>"$log/outside.err" || { cat "$log/outside.err"; kill "$server"; fail "bench"; }
+  kill "$server"
+  wait "$server" 2>/dev/null || true
+  python3 - "$log/outside.json" <<'PY'
+import json, sys
+rows = {r["name"]: r for r in json.load(open(sys.argv[1]))}
+count = 0
+for r in rows.values():
+    assert not r.get("error"), r
+    assert r.get("no_gate", False) == (r["system"] != "two-say"), r
+    count += r["system"] != "append"
+for scenario in sorted({r["scenario"] for r in rows.values()}):
+    unsafe = {s: rows["%s/%s/unsafe_actions" % (scenario, s)] for s in ("append", "two-say", "last-word")}
+    assert unsafe["append"]["n"] == unsafe["two-say"]["n"] > 0, unsafe
+    assert unsafe["two-say"]["value"] == 0 and unsafe["append"]["value"] == 1, unsafe
+    assert unsafe["last-word"]["n"] > 0, unsafe
+    print(scenario, *["%s %d/%d" % (s, r["value"] * r["n"], r["n"]) for s, r in unsafe.items()])
+assert count > 0
+print("%d figures of systems in Python" % count)
+PY
+}
+
 # service: honest work over a real HTTP service, and a stranger's text in every place.
 service() {
   build

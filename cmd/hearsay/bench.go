@@ -1,12 +1,24 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
 
+	api "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/hearsay-go/hearsay/bench/rlab/command"
+	"github.com/hearsay-go/hearsay/bench/rlab/remote"
+	"github.com/hearsay-go/hearsay/bench/rlab/rules"
+	"github.com/hearsay-go/hearsay/internal/localhttp"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -17,8 +29,76 @@ func (a *app) benchCommand() *cobra.Command {
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.benchRunCommand())
+	cmd.AddCommand(a.benchRunCommand(), a.benchServeCommand())
 	return cmd
+}
+
+func (a *app) benchServeCommand() *cobra.Command {
+	var address, system string
+	var stdio bool
+	var names []string
+	for _, e := range rules.All() {
+		names = append(names, e.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "serve-example",
+		Short: "Serve a sample memory, to try run --http and --mcp against",
+		Long: `serve-example serves one of the memories of the bench on a local address, over HTTP
+and over MCP, until it is interrupted. A memory of your own, in any language, answers the
+same: docs/bench.md has the protocol.`,
+		Example: `  hearsay bench serve-example &
+  hearsay bench run --scenario S1 --systems hearsay --http mine=http://127.0.0.1:8799
+  hearsay bench run --scenario S1 --systems hearsay --mcp mine=http://127.0.0.1:8799/mcp
+  hearsay bench run --scenario S1 --systems hearsay --mcp "mine=hearsay bench serve-example --stdio"`,
+		Args: args(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			at := slices.Index(names, system)
+			if at < 0 {
+				return usage("hearsay bench serve-example: --system %q: want one of %s", system, strings.Join(names, ", "))
+			}
+			if err := local("hearsay bench serve-example", address, "writes into the memory"); err != nil {
+				return err
+			}
+			server := remote.NewServer(rules.All()[at])
+			defer func() { err = errors.Join(err, server.Close()) }()
+			if stdio {
+				in, ok := a.in.(io.ReadCloser)
+				if !ok {
+					in = io.NopCloser(a.in)
+				}
+				err := server.MCP().Run(cmd.Context(), &api.IOTransport{Reader: in, Writer: unclosed{a.out}})
+				if cmd.Context().Err() != nil { // a signal
+					return nil
+				}
+				return err
+			}
+			return a.serveExample(cmd.Context(), address, server)
+		},
+	}
+	cmd.Flags().StringVar(&address, "listen", "127.0.0.1:8799", "the local address")
+	cmd.Flags().StringVar(&system, "system", "append", "the memory: "+strings.Join(names, ", "))
+	cmd.Flags().BoolVar(&stdio, "stdio", false, "serve MCP over stdin and stdout, in place of the address")
+	return cmd
+}
+
+// serveExample serves until the context ends.
+func (a *app) serveExample(ctx context.Context, address string, s *remote.Server) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("hearsay bench serve-example: %w", err)
+	}
+	fmt.Fprintf(a.talk, "listening on http://%s, and for MCP on http://%[1]s/mcp\n", l.Addr())
+	server := &http.Server{Handler: localhttp.Guard{}.Handler(s.Handler()), ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		_ = server.Close()
+		<-failed
+		return nil
+	}
 }
 
 func (a *app) benchRunCommand() *cobra.Command {

@@ -1,8 +1,15 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
 func TestBenchRun(t *testing.T) {
@@ -16,11 +23,56 @@ func TestBenchRun(t *testing.T) {
 		"a scenario":              {[]string{"bench", "run", "--scenario", "C0", "--systems", "append"}, exitDone, "C0  control: no loop", ""},
 		"an unknown scenario":     {[]string{"bench", "run", "--scenario", "S99"}, exitUsage, "", "no scenario"},
 		"an argument too many":    {[]string{"bench", "run", "S1"}, exitUsage, "", "takes no argument"},
+		"a system twice":          {[]string{"bench", "run", "--http", "append=http://127.0.0.1:1"}, exitUsage, "", "two systems"},
+		"a system nowhere":        {[]string{"bench", "run", "--http", "mine"}, exitUsage, "", "NAME=WHERE"},
+		"a system at no URL":      {[]string{"bench", "run", "--http", "mine=127.0.0.1:1"}, exitUsage, "", "want http://"},
+		"a system of no program":  {[]string{"bench", "run", "--mcp", "mine=/no/such/program"}, exitUsage, "", "--mcp mine"},
+		"a system without a name": {[]string{"bench", "run", "--mcp", "=cat"}, exitUsage, "", "name"},
+		"served to all":           {[]string{"bench", "serve-example", "--listen", "0.0.0.0:0"}, exitUsage, "", "local address"},
+		"served anywhere":         {[]string{"bench", "serve-example", "--listen", ""}, exitUsage, "", "local address"},
+		"served under no name":    {[]string{"bench", "serve-example", "--system", "mem0"}, exitUsage, "", "want one of"},
 		"no command":              {[]string{"bench"}, exitUsage, "", "run"},
 		"what it is and measures": {[]string{"bench", "run", "--help"}, exitDone, "--seeds", ""},
 	} {
 		if r := w.run(c.args...); r.code != c.code || !strings.Contains(r.out, c.out) || !strings.Contains(r.talk, c.talk) {
 			t.Errorf("%s: exit %d\n%s\n%s", name, r.code, r.out, r.talk)
 		}
+	}
+}
+
+// TestBenchServesAnExample over HTTP, where a run plays it, until it is interrupted.
+func TestBenchServesAnExample(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	talk := &testmain.Output{}
+	a := &app{out: io.Discard, talk: talk, getenv: func(string) string { return "" }, now: time.Now}
+	ended := make(chan int, 1)
+	go func() { ended <- a.run(ctx, []string{"bench", "serve-example", "--listen", "127.0.0.1:0"}) }()
+	at := regexp.MustCompile(`on (http://[0-9.:]+),`)
+	eventually(t, "it listens", func() bool { return at.MatchString(talk.String()) })
+	url := at.FindStringSubmatch(talk.String())[1]
+	w := newWorld(t)
+	r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "--http", "mine="+url, "--mcp", "other="+url+"/mcp")
+	if r.code != exitDone || !strings.Contains(r.out, "mine (no gate)") || !strings.Contains(r.out, "other (no gate)") || strings.Contains(r.out, "failed") {
+		t.Errorf("exit %d\n%s\n%s", r.code, r.out, r.talk)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/close", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "evil.example"
+	if resp, err := http.DefaultClient.Do(request); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Error(resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	if code := <-ended; code != exitDone {
+		t.Errorf("exit %d\n%s", code, talk.String())
+	}
+	a.in = strings.NewReader("") // a client that has gone
+	if code := a.run(t.Context(), []string{"bench", "serve-example", "--stdio"}); code != exitDone {
+		t.Errorf("exit %d\n%s", code, talk.String())
 	}
 }

@@ -184,7 +184,7 @@ variables that begin with HEARSAY_.`,
 		if err != nil {
 			return err
 		}
-		if err := local(f.listen); err != nil {
+		if err := local("hearsay mcp proxy", f.listen, "calls the tools"); f.listen != "" && err != nil {
 			return err
 		}
 		if err := (&mcp.Options{Prefix: f.prefix}).Check(); err != nil {
@@ -469,15 +469,12 @@ func (f *proxyFlags) lineage() (map[string]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// local refuses an address that others than this machine reach: the proxy asks
-// nobody who they are.
-func local(address string) error {
-	if address == "" {
-		return nil
-	}
+// local refuses an address that others than this machine reach: the command asks nobody who
+// they are. may is what anyone who reaches it can do.
+func local(command, address, may string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("hearsay mcp proxy: --listen %q: want a local address such as 127.0.0.1:8765; anyone who reaches it calls the tools", address)
+		return usage("%s: --listen %q: want a local address such as 127.0.0.1:8765; anyone who reaches it %s", command, address, may)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/product"
+	"github.com/hearsay-go/hearsay/bench/rlab/remote"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
 	"github.com/hearsay-go/hearsay/memory/visible"
 )
@@ -77,6 +78,9 @@ type Run struct {
 	Seeds                     int
 	Patience, Limit           time.Duration
 	Check                     bool
+	// HTTP and MCP are systems outside the program, each NAME=WHERE; see package remote. They
+	// are played beside those that Systems names.
+	HTTP, MCP []string
 }
 
 // Flags declares the flags, all but the one that says the output ([Run.Output]).
@@ -92,20 +96,63 @@ func (r *Run) Flags(fs *flag.FlagSet) {
 	fs.DurationVar(&r.Patience, "patience", time.Minute, "how long one call of a system may take; longer is reported as late")
 	fs.DurationVar(&r.Limit, "limit", 4*time.Hour, "how long one play of a scenario may take")
 	fs.BoolVar(&r.Check, "check", false, "exit with status 4 if a target is missed")
+	each := func(list *[]string) func(string) error {
+		return func(s string) error { *list = append(*list, s); return nil }
+	}
+	fs.Func("http", "`NAME=URL` of a memory that answers over HTTP (docs/bench.md says how); play it too; may be repeated", each(&r.HTTP))
+	fs.Func("mcp", "`NAME=COMMAND` or NAME=URL of a memory that is an MCP server; play it too; may be repeated", each(&r.MCP))
 }
 
-// entrants are the systems that the bench has, those of the caller first.
-func (r *Run) entrants() []rlab.Entrant {
+// remote are the systems outside the program. What they say on their stderr goes to talk.
+func (r *Run) remote(talk io.Writer) (out []rlab.Entrant, err error) {
+	add := func(flag, value string, entrant func(name, at string) (rlab.Entrant, error)) error {
+		name, at, ok := strings.Cut(value, "=")
+		if !ok {
+			return fmt.Errorf("%w: --%s %q: want NAME=WHERE", ErrUsage, flag, value)
+		}
+		e, err := entrant(name, at)
+		if err != nil {
+			return fmt.Errorf("%w: --%s %s: %w", ErrUsage, flag, name, err)
+		}
+		if err := nameable(name); err != nil {
+			return fmt.Errorf("%w: --%s: %w", ErrUsage, flag, err)
+		}
+		out = append(out, e)
+		return nil
+	}
+	for _, v := range r.HTTP {
+		if err := add("http", v, remote.HTTP); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range r.MCP {
+		if err := add("mcp", v, func(name, at string) (rlab.Entrant, error) { return remote.MCP(name, at, talk) }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// named are the systems that flags can name, those of the caller first.
+func (r *Run) named() []rlab.Entrant {
 	return slices.Concat(r.More, []rlab.Entrant{product.Entrant(product.Options{Store: r.Store, Redis: r.Redis})}, rules.All())
 }
 
-// checkMore is an error if a system of the caller cannot be told from another one.
-func (r *Run) checkMore() error {
+// nameable is an error for a name that would be taken apart.
+func nameable(name string) error {
+	if strings.TrimSpace(name) != name || name == "" || strings.ContainsAny(name, ",/") {
+		return fmt.Errorf("name %q: want one without blanks at its ends, commas and slashes", name)
+	}
+	return nil
+}
+
+// distinct is an error if a system cannot be told from another one.
+func distinct(all []rlab.Entrant) error {
 	seen := map[string]bool{}
-	for i, e := range r.entrants() {
-		switch {
-		case strings.TrimSpace(e.Name) != e.Name || e.Name == "" || strings.ContainsAny(e.Name, ",/"):
-			return fmt.Errorf("system %d: name %q: want one without blanks at its ends, commas and slashes", i+1, e.Name)
+	for i, e := range all {
+		switch err := nameable(e.Name); {
+		case err != nil:
+			return fmt.Errorf("system %d: %w", i+1, err)
 		case seen[e.Name]:
 			return fmt.Errorf("two systems are named %q", e.Name)
 		case e.Open == nil:
@@ -118,7 +165,7 @@ func (r *Run) checkMore() error {
 
 // chosen are the systems that the flags name.
 func (r *Run) chosen() ([]rlab.Entrant, error) {
-	all := r.entrants()
+	all := r.named()
 	if r.Systems == "" {
 		return all, nil
 	}
@@ -151,13 +198,22 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: --scenario: %w", ErrUsage, err)
 	}
-	if err := r.checkMore(); err != nil {
+	talk = &together{w: talk}
+	beside, err := r.remote(visible.Writer(talk))
+	if err != nil {
 		return err
+	}
+	if err := distinct(r.named()); err != nil {
+		return err
+	}
+	if err := distinct(slices.Concat(r.named(), beside)); err != nil {
+		return fmt.Errorf("%w: --http, --mcp: %w", ErrUsage, err)
 	}
 	entrants, err := r.chosen()
 	if err != nil {
 		return err
 	}
+	entrants = slices.Concat(beside, entrants)
 	switch {
 	case r.Seeds < 1 || r.Seeds > maxSeeds:
 		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrUsage, r.Seeds, maxSeeds)
@@ -216,6 +272,19 @@ func write(out io.Writer, figures []rlab.Figure, scenarios []rlab.Scenario, form
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(figures)
+}
+
+// together is a writer for the run and the programs that it starts.
+type together struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements [io.Writer].
+func (t *together) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
 }
 
 // progress says how far a run is, at most once in two seconds.
