@@ -121,8 +121,11 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 const maxSaid = 500
 
 // said is an error in one line. A system may say what it likes in it.
-func said(err error) string {
-	text := visible.Text(strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\n", "; "))
+func said(err error) string { return shown(err.Error()) }
+
+// shown is a text of a system, or of a file, in one line.
+func shown(text string) string {
+	text = visible.Text(strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\n", "; "))
 	if len(text) > maxSaid {
 		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
 	}

@@ -17,6 +17,9 @@ type Scenario struct {
 	play  func(ctx context.Context, p *play) error
 }
 
+// milliseconds is the unit of a time.
+const milliseconds = "ms"
+
 // measure is one thing that a scenario measures.
 type measure struct {
 	name, title, unit string

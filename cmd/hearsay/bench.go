@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/command"
 	"github.com/hearsay-go/hearsay/bench/rlab/remote"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
@@ -29,7 +32,59 @@ func (a *app) benchCommand() *cobra.Command {
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.benchRunCommand(), a.benchServeCommand())
+	cmd.AddCommand(a.benchRunCommand(), a.benchCompareCommand(), a.benchServeCommand())
+	return cmd
+}
+
+func (a *app) benchCompareCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Compare two runs, and exit with 4 if a figure is worse",
+		Long: `compare reads two files that bench run printed with -o json. A figure is worse if its
+interval in NEW lies above that in OLD: the Wilson 95 % interval of a share, the least and
+the most over the seeds of another figure. A figure that is gone, and a system that fails
+now, are worse too. Times are compared if both runs are of one machine and have three seeds
+or more. It lists what changed, and exits with 4 if anything is worse.`,
+		Example: "  hearsay bench run -o json > old.json\n  hearsay bench run -o json > new.json\n  hearsay bench compare old.json new.json",
+		Args:    args("OLD", "NEW"),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if output != "table" && output != "json" {
+				return usage("hearsay bench compare: -o %q: want table or json", output)
+			}
+			var runs [2][]rlab.Figure
+			for i, name := range files {
+				f, err := os.Open(name)
+				if err != nil {
+					return usage("hearsay bench compare: %w", err)
+				}
+				runs[i], err = rlab.ReadFigures(f)
+				if err := errors.Join(err, f.Close()); err != nil {
+					return usage("hearsay bench compare: %s: %w", name, err)
+				}
+			}
+			changes := rlab.Compare(runs[0], runs[1])
+			var err error
+			if output == "json" {
+				enc := json.NewEncoder(a.out)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(changes)
+			} else {
+				err = rlab.WriteChanges(a.out, changes)
+			}
+			worse := 0
+			for _, c := range changes {
+				if c.Outcome.Regression() {
+					worse++
+				}
+			}
+			if err == nil && worse > 0 {
+				return fail(exitNo, "%d of %d figures are worse", worse, len(changes))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "output: table or json")
 	return cmd
 }
 

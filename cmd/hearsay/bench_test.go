@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,5 +77,40 @@ func TestBenchServesAnExample(t *testing.T) {
 	a.in = strings.NewReader("") // a client that has gone
 	if code := a.run(t.Context(), []string{"bench", "serve-example", "--stdio"}); code != exitDone {
 		t.Errorf("exit %d\n%s", code, talk.String())
+	}
+}
+
+// TestBenchCompare: the exit status says whether anything is worse.
+func TestBenchCompare(t *testing.T) {
+	w := newWorld(t)
+	write := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	figure := func(low, high float64) string {
+		return fmt.Sprintf(`[{"name":"S1/a/rows","unit":"rows","n":5,"value":%v,"low":%v,"high":%v,"seeds":[1]}]`, low, low, high)
+	}
+	good, bad, none := write("good", figure(0, 1)), write("bad", figure(2, 3)), write("none", "[]")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		out  string
+		talk string
+	}{
+		"worse":                {[]string{good, bad}, exitNo, "worse  S1/a/rows  0 [0 to 1]  2 [2 to 3]", "1 of 1 figures are worse"},
+		"worse, for a program": {[]string{"-o", "json", good, bad}, exitNo, `"outcome": "worse"`, "1 of 1"},
+		"better":               {[]string{bad, good}, exitDone, "1 figures: 1 better", ""},
+		"the same":             {[]string{good, good}, exitDone, "1 figures: 1 same", ""},
+		"no file":              {[]string{good, "/no/such/file"}, exitUsage, "", "no such file"},
+		"no figures":           {[]string{none, good}, exitUsage, "", "no figure"},
+		"one file":             {[]string{good}, exitUsage, "", "want OLD NEW"},
+		"another output":       {[]string{"-o", "xml", good, good}, exitUsage, "", "table or json"},
+	} {
+		if r := w.run(append([]string{"bench", "compare"}, c.args...)...); r.code != c.code || !strings.Contains(r.out, c.out) || !strings.Contains(r.talk, c.talk) {
+			t.Errorf("%s: exit %d\n%s\n%s", name, r.code, r.out, r.talk)
+		}
 	}
 }

@@ -1,0 +1,165 @@
+package rlab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Outcome is what became of a figure from one run to the next.
+type Outcome string
+
+// The outcomes. [Worse], [Failed] and [Gone] are regressions.
+const (
+	Same   Outcome = "same"   // the intervals overlap
+	Better Outcome = "better" // the new interval lies below the old one
+	Worse  Outcome = "worse"  // the new interval lies above the old one
+	Failed Outcome = "failed" // there was a figure, and the system failed now
+	Gone   Outcome = "gone"   // there was a figure, and there is none now
+	New    Outcome = "new"    // there was none
+	// Unlike: the figures do not measure the same (scale, public sets), or are times of two
+	// machines, or of fewer than [TimedSeeds] seeds, which say nothing of how far they scatter.
+	Unlike Outcome = "not compared"
+)
+
+// Regression reports whether the outcome is one.
+func (o Outcome) Regression() bool { return o == Worse || o == Failed || o == Gone }
+
+// TimedSeeds is how many seeds a run needs so that its times are compared.
+const TimedSeeds = 3
+
+// Change is a figure in two runs.
+type Change struct {
+	Name    string  `json:"name"`
+	Outcome Outcome `json:"outcome"`
+	Why     string  `json:"why,omitempty"` // of an outcome that the intervals do not show
+	Old     *Figure `json:"old,omitempty"` // nil = there was none
+	New     *Figure `json:"new,omitempty"`
+}
+
+// Compare compares the figures of two runs by their names, in the order of the old ones. Every
+// figure of the bench is better the lower it is. The interval of a share is its Wilson 95 %
+// interval, that of another figure its least and most over the seeds: of one seed, or where
+// all seeds gave the same, any change counts.
+func Compare(before, after []Figure) []Change {
+	at := map[string]*Figure{}
+	for i := range after {
+		at[after[i].Name] = &after[i]
+	}
+	var out []Change
+	known := map[string]bool{}
+	for i := range before {
+		old := &before[i]
+		known[old.Name] = true
+		outcome, why := compare(old, at[old.Name])
+		out = append(out, Change{old.Name, outcome, why, old, at[old.Name]})
+	}
+	for i := range after {
+		if f := &after[i]; !known[f.Name] {
+			out = append(out, Change{f.Name, New, "", nil, f})
+		}
+	}
+	return out
+}
+
+func compare(old, now *Figure) (Outcome, string) {
+	measured := old.Err == "" && old.N > 0
+	switch {
+	case now == nil && measured:
+		return Gone, "it is not in the new file"
+	case now == nil:
+		return Same, "there is none in either"
+	case !slices.Equal(old.Data, now.Data):
+		return Unlike, "other public sets"
+	case old.Scale != now.Scale:
+		return Unlike, "another scale"
+	case now.Err != "" && measured:
+		return Failed, now.Fault + ": " + now.Err
+	case now.N == 0 && measured:
+		return Gone, "nothing was measured"
+	case !measured && now.Err == "" && now.N > 0:
+		return New, ""
+	case !measured:
+		return Same, "there is none in either"
+	case old.Unit == milliseconds && min(len(old.Seeds), len(now.Seeds)) < TimedSeeds:
+		return Unlike, fmt.Sprintf("a time of fewer than %d seeds", TimedSeeds)
+	case old.Unit == milliseconds && old.Machine != now.Machine:
+		return Unlike, "a time of another machine"
+	case now.Low > old.High:
+		return Worse, ""
+	case now.High < old.Low:
+		return Better, ""
+	}
+	return Same, ""
+}
+
+// maxFile bounds a file of figures, in bytes.
+const maxFile = 64 << 20
+
+// ReadFigures reads what a run printed with -o json. It is an error if a figure has no name or
+// there are two of one name.
+func ReadFigures(r io.Reader) ([]Figure, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
+	}
+	var figures []Figure
+	if err := json.Unmarshal(text, &figures); err != nil {
+		return nil, fmt.Errorf("not the output of a run with -o json: %w", err)
+	}
+	if len(figures) == 0 {
+		return nil, errors.New("no figure in it")
+	}
+	seen := map[string]bool{}
+	for i, f := range figures {
+		switch {
+		case strings.Count(f.Name, "/") != 2:
+			return nil, fmt.Errorf("figure %d: name %.80q: want SCENARIO/SYSTEM/MEASURE", i+1, f.Name)
+		case seen[f.Name]:
+			return nil, fmt.Errorf("figure %d: name %.80q is there twice", i+1, f.Name)
+		case f.Low > f.High || f.N < 0:
+			return nil, fmt.Errorf("figure %d: %s: low %v, high %v, n %d", i+1, f.Name, f.Low, f.High, f.N)
+		}
+		seen[f.Name] = true
+	}
+	return figures, nil
+}
+
+// WriteChanges prints a line for each change but those that are the same, and then how many
+// there are of each outcome.
+func WriteChanges(w io.Writer, changes []Change) error {
+	counts := map[Outcome]int{}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, c := range changes {
+		counts[c.Outcome]++
+		if c.Outcome != Same {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", c.Outcome, shown(c.Name), c.Old.span(), c.New.span(), shown(c.Why))
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	var parts []string
+	for _, o := range []Outcome{Worse, Failed, Gone, Better, New, Unlike, Same} {
+		if counts[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d figures: %s\n", len(changes), strings.Join(parts, ", "))
+	return err
+}
+
+// span is a figure with its interval; – for none.
+func (f *Figure) span() string {
+	if f == nil || f.Err != "" || f.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g [%.4g to %.4g]", f.Value, f.Low, f.High)
+}

@@ -1,0 +1,151 @@
+package rlab
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hearsay-go/hearsay/bench/report"
+)
+
+// fig is a figure of one system.
+func fig(change ...func(*Figure)) *Figure {
+	f := &Figure{Figure: report.Figure{Name: "S1/hearsay/rows", Unit: "rows", Value: 0.5, N: 40}, Low: 0.4, High: 0.6, Seeds: []uint64{1, 2, 3}, Scale: "small", Data: []string{}, Machine: "here"}
+	for _, c := range change {
+		c(f)
+	}
+	return f
+}
+
+func between(low, high float64) func(*Figure) {
+	return func(f *Figure) { f.Low, f.Value, f.High = low, (low+high)/2, high }
+}
+
+func TestCompare(t *testing.T) {
+	failed := func(f *Figure) { f.Err, f.Fault, f.N = "it is gone", "no answer", 0 }
+	nothing := func(f *Figure) { f.N = 0 }
+	time := func(seeds int) func(*Figure) {
+		return func(f *Figure) { f.Unit, f.Seeds = "ms", make([]uint64, seeds) }
+	}
+	for name, c := range map[string]struct {
+		old, now *Figure
+		want     Outcome
+	}{
+		"the same":                          {fig(), fig(), Same},
+		"intervals that overlap":            {fig(), fig(between(0.59, 0.9)), Same},
+		"intervals that touch":              {fig(), fig(between(0.6, 0.9)), Same},
+		"above":                             {fig(), fig(between(0.61, 0.9)), Worse},
+		"below":                             {fig(), fig(between(0.1, 0.39)), Better},
+		"one value, and a higher one":       {fig(between(1, 1)), fig(between(1.01, 1.01)), Worse},
+		"zero, and more":                    {fig(between(0, 0)), fig(between(1, 1)), Worse},
+		"it failed":                         {fig(), fig(failed), Failed},
+		"it failed before":                  {fig(failed), fig(), New},
+		"it fails as before":                {fig(failed), fig(failed), Same},
+		"it fails, and is gone now":         {fig(failed), nil, Same},
+		"it is gone":                        {fig(), nil, Gone},
+		"nothing is measured any more":      {fig(), fig(nothing), Gone},
+		"nothing was measured before":       {fig(nothing), fig(), New},
+		"nothing is measured":               {fig(nothing), fig(nothing), Same},
+		"another scale":                     {fig(), fig(func(f *Figure) { f.Scale = "full" }, between(9, 9)), Unlike},
+		"other sets":                        {fig(), fig(func(f *Figure) { f.Data = []string{"nq.json"} }, between(9, 9)), Unlike},
+		"times of three seeds":              {fig(time(3)), fig(time(3), between(9, 9)), Worse},
+		"times of two seeds":                {fig(time(3)), fig(time(2), between(9, 9)), Unlike},
+		"times of two seeds before":         {fig(time(2)), fig(time(3), between(9, 9)), Unlike},
+		"times of another machine":          {fig(time(3)), fig(time(3), between(9, 9), func(f *Figure) { f.Machine = "there" }), Unlike},
+		"a share of another machine":        {fig(), fig(between(9, 9), func(f *Figure) { f.Machine = "there" }), Worse},
+		"times that fail of one seed alone": {fig(time(1)), fig(time(1), failed), Failed},
+	} {
+		var after []Figure
+		if c.now != nil {
+			after = append(after, *c.now)
+		}
+		got := Compare([]Figure{*c.old}, after)
+		if len(got) != 1 || got[0].Outcome != c.want || got[0].Outcome.Regression() != (c.want == Worse || c.want == Failed || c.want == Gone) {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+	if got := Compare(nil, []Figure{*fig()}); len(got) != 1 || got[0].Outcome != New || got[0].Outcome.Regression() {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCompareIsFair: a run beside itself changes nothing, every figure is in exactly one
+// change, and worse one way is better the other.
+func TestCompareIsFair(t *testing.T) {
+	run := rapid.Custom(func(t *rapid.T) (out []Figure) {
+		for i := range 6 {
+			if rapid.Bool().Draw(t, "there") {
+				low := float64(rapid.IntRange(0, 4).Draw(t, "low"))
+				out = append(out, *fig(between(low, low+float64(rapid.IntRange(0, 2).Draw(t, "wide"))), func(f *Figure) { f.Name = fmt.Sprintf("S1/a/m%d", i) }))
+			}
+		}
+		return out
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := run.Draw(t, "a"), run.Draw(t, "b")
+		for _, c := range Compare(a, a) {
+			if c.Outcome != Same {
+				t.Fatalf("%+v", c)
+			}
+		}
+		mirror := map[Outcome]Outcome{Worse: Better, Better: Worse, Same: Same, Gone: New, New: Gone}
+		back := map[string]Outcome{}
+		for _, c := range Compare(b, a) {
+			back[c.Name] = c.Outcome
+		}
+		there := Compare(a, b)
+		if len(there) != len(back) {
+			t.Fatalf("%d changes and %d back", len(there), len(back))
+		}
+		for _, c := range there {
+			if back[c.Name] != mirror[c.Outcome] {
+				t.Fatalf("%s: %s, and back %s", c.Name, c.Outcome, back[c.Name])
+			}
+		}
+	})
+}
+
+func TestFiguresAreReadAsTheyWerePrinted(t *testing.T) {
+	scenarios, err := Choose("C0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plays, err := Run(t.Context(), Options{Scenarios: scenarios, Entrants: []Entrant{
+		entrant("mine", func() System { return &notebook{} }),
+		entrant("broken", func() System { return &notebook{fail: func(int) error { return errors.New("\x1b[31mbroken") }} }),
+	}, Seeds: []uint64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := Figures(plays, scenarios, Small, nil)
+	text, err := json.Marshal(printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadFigures(bytes.NewReader(text))
+	if err != nil || len(read) != len(printed) || len(read) == 0 {
+		t.Fatal(len(read), err)
+	}
+	for _, c := range Compare(printed, read) {
+		if c.Outcome != Same && !(c.Outcome == Unlike && c.Old.Unit == milliseconds) {
+			t.Errorf("%+v", c)
+		}
+	}
+	var out bytes.Buffer
+	if err := WriteChanges(&out, Compare(read, nil)); err != nil || !strings.Contains(out.String(), "gone") || strings.ContainsRune(out.String(), '\x1b') {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	for says, text := range map[string]string{
+		"not the output": "{}", "no figure": "[]", "want SCENARIO": `[{"name":"rows"}]`, "twice": `[{"name":"a/b/c"},{"name":"a/b/c"}]`, "low 2": `[{"name":"a/b/c","low":2,"high":1}]`, "n -1": `[{"name":"a/b/c","n":-1}]`,
+		"bytes": strings.Repeat(" ", maxFile+1),
+	} {
+		if _, err := ReadFigures(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.40s: %v, want %q", text, err, says)
+		}
+	}
+}
