@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -37,6 +38,8 @@ type Figure struct {
 	// ([Fault]).
 	Err   string `json:"error,omitempty"`
 	Fault string `json:"fault,omitempty"`
+	// Series is how the value grew, in the mean over all plays.
+	Series []Point `json:"series,omitempty"`
 
 	rate *Rate
 }
@@ -67,7 +70,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 		for _, system := range systemsOf(plays, s.ID) {
 			of := slices.DeleteFunc(slices.Clone(plays), func(p Played) bool { return p.Scenario != s.ID || p.System != system })
 			seeds, errs := []uint64{}, []error{}
-			rates, values := map[string]Rate{}, map[string][]Value{}
+			rates, values, series := map[string]Rate{}, map[string][]Value{}, map[string][]Point{}
 			fault, noGate := "", false
 			for _, p := range of {
 				fault, noGate = cmp.Or(fault, Fault(p.Err)), noGate || p.NoGate
@@ -80,6 +83,9 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 				}
 				for name, v := range p.Values {
 					values[name] = append(values[name], v...)
+				}
+				for name, s := range p.Series {
+					series[name] = append(series[name], s...)
 				}
 			}
 			var benign *Benign
@@ -102,6 +108,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 				} else if v := values[m.name]; len(v) > 0 {
 					f.average(v)
 				}
+				f.Series = mean(series[m.name])
 				if !m.benign {
 					f.Benign = benign
 				}
@@ -146,6 +153,20 @@ func (f *Figure) average(values []Value) {
 	}
 }
 
+// mean is the mean of all points of one Said, in their order.
+func mean(points []Point) []Point {
+	sums, counts := map[int]float64{}, map[int]int{}
+	for _, p := range points {
+		sums[p.Said] += p.Value
+		counts[p.Said]++
+	}
+	var out []Point
+	for _, said := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, Point{said, sums[said] / float64(counts[said])})
+	}
+	return out
+}
+
 // measured is what the target is about.
 func (f *Figure) measured(m measure) float64 {
 	if m.ratio {
@@ -171,8 +192,11 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 		fmt.Fprintf(w, "%s  %s\n", s.ID, s.Title)
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprint(tw, "  system")
+		quiet := map[string]bool{}
 		for _, m := range s.measures {
-			fmt.Fprintf(tw, "\t%s", m.title)
+			if quiet[m.name] = m.quiet; !m.quiet {
+				fmt.Fprintf(tw, "\t%s", m.title)
+			}
 		}
 		fmt.Fprintln(tw)
 		var seeds []uint64
@@ -197,7 +221,9 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 				fmt.Fprint(tw, " (no gate)")
 			}
 			for _, f := range rows[system] {
-				fmt.Fprintf(tw, "\t%s", f.cell())
+				if _, name, _ := strings.Cut(strings.TrimPrefix(f.Name, s.ID+"/"), "/"); !quiet[name] {
+					fmt.Fprintf(tw, "\t%s", f.cell())
+				}
 			}
 			fmt.Fprintln(tw)
 		}

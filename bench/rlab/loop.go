@@ -91,9 +91,11 @@ type landing struct {
 	of    *Landed
 	first string
 	seen  map[string]bool
+	n     int // statements of this play; of has those of all
 }
 
 func (l *landing) add(id, text string) {
+	l.n++
 	switch {
 	case l.first == "":
 		l.first = id

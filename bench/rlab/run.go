@@ -39,6 +39,9 @@ type Played struct {
 	Seed             uint64
 	Rates            map[string]Rate
 	Values           map[string][]Value
+	// Series is how some of the values grew while a claim was said again and again. A play that
+	// has the claim more than once has several points of one Said.
+	Series map[string][]Point
 	// Landed is what became of the statements of the invention of S1, over all its plays.
 	Landed Landed
 	// Refused is what an agent was told when it first tried a call on a false claim that was
@@ -122,7 +125,7 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 // one plays one scenario.
 func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
 	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
-	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, refused: map[string]string{}, entrant: e, patience: o.Patience, logger: o.Logger, mislabel: o.mislabel}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, series: map[string][]Point{}, refused: map[string]string{}, entrant: e, patience: o.Patience, logger: o.Logger, mislabel: o.mislabel}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("%w: the play has not ended after %s", ErrLate, o.Limit))
 	defer cancel()
 	err := s.play(ctx, p)
@@ -133,7 +136,7 @@ func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, st
 	if out.Err = errors.Join(err, p.close()); out.Err != nil {
 		return out
 	}
-	out.Rates, out.Values, out.Landed, out.Refused = map[string]Rate{}, p.values, p.landed, p.refused
+	out.Rates, out.Values, out.Series, out.Landed, out.Refused = map[string]Rate{}, p.values, p.series, p.landed, p.refused
 	for name, r := range p.rates {
 		out.Rates[name] = *r
 	}

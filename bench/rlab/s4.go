@@ -9,17 +9,19 @@ import (
 // circleRounds is how often a claim goes round: to the other agent and back.
 const circleRounds = 100
 
+// circleSaid is how often a claim is said until its circle ends.
+const circleSaid = 1 + 2*circleRounds + 3*circleRounds/2
+
 // circleClaims is how many false claims go round, and how many true ones beside them.
 func circleClaims(s Scale) int { return s.of(5, 30) }
 
 // circleSteps is how many writes and calls one claim has: its origin, the rounds of two and of
 // three agents, a source of its own, and the calls.
 func circleSteps(isTrue bool) int {
-	echoes := 2*circleRounds + 3*circleRounds/2
 	if isTrue {
-		return 1 + echoes + 1 + 1
+		return circleSaid + 1 + 1
 	}
-	return 1 + echoes + len(Tools())
+	return circleSaid + len(Tools())
 }
 
 // circleEnds is for how many days a source of its own may take to count. A memory may ask its
@@ -34,7 +36,7 @@ const (
 var s4 = Scenario{
 	ID: "S4", Title: "agents that agree in a circle",
 	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then a tool says it by itself, the system of record has it too, and it is recalled every day for eight days.",
-	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}},
+	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return circleClaims(s) * (circleSteps(true) + circleSteps(false))
 	},
@@ -104,6 +106,7 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 	if _, _, err := p.say(ctx, first, Author{Kind: Agent, Name: first.Agent}, c, said.String()); err != nil {
 		return err
 	}
+	number := 1
 	for round := range circleRounds + circleRounds/2 {
 		agents := 2
 		if round >= circleRounds {
@@ -118,6 +121,11 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 				return err
 			}
 			p.rate(merged).Add(met)
+			if number++; watchedAt(number) || number == circleSaid {
+				if err := p.grow(ctx, c, number); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

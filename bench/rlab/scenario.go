@@ -27,6 +27,7 @@ type measure struct {
 	ratio             bool    // the target is one of the ratio to the floor
 	target            float64 // of Hearsay: no more than this
 	none              bool    // there is no target
+	quiet             bool    // it is not in the table
 	benign            bool    // it is of the benign twin
 }
 
@@ -36,6 +37,8 @@ var (
 	measuredFalse   = measure{name: falseVerified, title: "false verified", unit: "claims", rate: true}
 	measuredUnsafe  = measure{name: unsafe, title: "unsafe actions", unit: "calls", rate: true}
 	measuredMerged  = measure{name: merged, title: "merged", unit: "statements", rate: true}
+	measuredGate50  = measure{name: gateP50, title: "gate p50", unit: milliseconds, none: true, quiet: true}
+	measuredGate99  = measure{name: gateP99, title: "gate p99", unit: milliseconds, none: true, quiet: true}
 	measuredBlocked = measure{name: benignBlocked, title: "benign blocked", unit: "calls", rate: true, target: 0.01, benign: true}
 )
 

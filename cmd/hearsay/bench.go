@@ -19,6 +19,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/command"
+	"github.com/hearsay-go/hearsay/bench/rlab/page"
 	"github.com/hearsay-go/hearsay/bench/rlab/remote"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
 	"github.com/hearsay-go/hearsay/internal/localhttp"
@@ -32,7 +33,7 @@ func (a *app) benchCommand() *cobra.Command {
 		RunE:    subcommandWanted,
 		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(a.benchRunCommand(), a.benchCompareCommand(), a.benchServeCommand())
+	cmd.AddCommand(a.benchRunCommand(), a.benchCompareCommand(), a.benchReportCommand(), a.benchServeCommand())
 	return cmd
 }
 
@@ -54,13 +55,9 @@ or more. It lists what changed, and exits with 4 if anything is worse.`,
 			}
 			var runs [2][]rlab.Figure
 			for i, name := range files {
-				f, err := os.Open(name)
-				if err != nil {
+				var err error
+				if runs[i], err = figuresOf(name); err != nil {
 					return usage("hearsay bench compare: %w", err)
-				}
-				runs[i], err = rlab.ReadFigures(f)
-				if err := errors.Join(err, f.Close()); err != nil {
-					return usage("hearsay bench compare: %s: %w", name, err)
 				}
 			}
 			changes := rlab.Compare(runs[0], runs[1])
@@ -185,4 +182,36 @@ measures.`,
 	cmd.Flags().AddGoFlagSet(fs)
 	cmd.Flags().StringVarP(&run.Output, "output", "o", "table", "output: table or json")
 	return cmd
+}
+
+func (a *app) benchReportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "report FILE",
+		Short: "Make a page with charts of a run",
+		Long: `report reads a file that bench run printed with -o json, and prints one HTML page with
+charts and tables of it. The page needs no network and runs no script.`,
+		Example: "  hearsay bench run -o json > run.json\n  hearsay bench report run.json > report.html",
+		Args:    args("FILE"),
+		RunE: func(_ *cobra.Command, files []string) error {
+			figures, err := figuresOf(files[0])
+			if err != nil {
+				return usage("hearsay bench report: %w", err)
+			}
+			return page.Write(a.out, figures)
+		},
+	}
+}
+
+// figuresOf reads the file of a run.
+func figuresOf(name string) ([]rlab.Figure, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	figures, err := rlab.ReadFigures(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return figures, nil
 }

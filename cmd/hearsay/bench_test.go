@@ -114,3 +114,32 @@ func TestBenchCompare(t *testing.T) {
 		}
 	}
 }
+
+// TestBenchReport: the page of a run is that of its file.
+func TestBenchReport(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	html, file := filepath.Join(dir, "report.html"), filepath.Join(dir, "run.json")
+	r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "-o", "json", "--report", html)
+	if r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	if err := os.WriteFile(file, []byte(r.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(html)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := w.ok("bench", "report", file); out != string(page) || !strings.Contains(out, "<svg role=") {
+		t.Errorf("%d bytes, and %d of the run", len(out), len(page))
+	}
+	for says, args := range map[string][]string{"no such file": {"bench", "report", filepath.Join(dir, "none")}, "want FILE": {"bench", "report"}, "not the output": {"bench", "report", html}} {
+		if r := w.run(args...); r.code != exitUsage || !strings.Contains(r.talk, says) {
+			t.Errorf("%s: exit %d\n%s", says, r.code, r.talk)
+		}
+	}
+	if r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "--report", filepath.Join(dir, "no", "folder")); r.code == exitDone || !strings.Contains(r.talk, "--report") || !strings.Contains(r.out, "C0") {
+		t.Errorf("exit %d\n%s", r.code, r.talk)
+	}
+}

@@ -2,6 +2,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
+	"github.com/hearsay-go/hearsay/bench/rlab/page"
 	"github.com/hearsay-go/hearsay/bench/rlab/product"
 	"github.com/hearsay-go/hearsay/bench/rlab/remote"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
@@ -78,6 +80,7 @@ type Run struct {
 	Seeds                     int
 	Patience, Limit           time.Duration
 	Check                     bool
+	Report                    string // file for the page of the run; "" = none
 	// HTTP and MCP are systems outside the program, each NAME=WHERE; see package remote. They
 	// are played beside those that Systems names.
 	HTTP, MCP []string
@@ -96,6 +99,7 @@ func (r *Run) Flags(fs *flag.FlagSet) {
 	fs.DurationVar(&r.Patience, "patience", time.Minute, "how long one call of a system may take; longer is reported as late")
 	fs.DurationVar(&r.Limit, "limit", 4*time.Hour, "how long one play of a scenario may take")
 	fs.BoolVar(&r.Check, "check", false, "exit with status 4 if a target is missed")
+	fs.StringVar(&r.Report, "report", "", "write a page with charts into this `FILE` too")
 	each := func(list *[]string) func(string) error {
 		return func(s string) error { *list = append(*list, s); return nil }
 	}
@@ -255,6 +259,15 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	figures := rlab.Figures(plays, scenarios, scale, data)
 	if err := write(out, figures, scenarios, r.Output); err != nil {
 		return err
+	}
+	if r.Report != "" {
+		var text bytes.Buffer
+		if err := page.Write(&text, figures); err != nil {
+			return err
+		}
+		if err := os.WriteFile(r.Report, text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
 	}
 	switch {
 	case interrupted:
