@@ -230,7 +230,7 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 		if err := tw.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "  %d seeds, %s\n\n", len(seeds), cmp.Or(span(seeds), "none"))
+		fmt.Fprintf(w, "  seeds: %s\n\n", cmp.Or(span(seeds), "none"))
 	}
 	_, err := fmt.Fprintf(w, "k/n [Wilson 95 %%]; mean (least to most). ! misses the target. Commit %s, %s.\n", Commit(), Machine())
 	return err
@@ -239,6 +239,9 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 func span(seeds []uint64) string {
 	if len(seeds) == 0 {
 		return ""
+	}
+	if len(seeds) == 1 {
+		return fmt.Sprint(seeds[0])
 	}
 	return fmt.Sprintf("%d to %d", slices.Min(seeds), slices.Max(seeds))
 }

@@ -61,6 +61,9 @@ func Choose(ids string) ([]Scenario, error) {
 			}
 			return nil, fmt.Errorf("no scenario %q; there are %s", id, strings.Join(have, ", "))
 		}
+		if slices.ContainsFunc(out, func(s Scenario) bool { return s.ID == all[at].ID }) {
+			return nil, fmt.Errorf("%s is named twice", all[at].ID)
+		}
 		out = append(out, all[at])
 	}
 	return out, nil

@@ -30,13 +30,15 @@ var (
 	ErrUsage = errors.New("usage")
 	// ErrMissed: --check was given, and a target is missed.
 	ErrMissed = errors.New("a target is missed")
+	// ErrFailed: a system failed in a scenario. The others were played to the end.
+	ErrFailed = errors.New("a system failed")
 	// ErrInterrupted: the run was interrupted. What had ended was printed.
 	ErrInterrupted = errors.New("interrupted")
 )
 
 // Main is the program of a bench that plays more systems beside those of this module. args are
-// the arguments of the command line. It returns the exit status: 0, 1 for a failure or an
-// interruption, 2 for a wrong command line, 4 for a missed target (-check).
+// the arguments of the command line. It returns the exit status: 0, 1 for a system
+// that failed or an interruption, 2 for a wrong command line, 4 for a missed target (-check).
 func Main(args []string, more ...rlab.Entrant) int {
 	run := Run{More: more}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -174,6 +176,7 @@ func (r *Run) chosen() ([]rlab.Entrant, error) {
 		return all, nil
 	}
 	var out []rlab.Entrant
+	seen := map[string]bool{}
 	for name := range strings.SplitSeq(r.Systems, ",") {
 		at := slices.IndexFunc(all, func(e rlab.Entrant) bool { return e.Name == strings.TrimSpace(name) })
 		if at < 0 {
@@ -183,6 +186,10 @@ func (r *Run) chosen() ([]rlab.Entrant, error) {
 			}
 			return nil, fmt.Errorf("%w: --systems: no system %q; there are %s", ErrUsage, name, strings.Join(have, ", "))
 		}
+		if seen[all[at].Name] {
+			return nil, fmt.Errorf("%w: --systems: %s is named twice", ErrUsage, all[at].Name)
+		}
+		seen[all[at].Name] = true
 		out = append(out, all[at])
 	}
 	return out, nil
@@ -274,6 +281,8 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 		return ErrInterrupted
 	case r.Check && slices.ContainsFunc(figures, func(f rlab.Figure) bool { return !f.OK }):
 		return ErrMissed
+	case slices.ContainsFunc(plays, func(p rlab.Played) bool { return p.Err != nil }):
+		return ErrFailed
 	}
 	return nil
 }

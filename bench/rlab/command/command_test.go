@@ -36,6 +36,8 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 		"--systems":  {"-systems", "mem0"},
 		"--scale":    {"-scale", "huge"},
 		"--seeds 0":  {"-seeds", "0"},
+		"S1 is":      {"-scenario", "S1,s1"},
+		"append is":  {"-systems", "append,append"},
 		"--seeds -1": {"-seeds", "-1"},
 		"-o":         {"-o", "xml"},
 		"--patience": {"-patience", "0s"},
@@ -82,7 +84,7 @@ func TestFiguresAndTable(t *testing.T) {
 		t.Fatalf("%d figures, %v, said %q", len(figures), err, talk)
 	}
 	for _, f := range figures {
-		if f.N == 0 || len(f.Seeds) != 2 {
+		if f.N == 0 && !(f.NoGate && strings.Contains(f.Name, "/gate_p")) || len(f.Seeds) != 2 {
 			t.Errorf("%+v", f)
 		}
 		// What a memory without a gate is for: it acts on what it was told.
@@ -103,6 +105,21 @@ func TestFiguresAndTable(t *testing.T) {
 	table, _, err := run(t, t.Context(), args...)
 	if err != nil || strings.Count(table, "append") != 2 || !strings.Contains(table, "24/24") || !strings.Contains(table, "Commit ") {
 		t.Errorf("%v\n%s", err, table)
+	}
+}
+
+// TestASystemThatFailsFailsTheRun, after the others were played.
+func TestASystemThatFailsFailsTheRun(t *testing.T) {
+	gone := "gone=http://127.0.0.1:1"
+	out, talk, err := run(t, t.Context(), "-scenario", "C0", "-systems", "append", "-http", gone)
+	if !errors.Is(err, ErrFailed) || !strings.Contains(out, "failed, no answer") || !strings.Contains(out, "append (no gate)") || !strings.Contains(talk, "gone, seed 1: failed") {
+		t.Errorf("%v\n%s\n%s", err, out, talk)
+	}
+	if _, _, err := run(t, t.Context(), "-scenario", "C0", "-systems", "append", "-http", gone, "-check"); !errors.Is(err, ErrMissed) {
+		t.Errorf("%v", err)
+	}
+	if code := Main([]string{"-scenario", "C0", "-systems", "append", "-http", gone}); code != 1 {
+		t.Errorf("exit status %d", code)
 	}
 }
 

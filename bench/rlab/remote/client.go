@@ -236,10 +236,7 @@ func (c *client) memories(ctx context.Context, op string, request any) ([]rlab.M
 	if err := c.caller.call(ctx, op, request, &answer); err != nil {
 		return nil, err
 	}
-	if answer.Memories == nil {
-		return nil, lacks("memories")
-	}
-	return *answer.Memories, nil
+	return answer.memories()
 }
 
 // Write implements [rlab.System].

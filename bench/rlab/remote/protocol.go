@@ -24,8 +24,8 @@
 //
 // Another status than 200, or an MCP result that is an error, is an error of the system
 // itself. No connection is [rlab.ErrNoAnswer]. An answer that is not JSON, has more than 4
-// MiB, or lacks a member without which it says nothing (gate, memories, id, allowed) is
-// [rlab.ErrNonsense].
+// MiB, or lacks a member is [rlab.ErrNonsense]; settles, told and the state of a memory may be
+// left out. Other members are ignored.
 package remote
 
 import (
@@ -70,7 +70,44 @@ type recallRequest struct {
 }
 
 type memoriesAnswer struct {
-	Memories *[]rlab.Memory `json:"memories"`
+	Memories *[]memoryAnswer `json:"memories"`
+}
+
+// memoryAnswer is [rlab.Memory] of which one can see what is missing: a memory without supports
+// would seem to count nobody.
+type memoryAnswer struct {
+	ID       *string `json:"id"`
+	Text     *string `json:"text"`
+	Trusted  *bool   `json:"trusted"`
+	State    string  `json:"state,omitempty"`
+	Supports *int    `json:"supports"`
+}
+
+// of is the answer for memories.
+func of(list []rlab.Memory) memoriesAnswer {
+	out := make([]memoryAnswer, len(list))
+	for i := range list {
+		m := &list[i]
+		out[i] = memoryAnswer{&m.ID, &m.Text, &m.Trusted, m.State, &m.Supports}
+	}
+	return memoriesAnswer{&out}
+}
+
+// memories are those of an answer.
+func (a *memoriesAnswer) memories() ([]rlab.Memory, error) {
+	if a.Memories == nil {
+		return nil, lacks("memories")
+	}
+	list := make([]rlab.Memory, len(*a.Memories))
+	for i, m := range *a.Memories {
+		for member, missing := range map[string]bool{"id": m.ID == nil, "text": m.Text == nil, "trusted": m.Trusted == nil, "supports": m.Supports == nil} {
+			if missing {
+				return nil, fmt.Errorf("%w: memory %d has no %q", rlab.ErrNonsense, i+1, member)
+			}
+		}
+		list[i] = rlab.Memory{ID: *m.ID, Text: *m.Text, Trusted: *m.Trusted, State: m.State, Supports: *m.Supports}
+	}
+	return list, nil
 }
 
 type writeRequest struct {

@@ -132,12 +132,7 @@ func (s *Server) doLook(ctx context.Context, r lookRequest) (out memoriesAnswer,
 	return listed(m.Look(ctx, r.IDs))
 }
 
-func listed(list []rlab.Memory, err error) (memoriesAnswer, error) {
-	if list == nil {
-		list = []rlab.Memory{}
-	}
-	return memoriesAnswer{&list}, err
-}
+func listed(list []rlab.Memory, err error) (memoriesAnswer, error) { return of(list), err }
 
 func (s *Server) doWrite(ctx context.Context, r writeRequest) (out writeAnswer, err error) {
 	m, err := s.find(r.Memory, r.Turn.At)
