@@ -1011,7 +1011,7 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	}
 	done := decidedJSON{Schema: "hearsay.decided/1", Verb: verb.String(), Call: callOf(&after, s.Now()), By: f.as, Until: res.Until}
 	if verb == confirm.Approve {
-		done.Undo = fmt.Sprintf("hearsay call withdraw %s --reason TEXT", h.ID)
+		done.Undo = fmt.Sprintf("hearsay call withdraw %s --reason TEXT --key FILE --as NAME", h.ID)
 	}
 	return done, nil
 }

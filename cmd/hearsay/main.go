@@ -70,7 +70,8 @@ person with a key confirm or reject them.
   ✓ verified               independent evidence of sufficient rank supports it
   ? unverified             nobody has checked it
   ~ recalled               memory coming back; it supports nothing
-  ✗ contradicted           a better source, or a person, says otherwise
+  ✗ contradicted           a better source, or a person, says otherwise; so too: rejected, superseded
+  ✗ quarantined            kept for people, and hidden from agents; so too: malicious
   ⌛ verifier was down      written while nobody could check it
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,

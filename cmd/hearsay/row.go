@@ -68,7 +68,7 @@ everywhere, names are stable and are only ever added to.`,
 		Args: args(),
 	}
 	o := outputFlag(cmd)
-	cmd.Flags().StringVar(&f.state, "state", "", "only rows in this state: unverified, unavailable_at_write_time, verified")
+	cmd.Flags().StringVar(&f.state, "state", "", "only rows in this state: unverified (what was contradicted or rejected too), unavailable_at_write_time, verified")
 	cmd.Flags().StringVar(&f.subject, "subject", "", "only rows about this subject, and about those spelled alike")
 	cmd.Flags().StringVar(&f.predicate, "predicate", "", "only rows with this predicate")
 	cmd.Flags().StringVar(&f.model, "model", "", "only rows that this model said")

@@ -26,6 +26,7 @@ const statementValidity = 5 * time.Minute
 
 const keyHint = `Make a key with
   hearsay keygen -out ana --principal ana --scope 'acme/*'
+(for rows about acme; --scope call:mail for calls of the tool mail),
 put the line it prints into a trusted-keys file that the agent cannot write, and give
   --key ana.key --as ana -trusted-keys FILE     (or HEARSAY_TRUSTED_KEYS)`
 
@@ -318,10 +319,10 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	said := statementJSON{Schema: "hearsay.statement/1", Verb: verb, Row: row.ID, Content: row.Content, Principal: f.as, Reason: f.reason,
 		Before: standing(&row, verb), After: standing(&after[0], verb), Derived: derived, Correction: done.Correction, Blocked: []decisionJSON{}, Free: []waitingJSON{}, StillHeld: []waitingJSON{}, Dependent: []decisionJSON{}}
 	if back, ok := undone(verb, &row); ok {
-		said.Undo = fmt.Sprintf("hearsay row %s %s --reason TEXT", back, row.ID)
+		said.Undo = fmt.Sprintf("hearsay row %s %s --reason TEXT%s --key FILE --as NAME", back, row.ID, map[bool]string{true: " --shown-sha256 DIGITS"}[back.Opens()])
 	}
 	if said.Correction != "" { // or the two would contest each other
-		said.Undo = fmt.Sprintf("hearsay row reject %s --reason TEXT, then %s", said.Correction, said.Undo)
+		said.Undo = fmt.Sprintf("hearsay row reject %s --reason TEXT --key FILE --as NAME, then %s", said.Correction, said.Undo)
 	}
 	var open *confirm.BarrierError
 	if f.barrier > 0 {

@@ -82,6 +82,17 @@ func TestStatements(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	t.Run("a row in quarantine is not listed as verified", func(t *testing.T) {
+		w := office(t)
+		id := string(w.ids["address"])
+		out := w.ok("row", "quarantine", id, "--key", w.key("boss", "*"), "--as", "boss", "--reason", "forged")
+		if undo := "hearsay row release " + id + " --reason TEXT --shown-sha256 DIGITS --key FILE --as NAME"; !strings.Contains(out, undo) {
+			t.Errorf("no %q in\n%s", undo, out)
+		}
+		if out := w.ok("row", "list", "--predicate", "address"); !strings.Contains(out, "✗ quarantined") || strings.Contains(out, "✓") {
+			t.Error(out)
+		}
+	})
 	t.Run("contradict writes what is right", func(t *testing.T) {
 		w := office(t)
 		key := w.key("ana", "acme")

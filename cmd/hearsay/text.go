@@ -157,6 +157,8 @@ const (
 
 func markOf(r *memory.Row) mark {
 	switch {
+	case r.Security >= memory.SecurityQuarantined: // whatever its state, nothing rests on it
+		return mark{"✗", r.Security.String(), red}
 	case r.State() == memory.StateVerified:
 		return mark{"✓", "verified", green}
 	case r.Rejection != nil:
