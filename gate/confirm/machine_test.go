@@ -169,7 +169,7 @@ type approved struct {
 	call    string
 	bound   string
 	ends    time.Time
-	settles string // a call without an outcome that whoever approved knew of
+	settles []string // calls without an outcome that whoever approved was told of
 }
 
 func newMachine(w *desk, pick func(int) int) *machine {
@@ -220,7 +220,7 @@ func (m *machine) call(fatal func(string, ...any), race bool) {
 	if at, ok := m.blocked[call]; ok && m.clock().Sub(at) < memory.RejectedFor {
 		refused = true
 	}
-	good := grant != nil && grant.call == call && grant.bound == m.bound(call) && m.clock().Before(grant.ends) && (!unknown || grant.settles == prior)
+	good := grant != nil && grant.call == call && grant.bound == m.bound(call) && m.clock().Before(grant.ends) && (!unknown || slices.Contains(grant.settles, prior))
 	if d.Blocked() {
 		if d.HoldID == d.ID {
 			m.holds, m.calls[d.ID] = append(m.holds, d.ID), call
@@ -306,11 +306,6 @@ func (m *machine) ended(call, id string) {
 		delete(m.silent, call)
 	}
 	maps.DeleteFunc(m.acts, func(_, last string) bool { return last == id })
-	for _, g := range m.grants { // what is settled needs no settling
-		if g.settles == id {
-			g.settles = ""
-		}
-	}
 	delete(m.flying, id)
 }
 
@@ -352,7 +347,7 @@ func (m *machine) say(fatal func(string, ...any)) {
 		m.signed = append(m.signed, s)
 		switch verb {
 		case confirm.Approve:
-			m.grants[id] = &approved{call: call, bound: bound, ends: s.Expires, settles: h.Unknown()}
+			m.grants[id] = &approved{call: call, bound: bound, ends: s.Expires, settles: []string{h.Prior, h.Made}}
 		case confirm.Withdraw:
 			delete(m.grants, id)
 		case confirm.Refuse:
@@ -483,6 +478,50 @@ func TestHeldCallsFireOnceAndOnlyOnAGrantThatStands(t *testing.T) {
 		total.n.steps, time.Since(start).Round(time.Millisecond), total.n.fired, total.n.byGrant, total.n.refusedGrants, total.n.unknown, total.n.repeated, total.n.raced)
 	if total.n.steps < 10_000 || total.n.byGrant < 100 || total.n.refusedGrants < 50 || total.n.unknown < 50 || total.n.raced < 500 || total.n.settled < 50 || total.n.repeated < 20 {
 		t.Error("too little was played")
+	}
+}
+
+// TestAnApprovalCoversEveryCallThatThePersonWasToldOf: the call was made before in its own run and
+// in another, and nobody knows how either ended. A person is told of both and approves. When the
+// outcome of one of them comes in, the approval stands for the other. (The machine once took the
+// person to know of the last one only.)
+func TestAnApprovalCoversEveryCallThatThePersonWasToldOf(t *testing.T) {
+	w := newDesk(t, storetest.NewMap(), "")
+	defer w.Close()
+	row := w.say("a", "x")
+	w.rows = []memory.ID{row}
+	w.move(0, memory.TruthSupported)
+	call := func(run string) gate.Decision { return w.decide(w.ask("send", run, "c@d.example", row)) }
+	approve := func(id string) {
+		t.Helper()
+		if err := w.put(w.said(confirm.Approve, id, "cleo", nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := call("r2")
+	if own.Blocked() {
+		t.Fatal(own.Err())
+	}
+	held := call("r1")
+	approve(held.HoldID)
+	other := call("r1")
+	if !held.Blocked() || other.Blocked() {
+		t.Fatal(held.Err(), other.Err())
+	}
+	again := call("r2")
+	h, err := w.Hold(t.Context(), again.HoldID)
+	if err != nil || h.Prior != own.ID || h.Made != other.ID {
+		t.Fatalf("the hold knows of %q and %q, want %q and %q (%v)", h.Prior, h.Made, own.ID, other.ID, err)
+	}
+	approve(again.HoldID)
+	if err := w.RecordOutcome(t.Context(), other.ID, "failed"); err != nil {
+		t.Fatal(err)
+	}
+	if d := call("r2"); d.Blocked() || d.Approval == nil {
+		t.Errorf("%v, approval %+v", d.Err(), d.Approval)
+	}
+	if d := call("r2"); !d.Blocked() {
+		t.Error("it fires a third time")
 	}
 }
 
