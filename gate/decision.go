@@ -211,6 +211,9 @@ func (e *DeniedError) Error() string {
 		b.WriteString(" (" + id + ")")
 	}
 	b.WriteString(": ")
+	if bad, ok := d.badApproval(); ok && bad.Code != r.Code {
+		b.WriteString(bad.Text() + "; ")
+	}
 	if r.Argument != "" {
 		b.WriteString("argument " + quoted(r.Argument, 40) + " ")
 	}
@@ -225,6 +228,18 @@ func (e *DeniedError) Error() string {
 		b.WriteString(": " + neutral(d.cause.Error(), 120))
 	}
 	return oneLine(b.String(), maxErrorLine)
+}
+
+// badApproval is what is wrong with an approval that the call has. Whoever gave it would
+// otherwise see the same block as before.
+func (d *Decision) badApproval() (Reason, bool) {
+	for _, r := range d.Reasons {
+		switch r.Code {
+		case ApprovalForged, ApprovalForeign, ApprovalStale, ApprovalExpired, ApprovalUsed:
+			return r, true
+		}
+	}
+	return Reason{}, false
 }
 
 // oneLine keeps quotes that neutral text was put into.

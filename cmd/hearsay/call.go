@@ -494,7 +494,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	if h.Parked {
 		c.line("parked", "it is made by itself once its rows are verified")
 	}
-	if h.By != "gate" {
+	if h.By != "gate" || h.Round > 0 { // a person decided; what the gate made of it too
 		c.whole("last", fmt.Sprintf("%s by %s, %s: %s", h.State, whole(h.By), moment(h.At), whole(h.Why)))
 	}
 	if h.Fired != "" {

@@ -179,6 +179,10 @@ func TestAnApprovalThatDoesNotStandIsRefusedByTheGate(t *testing.T) {
 			if !got.Blocked() || got.Fault || !errors.Is(got.Err(), c.want) || !strings.Contains(got.ToolText(), c.text) {
 				t.Fatalf("%v\n%s", got.Err(), got.ToolText())
 			}
+			reason := gate.Reason{Code: gate.Code(codeOf(got, c.want))}
+			if refused := []error{gate.ErrApprovalForged, gate.ErrApprovalForeign, gate.ErrApprovalStale, gate.ErrApprovalExpired, gate.ErrApprovalUsed}; slices.Contains(refused, c.want) && !strings.Contains(got.Err().Error(), reason.Text()) {
+				t.Errorf("it does not say what is wrong with the approval: %v", got.Err())
+			}
 			if list, err := w.Decisions(t.Context()); err != nil || list[0].Fired || !strings.Contains(string(list[0].Data), codeOf(got, c.want)) {
 				t.Errorf("the record says %s, %v", list[0].Data, err)
 			}
