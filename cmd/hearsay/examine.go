@@ -545,9 +545,9 @@ func (x *examination) workers(ctx context.Context) {
 	switch {
 	case len(down) > 0:
 		x.bad(verifiers, "in vain was asked "+strings.Join(down, "; "), "nothing; but rows that only it can verify stay as they are, and calls on them stay blocked",
-			"bring what it asks back, or mend how it is named: hearsay verifier test asks it once")
+			"bring what it asks back, or mend how it is named: hearsay verifier test -config FILE asks it once")
 	case len(unasked) > 0:
-		x.skip(verifiers, "not asked yet: "+strings.Join(unasked, ", ")+"; hearsay verifier test asks it once")
+		x.skip(verifiers, "not asked yet: "+strings.Join(unasked, ", ")+"; hearsay verifier test -config FILE asks it once")
 	case len(answer) > 0:
 		x.good(verifiers, "%s answered when asked last", strings.Join(answer, ", "))
 	default:
