@@ -311,6 +311,8 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"I do not smoke\r\nI like football":        {"I like football", "likes", false},
 			"I do not smoke\n \nI like football":       {"I like football", "likes", true},
 			"I do not smoke\r\n\r\nI like football":    {"I like football", "likes", true},
+			"I do not smoke\r\rI like football":        {"I like football", "likes", true},
+			"I do not smoke\r \rI like football":       {"I like football", "likes", true},
 		} {
 			w := newWorld(t)
 			run := w.agent(t).Start("ana")
@@ -334,6 +336,7 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"My order no A-4711 is late":                       {"My order no A-4711", "order_no", "A-4711", true},
 			"A-4711 is not my order":                           {"A-4711", "order_no", "A-4711", true}, // behind the span
 			"Do not use no-reply@acme.example for me":          {"Do not use no-reply@acme.example", "contact.email", "no-reply@acme.example", false},
+			"My drink is Never Enough":                         {"My drink is Never Enough", "drink", "Never Enough", true},
 			"Never pay to non-eu@bank.example":                 {"Never pay to non-eu@bank.example", "pay_to", "non-eu@bank.example", false},
 			"I am not allergic to Non-Dairy creamer":           {"I am not allergic to Non-Dairy creamer", "allergic_to", "Non-Dairy creamer", false},
 			"I do not work with Dr. Smith":                     {"Smith", "doctor", "Smith", false},

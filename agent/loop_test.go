@@ -202,3 +202,21 @@ func TestAnErrorHasTheCallsBeforeIt(t *testing.T) {
 		t.Error("no error is one")
 	}
 }
+
+// A loop that was reset begins anew: also the message that was being answered.
+func TestALoopThatWasResetBeginsAnew(t *testing.T) {
+	var loop agent.Loop
+	refused := &gate.ArgumentError{Rule: "schema"}
+	run := newWorld(t).agent(t).Start("ana")
+	tool := strings.Repeat("x", 300)
+	loop.Note(tool, nil, agent.Result{}, refused)
+	loop.Reset()
+	for message := range agent.StalledAfter {
+		loop.Note(tool, nil, agent.Result{}, refused)
+		if err := loop.Stalled(run); (err != nil) != (message == agent.StalledAfter-1) {
+			t.Fatalf("after %d messages: %v", message+1, err)
+		} else if err != nil && strings.Count(err.Error(), "x") > 64 {
+			t.Errorf("the name of the tool is not cut: %q", err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hearsay-go/hearsay/agent"
@@ -77,11 +78,13 @@ func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
 			_ = cmd.Process.Kill()
 			return cmd.Wait()
 		}, true},
-		"its process failed": {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
-		"no server is there": {false, func() error { return ordered(nobody) }, false},
-		"an error":           {false, func() error { return errors.New("insufficient funds") }, false},
-		"an end of file":     {false, func() error { return fmt.Errorf("reading the reply: %w", io.EOF) }, true},
-		"it was not called":  {true, func() error { return fmt.Errorf("%w: %w", agent.ErrNotCalled, context.Canceled) }, false},
+		"its process failed":       {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
+		"no server is there":       {false, func() error { return ordered(nobody) }, false},
+		"an error":                 {false, func() error { return errors.New("insufficient funds") }, false},
+		"an end of file":           {false, func() error { return fmt.Errorf("reading the reply: %w", io.EOF) }, true},
+		"its connection was reset": {false, func() error { return fmt.Errorf("reading: %w", syscall.ECONNRESET) }, true},
+		"its pipe is broken":       {false, func() error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, true},
+		"it was not called":        {true, func() error { return fmt.Errorf("%w: %w", agent.ErrNotCalled, context.Canceled) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -128,5 +131,26 @@ func TestAnAnswerThatIsNoJSONIsOfACallThatWasDone(t *testing.T) {
 	}
 	if res, _ := repeats(t, run, searchIn{"invoice-4711"}); !strings.Contains(string(res.Output), "gave no error") || w.ran("pay") != 1 {
 		t.Errorf("it ran %d times; the second time: %s", w.ran("pay"), res.Output)
+	}
+}
+
+// A tool that is reached through another server is the same tool of it: naming the server keeps
+// the name that the tool has there.
+func TestAToolOfANamedServerKeepsItsNameThere(t *testing.T) {
+	w := newWorld(t)
+	pay := func(name string, options ...agent.Option) *agent.Run {
+		run := w.agent(t, agent.Func(name, "pays", func(context.Context, searchIn) (string, error) {
+			w.fire("pay")
+			return "", agent.ErrNoAnswer
+		}, append(options, agent.Irreversible(), agent.Sinks("/words"))...)).Start("ana")
+		typed(t, run, "pay invoice-4711")
+		return run
+	}
+	if _, err := pay("bank.pay", agent.Server("bank", "pay"), agent.Server("remit", "")).Call(t.Context(), "bank.pay", args(searchIn{"invoice-4711"})); !errors.Is(err, agent.ErrNoAnswer) {
+		t.Fatal(err)
+	}
+	var denied *gate.DeniedError
+	if _, err := pay("pay", agent.Server("remit", "")).Call(t.Context(), "pay", args(searchIn{"invoice-4711"})); !errors.As(err, &denied) || !denied.Decision.Has(gate.OutcomeUnknown) || w.ran("pay") != 1 {
+		t.Errorf("%v, made %d times", err, w.ran("pay"))
 	}
 }

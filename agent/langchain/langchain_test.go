@@ -53,6 +53,7 @@ type world struct {
 	t       testing.TB
 	store   *memory.Store
 	agent   *agent.Agent
+	decider *counting
 	fired   []string
 	permits int
 }
@@ -62,7 +63,7 @@ type counting struct {
 	gate *gate.Gate
 }
 
-func (c counting) Decide(ctx context.Context, r gate.Request) gate.Decision {
+func (c *counting) Decide(ctx context.Context, r gate.Request) gate.Decision {
 	d := c.gate.Decide(ctx, r)
 	if d.Err() == nil {
 		c.w.permits++
@@ -85,7 +86,8 @@ func newWorld(t testing.TB, extra ...agent.Tool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.agent, err = agent.New("billing", agent.Model{ID: "sonnet-4.6", Family: "claude"}, w.store, counting{w, g}, append([]agent.Tool{
+	w.decider = &counting{w, g}
+	w.agent, err = agent.New("billing", agent.Model{ID: "sonnet-4.6", Family: "claude"}, w.store, w.decider, append([]agent.Tool{
 		agent.Func("send_email", "Sends an e-mail.", func(_ context.Context, in mail) (struct{}, error) {
 			w.ran("send_email")
 			return struct{}{}, nil
@@ -259,6 +261,26 @@ func TestAToolHasTheNameThatModelAPIsTake(t *testing.T) {
 	}
 	if decided, err := w.store.Decisions(t.Context()); err != nil || len(decided) != 1 || decided[0].Tool != "crm.get" {
 		t.Errorf("decided about %+v, %v", decided, err)
+	}
+}
+
+// A denied call names the tool to call first as the model can call it.
+func TestADenialNamesAToolAsTheModelCallsIt(t *testing.T) {
+	fn := func(_ context.Context, in words) (string, error) { return in.Words, nil }
+	w := newWorld(t, agent.Func("crm.get", "", fn, agent.ReadOnly()))
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decider.gate = g
+	w.pending("acme", "billing.email", "ops@evil.example")
+	run := w.agent.Start("ana")
+	if _, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "billing.email"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := w.tool(run, "send_email").Call(t.Context(), "ops@evil.example")
+	if err != nil || !strings.Contains(text, "call crm_get") || strings.Contains(text, "crm.get") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

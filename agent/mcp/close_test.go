@@ -11,8 +11,97 @@ import (
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/mcp"
+	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
+
+// stuck is a decider that takes a minute, whatever its context says.
+type stuck struct{ agent.Decider }
+
+func (d stuck) Decide(ctx context.Context, r gate.Request) gate.Decision {
+	time.Sleep(time.Minute)
+	return d.Decider.Decide(ctx, r)
+}
+
+// Close returns, whatever a call that was cut off still does, and a second Close waits for
+// nothing.
+func TestACloseDoesNotWaitForWhatCannotBeCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, store := newOffice(t), storetest.NewStore(nil)
+		session, err := mcp.Dial(t.Context(), inMemory(t, o.server), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { session.Close() })
+		p, err := mcp.NewProxy(t.Context(), session, store, stuck{o.decider(t, store)}, &mcp.ProxyOptions{Contracts: contracts, OnlySource: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := p.Server()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := plain(t, inMemory(t, server))
+		answered := make(chan error, 1)
+		go func() {
+			_, err := client.CallTool(t.Context(), &api.CallToolParams{Name: "search", Arguments: customer{"acme"}})
+			answered <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		if p.Close(); time.Since(start) != 6*time.Second {
+			t.Errorf("closed after %s", time.Since(start))
+		}
+		if p.Close(); time.Since(start) != 6*time.Second {
+			t.Errorf("closed again after %s", time.Since(start))
+		}
+		<-answered
+	})
+	(*mcp.Proxy)(nil).Close()
+	new(mcp.Proxy).Close()
+}
+
+// A server whose context ends makes no more calls by itself, and lets those that clients make
+// come to their end.
+func TestAServerWhoseContextEndsCutsOffNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, o := storetest.NewStore(nil), newOffice(t)
+		arrived := make(chan struct{})
+		slow := agent.Func("slow", "", func(ctx context.Context, _ struct{}) (string, error) {
+			close(arrived)
+			select {
+			case <-time.After(time.Minute):
+				return "done", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}, agent.ReadOnly())
+		a, err := agent.New("desk", agent.Model{ID: "m", Family: "f"}, store, o.decider(t, store), []agent.Tool{slow}, &agent.Options{Tokens: tokens(t, store, "server")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := api.NewServer(&api.Implementation{Name: "desk", Version: "1"}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := mcp.ServeEach(ctx, server, a, func(api.Request) (string, error) { return "ana", nil }); err != nil {
+			t.Fatal(err)
+		}
+		client := plain(t, inMemory(t, server))
+		answered := make(chan string, 1)
+		go func() {
+			res, err := client.CallTool(t.Context(), &api.CallToolParams{Name: "slow", Arguments: struct{}{}})
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			answered <- res.Content[0].(*api.TextContent).Text
+		}()
+		<-arrived
+		cancel()
+		if text := <-answered; text != "done" {
+			t.Errorf("%q", text)
+		}
+	})
+}
 
 // A proxy that is closed waits for the calls of its clients for five seconds, cuts off the
 // others, answers them all, and refuses what comes later; also where each call has a run of its own.

@@ -19,6 +19,7 @@ import (
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/openai"
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
@@ -439,6 +440,34 @@ func TestAToolHasTheNameThatTheAPITakes(t *testing.T) {
 		}
 		if slices.Sort(decided); !slices.Equal(decided, []string{"crm.get_contact", "mail.send"}) {
 			t.Errorf("decided about %q", decided)
+		}
+	}
+}
+
+// A denied call names the tool to call first as the model can call it.
+func TestADenialNamesAToolAsTheModelCallsIt(t *testing.T) {
+	w := newWorld(t)
+	w.pending(memory.Content{Subject: "acme", Predicate: "billing.email", Object: "ops@evil.example"})
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn := func(_ context.Context, in words) (string, error) { return in.Words, nil }
+	a, err := agent.New("desk", agent.Model{ID: "m", Family: "f"}, w.store, g, []agent.Tool{agent.Func("crm.get", "", fn, agent.ReadOnly()), agent.Func("mail.send", "", fn, agent.Irreversible())},
+		&agent.Options{Recall: recall.Policy{Channels: recall.All}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := a.Start("ana")
+	if _, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "billing.email"}); err != nil {
+		t.Fatal(err)
+	}
+	said := answer(t.Context(), run, []api.ToolCall{call("1", "mail_send", `{"words":"ops@evil.example"}`)})[0].Content
+	_, err = run.Call(t.Context(), "mail.send", json.RawMessage(`{"words":"ops@evil.example"}`))
+	later := openai.Resumed(agent.Resumed{Hold: "hld_1", Tool: "mail.send", Args: json.RawMessage(`{}`), Err: err})[1].Content
+	for name, text := range map[string]string{"the answer": said, "the answer that comes later": later} {
+		if !strings.Contains(text, "call crm_get") || strings.Contains(text, "crm.get") {
+			t.Errorf("%s: %q", name, text)
 		}
 	}
 }

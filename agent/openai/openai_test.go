@@ -388,6 +388,32 @@ func (a *answers) CreateChatCompletion(context.Context, api.ChatCompletionReques
 	return r, nil
 }
 
+// A call that is cut off before its arguments is not carried out, and the client's own answer
+// stays as it was.
+func TestACallThatIsCutOffIsNotMade(t *testing.T) {
+	w := newWorld(t)
+	cut := []api.ToolCall{call("1", "object", `{"b":1}`), call("2", "object", "")}
+	client := &answers{
+		{Choices: []api.ChatCompletionChoice{{FinishReason: api.FinishReasonLength, Message: api.ChatCompletionMessage{Role: "assistant", ToolCalls: cut}}}},
+		{Choices: []api.ChatCompletionChoice{{FinishReason: api.FinishReasonStop, Message: api.ChatCompletionMessage{Role: "assistant", Content: "done"}}}},
+	}
+	chat, err := openai.NewChat(w.agent.Start("ana"), client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chat.Ask(t.Context(), agent.Typed("x")); err != nil || !slices.Equal(w.fired, []string{"object"}) {
+		t.Errorf("%v, ran %v", err, w.fired)
+	}
+	if cut[1].Function.Arguments != "" {
+		t.Errorf("the client's answer has the arguments %q", cut[1].Function.Arguments)
+	}
+	for _, m := range chat.Messages() {
+		if m.ToolCallID == "2" && !strings.HasPrefix(m.Content, "NOT EXECUTED: the arguments are not valid") {
+			t.Errorf("%q", m.Content)
+		}
+	}
+}
+
 func TestWhatIsNoAnswerIsAnError(t *testing.T) {
 	message := func(m api.ChatCompletionMessage) api.ChatCompletionResponse {
 		return api.ChatCompletionResponse{Choices: []api.ChatCompletionChoice{{Message: m}}}

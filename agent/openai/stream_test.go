@@ -88,6 +88,10 @@ func TestACallThatComesInPieces(t *testing.T) {
 			[]string{"search"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 a"}},
 		"another id with each piece, and no index": {[]string{bare("1", "search", ""), bare("2", "search", `{"words":"a"}`), delta("", calls)},
 			[]string{"search"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 a"}},
+		"another id with each piece, of a tool that wants no arguments": {[]string{piece(0, "1", "object", ""), piece(0, "2", "object", `{"b":1}`), delta("", calls)},
+			[]string{"object"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 {"}},
+		"the same without an index": {[]string{bare("1", "object", ""), bare("2", "object", `{"b":1}`), delta("", calls)},
+			[]string{"object"}, []string{"1 NOT EXECUTED: the arguments are not valid", "2 {"}},
 		"cut off behind the name":           {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "2", "object", ""), delta("", `"length"`)}, []string{"search"}, []string{"1 a", "2 NOT EXECUTED: the arguments are not valid"}},
 		"stopped by a filter":               {[]string{piece(0, "2", "object", " "), delta("", `"content_filter"`)}, nil, []string{"2 NOT EXECUTED: the arguments are not valid"}},
 		"without arguments":                 {[]string{piece(0, "1", "object", ""), delta("", calls)}, []string{"object"}, []string{"1 {"}},
@@ -222,6 +226,15 @@ func TestAStreamSaysWhatTheWholeSays(t *testing.T) {
 			rt.Fatalf("got %s, want %s", a, b)
 		}
 	})
+}
+
+// An answer without calls may be cut short too.
+func TestATextThatIsCutShortIsAnAnswer(t *testing.T) {
+	pieces := []api.ChatCompletionStreamResponse{{Choices: []api.ChatCompletionStreamChoice{{Delta: api.ChatCompletionStreamChoiceDelta{Content: "and th"}, FinishReason: api.FinishReasonLength}}}}
+	got, _, err := openai.Collect(recv(pieces), nil)
+	if err != nil || got.Message.Content != "and th" || got.FinishReason != api.FinishReasonLength {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func recv(pieces []api.ChatCompletionStreamResponse) func() (api.ChatCompletionStreamResponse, error) {

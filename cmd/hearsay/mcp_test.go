@@ -915,8 +915,13 @@ func TestMCPProxyRepeatsNothingAfterItWasKilled(t *testing.T) {
 	}()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
+	late := time.After(time.Minute)
 	for made() == 0 {
-		<-look.C
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatal("the call never reached its tool")
+		}
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestMCPToolsThatChangeBetweenTwoStarts(t *testing.T) {
 		return w.run(append(append([]string{"mcp", "pin", "--pins", file}, args...), "--", self)...)
 	}
 	all := "crm, die, environment, mail"
-	if _, said, err := w.starts(file, "Sends a mail.", "", "--require-pin"); err == nil || !strings.Contains(said, "are not pinned") || !strings.Contains(said, "hearsay mcp pin") {
+	if _, said, err := w.starts(file, "Sends a mail.", "", "--require-pin"); err == nil || !strings.Contains(said, "are not pinned") || !strings.Contains(said, "hearsay mcp pin --pins "+file+" -- ") {
 		t.Fatalf("with --require-pin: %v\n%s", err, said)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -162,5 +163,19 @@ func TestAServerIsNamedByItsWords(t *testing.T) {
 		if got := serverOf(words); got != want {
 			t.Errorf("%q is %s, want %s", words, got, want)
 		}
+	}
+}
+
+// The command that a message names is read back by a shell as it was meant.
+func TestAShellReadsTheCommandBack(t *testing.T) {
+	words := []string{"npx", "-y", "@acme/server@1.2", "it's $HOME", "", "a b", "x;y", `back\slash`, "*", "new\nline", "~", "日本", "a=b,c:d/e+f%g"}
+	line, found := strings.CutPrefix(pinCommand("my pins.json", words), "hearsay ")
+	if !found || !strings.Contains(line, " npx -y @acme/server@1.2 ") || !strings.HasSuffix(line, " a=b,c:d/e+f%g") {
+		t.Errorf("quoted where no shell needs it: %s", line)
+	}
+	got, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\0' `+line).Output()
+	want := strings.Join(append([]string{"mcp", "pin", "--pins", "my pins.json", "--"}, words...), "\x00") + "\x00"
+	if err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }

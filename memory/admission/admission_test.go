@@ -236,3 +236,23 @@ func ExampleWriter_Model() {
 	fmt.Println(again.ID == first.ID, again.Disposition, again.State)
 	// Output: true collapsed unverified
 }
+
+// A word of negation that is part of a name denies nothing.
+func TestANameDeniesNothing(t *testing.T) {
+	for words, c := range map[string]struct {
+		content memory.Content
+		denies  bool
+	}{
+		"The Never Inn has a pool":     {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, false},
+		"The Never Inn has no pool":    {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, true},
+		"I drink Never Enough":         {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, false},
+		"I never drink Never Enough":   {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, true},
+		"The inn never closes":         {memory.Content{Subject: "inn", Predicate: "never_closes", Object: "yes"}, false},
+		"Its account no is 17":         {memory.Content{Subject: "acme", Predicate: "account_no", Object: "17"}, true}, // it may be "no account"
+		"A pool that nobody\u200b saw": {memory.Content{Subject: "inn", Predicate: "has", Object: "pool"}, true},
+	} {
+		if got := admission.Denies(words, c.content); got != c.denies {
+			t.Errorf("%q denies %+v: %t", words, c.content, got)
+		}
+	}
+}
