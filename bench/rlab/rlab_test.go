@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -383,6 +385,33 @@ func TestAnInterruptedRunReturnsWhatHasEnded(t *testing.T) {
 	}
 	if _, err := Run(t.Context(), Options{}); err == nil {
 		t.Error("a run of nothing")
+	}
+}
+
+// TestAnInterruptedRunCallsNoSystemAnyMore: most systems do not listen to a context.
+func TestAnInterruptedRunCallsNoSystemAnyMore(t *testing.T) {
+	for _, s := range Scenarios() {
+		ctx, cancel := context.WithCancel(t.Context())
+		var writes atomic.Int32
+		deaf := func() System {
+			return &notebook{fail: func(int) error {
+				if writes.Add(1) == 5 {
+					cancel()
+				}
+				return nil
+			}}
+		}
+		got, err := Run(ctx, Options{Scenarios: []Scenario{s}, Entrants: []Entrant{entrant("deaf", deaf)}, Seeds: Seeds(1, 40)})
+		// Writes that are under way at once, of plays and of writers in one play.
+		if most := int32(5 + runtime.GOMAXPROCS(0)*64); !errors.Is(err, context.Canceled) || len(got) > 0 || writes.Load() > most {
+			t.Errorf("%s: %d writes, %d plays, %v", s.ID, writes.Load(), len(got), err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	opened := false
+	if _, err := Run(ctx, Options{Scenarios: Scenarios(), Entrants: []Entrant{entrant("a", func() System { opened = true; return &notebook{} })}, Seeds: Seeds(1, 40)}); !errors.Is(err, context.Canceled) || opened {
+		t.Errorf("%v, opened a system: %t", err, opened)
 	}
 }
 

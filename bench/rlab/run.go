@@ -100,8 +100,10 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 				at++
 				select {
 				case <-ctx.Done():
-					continue
 				case free <- struct{}{}:
+				}
+				if ctx.Err() != nil {
+					continue // nothing waits for the place any more
 				}
 				group.Go(func() {
 					defer func() { <-free }()

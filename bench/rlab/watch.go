@@ -64,6 +64,9 @@ func within[T any](ctx context.Context, w *watched, op string, patience time.Dur
 	if err := w.fault(); err != nil {
 		return none, err
 	}
+	if err := context.Cause(ctx); err != nil { // a system need not listen to ctx
+		return none, fmt.Errorf("%s: %w", op, err)
+	}
 	answer, err := timely(ctx, patience, call)
 	if err == nil {
 		if err = check(answer); err != nil {

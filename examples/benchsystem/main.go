@@ -34,24 +34,22 @@ func (m *twoSay) Write(_ context.Context, _ rlab.Turn, s rlab.Statement) (string
 }
 
 func (m *twoSay) Recall(ctx context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
-	words := strings.Fields(strings.ToLower(q.Text))
-	shares := func(text string) (n int) {
+	words, shared := strings.Fields(strings.ToLower(q.Text)), map[string]int{}
+	var ids []string
+	m.mu.Lock()
+	for text := range m.who {
+		lower := strings.ToLower(text)
 		for _, word := range words {
-			if strings.Contains(strings.ToLower(text), word) {
-				n++
+			if strings.Contains(lower, word) {
+				shared[text]++
 			}
 		}
-		return n
-	}
-	m.mu.Lock()
-	var ids []string
-	for text := range m.who {
-		if shares(text) > 0 {
+		if shared[text] > 0 {
 			ids = append(ids, text)
 		}
 	}
 	m.mu.Unlock()
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(shares(b)-shares(a), strings.Compare(a, b)) })
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(shared[b]-shared[a], strings.Compare(a, b)) })
 	return m.Look(ctx, ids[:min(len(ids), rlab.Shown)])
 }
 
