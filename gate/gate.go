@@ -14,10 +14,10 @@ import (
 )
 
 // Store is what a gate needs of a store; [*memory.Store] is one. It must be safe
-// for concurrent use. Record must consume a permit in one transaction: check that every
-// cited row is at the cited fitness version, or that nothing was taken from any row
-// since the record's fence was looked at, or give an error that is
-// [memory.ErrConflict] and write nothing (I-7). Now must be the clock that it holds
+// for concurrent use. Record must consume a permit in one transaction (I-7). In it, either
+// every cited row is at the cited fitness version, or nothing was taken from any row since the
+// record's fence was looked at. Else Record writes nothing and gives an error that is
+// [memory.ErrConflict]. Now must be the clock that it holds
 // limits of time against.
 type Store interface {
 	Now() time.Time

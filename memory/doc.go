@@ -1,8 +1,8 @@
 // Package memory holds what an agent knows and whence it knows it.
 //
-// A [Row] is one claim. It carries an immutable [Origin] (who spoke), a
-// [State] (whether anybody checked), four independent axes, and its lineage. A
-// [Store] owns every rule about rows, once, over a [Driver] that knows none:
+// A [Row] is one claim. It carries an immutable [Origin] (who spoke), a [State] (whether
+// anybody checked), four independent axes, and its lineage. A [Store] owns every rule about
+// rows. The [Driver] under it knows none. These are the states:
 //
 //	             write: verifier said no, was unclear, or was not asked
 //	           ┌────────────────────────────► unverified ◄─────────────┐

@@ -124,8 +124,8 @@ func (i *Importing) mark(ctx context.Context, cursor []byte) error {
 	return err
 }
 
-// Put writes rows, in as few transactions as they fit in, and with the last of them the
-// cursor that cursor makes of what becomes of them; it may be called more than once.
+// Put writes rows in as few transactions as they fit in. The last of them also has the cursor
+// that the function makes of what becomes of the rows; it may be called more than once.
 //
 // A row is refused alone, in its receipt: if it breaks a rule of [Draft], its name
 // stands for a row with another claim, a parent is not there, or what it is or is

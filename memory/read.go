@@ -869,10 +869,10 @@ type DecisionRecord struct {
 	Answer  []ID   `json:"answer,omitempty"`
 }
 
-// Record writes a decision. If it fires a call, the same transaction checks that every
-// row it cites is still at the cited fitness version and that the epoch has not
-// moved, and NotAfter is held against the store's clock: this is where a permit is
-// consumed (I-7). With a Fence it checks in place of the rows that nothing was taken
+// Record writes a decision. If the decision fires a call, this is where the permit is
+// consumed (I-7): the same transaction checks that every row it cites is still at the cited
+// fitness version and that the epoch has not moved. NotAfter is held against the store's
+// clock. With a Fence it checks in place of the rows that nothing was taken
 // from any of them since. What moved gives a [*ConflictError], a limit that passed
 // [ErrExpired]; nothing is written, and the caller decides again.
 //

@@ -318,9 +318,8 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 	return s.retryInTurn(ctx, echoKey.at(claim), func() (Receipt, error) { return s.put(ctx, d, claim, ident) })
 }
 
-// presume is what put would read for a draft that is made from nothing and says what
-// was not said before, or nil if it may not be so, or more has to be known. It spares
-// most rows a round trip. It may be wrong: the transaction checks all of it, and then the
+// presume is what put would read for a draft that is made from nothing and says what was not
+// said before. It is nil if the draft may be another one. It spares most rows a round trip. It may be wrong: the transaction checks all of it, and then the
 // draft is put again after a look.
 //
 // A server that a fail-over put back may have a line at the revision that is remembered,

@@ -186,9 +186,9 @@ func (t *transaction) commit(key string, revision uint64, nonce string) error {
 	return err
 }
 
-// head moves a head and the terms that hang on its state, with the audit entry in the same
-// transaction (I-6), and the fence unless nothing is taken from the row. The first entry has the
-// whole head, a later one what can move of it. says is what the row says; it may be nil
+// head moves a head and the terms that hang on its state. The audit entry is in the same
+// transaction (I-6), and so is the fence, unless nothing is taken from the row. The first entry
+// has the whole head, a later one what can move of it. says is what the row says; it may be nil
 // where the row cannot come to be relied on.
 func (t *transaction) head(old, next Head, says *Content, e AuditEntry, c change) {
 	if c.number > 0 {

@@ -412,9 +412,9 @@ for i = 1, #closed, 2 do
 end
 return n`)
 
-	// countScript returns how many rows can be taken, are claimed, and have to wait, and of
-	// each backlog its verifier, its rows, for how long it is closed, and '1' if for one
-	// worker alone, '0' if for all.
+	// countScript returns how many rows can be taken, are claimed, and have to wait. Of each
+	// backlog it returns the verifier, the rows and for how long it is closed. A last value is
+	// '1' if it is closed for one worker alone, and '0' if for all.
 	countScript = redis.NewScript(redisNow + `
 local open, shut, closed, backlogs = 0, 0, redis.call('HGETALL', KEYS[7]), {}
 for i = 1, #closed, 2 do
@@ -894,8 +894,8 @@ type Stats struct {
 	Workers  int  // processes that serve the queue, as of their last heartbeat
 	Paused   bool // no row is taken; see [Queue.Pause]
 	// Backlogs are those with rows in them, by the names of the verifiers. Waiting counts the
-	// rows of those that are open to all, Later those of the others, also if only one worker
-	// leaves them alone, and for as long as it said.
+	// rows of backlogs that are open to all workers. Later counts those of the others, also if
+	// only one worker leaves a backlog alone.
 	Backlogs []Backlog
 }
 
