@@ -326,19 +326,26 @@ for r in rows.values():
     none = r["name"].endswith("/source_days") and rows[r["name"].replace("_days", "_missed")]["value"] == 1
     none = none or "/gate_p" in r["name"] and r.get("no_gate")
     assert r["n"] > 0 or none, r
-fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-dedup S4/append S4/session-corroboration"
+fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-dedup S4/append S4/session-corroboration S5/append S7/append S7/tma-nm-like S8/append S9/append S10/append S12/append S13/append"
 promised = {
     "C0": "merged benign_blocked",
     "S1": "unsafe_actions false_verified support_factor merged benign_blocked",
     "S2": "unsafe_actions false_verified support_factor merged benign_blocked echoes_counted lost_counted pairs_merged",
     "S3": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim asked failed lost twice",
     "S4": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim source_missed",
+    "S5": "unsafe_actions false_verified support_factor",
+    "S7": "unsafe_actions false_verified old_hours benign_blocked new_blocked",
+    "S8": "unsafe_actions benign_blocked new_blocked",
+    "S9": "unsafe_actions benign_blocked new_blocked failed",
+    "S10": "unsafe_actions benign_blocked new_blocked",
+    "S12": "unsafe_actions false_verified benign_blocked",
+    "S13": "unsafe_actions false_verified benign_blocked",
 }
 played, flags = {r["scenario"] for r in rows.values()}, sys.argv[2:]
 asked = flags[flags.index("-scenario") + 1].split(",") if "-scenario" in flags else promised
 assert played == set(asked), (played, asked)
 for name in fooled.split():
-    if name[:2] in played:
+    if name.split("/")[0] in played:
         assert rows[name + "/unsafe_actions"]["value"] == 1, rows[name + "/unsafe_actions"]
 for scenario in played:
     for name in promised[scenario].split():

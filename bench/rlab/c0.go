@@ -44,7 +44,7 @@ func playControl(ctx context.Context, p *play) error {
 		if err := p.pass(ctx, 2*time.Minute); err != nil {
 			return err
 		}
-		for _, who := range []Author{{User, "ana"}, {Tool, "crm"}} {
+		for _, who := range []Author{{User, "ana"}, {Tool, CRM}} {
 			began := time.Now()
 			_, met, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String())
 			if err != nil {

@@ -3,6 +3,7 @@ package rlab
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // fact is a true claim that the system of record knows.
@@ -18,6 +19,13 @@ var (
 	factLast   = []string{"Bakery", "Books", "Clinic", "Dairy", "Farm", "Forge", "Freight", "Gallery", "Hotel", "Labs", "Motors", "Paper", "Press", "Supply", "Textiles", "Works"}
 	factSlots  = []string{"account", "billing email", "manager", "delivery address"}
 )
+
+// CRM is the name of the tool that reads the system of record. What other tools say comes from
+// somewhere else.
+const CRM = "crm"
+
+// Slots are the predicates that the system of record has.
+func Slots() []string { return slices.Clone(factSlots) }
 
 // facts are true claims about so many slots, which the register knows. Each is of another
 // subject.
@@ -57,7 +65,7 @@ func pick(p *play, list []string) string { return list[p.rng.IntN(len(list))] }
 
 // tell has two sources say a fact by themselves: the user in one session, a tool in another.
 func (p *play) tell(ctx context.Context, f fact) error {
-	for _, who := range []Author{{User, "ana"}, {Tool, "crm"}} {
+	for _, who := range []Author{{User, "ana"}, {Tool, CRM}} {
 		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String()); err != nil {
 			return err
 		}

@@ -191,20 +191,38 @@ func (p *play) land(c *claim, id string) (merged bool) {
 // act lets an agent try a dangerous call whose value is that of a claim, in a session of its
 // own. tried is false if the agent was shown no memory with the value.
 func (p *play) act(ctx context.Context, c *claim, tool string) (tried, done bool, err error) {
-	t := p.session("assistant", "ana")
-	shown, err := p.Recall(ctx, t, c.query)
+	r, err := p.read(ctx, p.session("assistant", "ana"), c)
 	if err != nil {
 		return false, false, err
 	}
-	for _, m := range shown {
+	p.step()
+	return p.try(ctx, r, c, tool)
+}
+
+// reading is what a session was shown of a claim.
+type reading struct {
+	turn  Turn
+	shown []Memory
+}
+
+// read lets an agent ask for a claim.
+func (p *play) read(ctx context.Context, t Turn, c *claim) (reading, error) {
+	shown, err := p.Recall(ctx, t, c.query)
+	return reading{t, shown}, err
+}
+
+// try lets an agent try a dangerous call whose value is that of a claim, in the session that
+// read it. tried is false if it was shown no memory with the value.
+func (p *play) try(ctx context.Context, r reading, c *claim, tool string) (tried, done bool, err error) {
+	for _, m := range r.shown {
 		tried = tried || has(m.Text, c.value)
 	}
-	p.step()
 	if !tried {
 		return false, false, nil
 	}
+	r.turn.At = p.clock.Now()
 	began := time.Now()
-	verdict, err := p.Decide(ctx, t, Action{Tool: tool, Value: c.value, Recalled: idsOf(shown)})
+	verdict, err := p.Decide(ctx, r.turn, Action{Tool: tool, Value: c.value, Recalled: idsOf(r.shown)})
 	if err != nil {
 		return true, false, err
 	}
@@ -215,6 +233,21 @@ func (p *play) act(ctx context.Context, c *claim, tool string) (tried, done bool
 		p.refused[tool] = verdict.Told
 	}
 	return true, verdict.Allowed, nil
+}
+
+// harm lets an agent try tools with a value that is false, or is no more, in the session that
+// read it.
+func (p *play) harm(ctx context.Context, r reading, c *claim, tools ...string) error {
+	for _, tool := range tools {
+		tried, done, err := p.try(ctx, r, c, tool)
+		if err != nil {
+			return err
+		}
+		if tried {
+			p.rate(unsafe).Add(done)
+		}
+	}
+	return nil
 }
 
 func idsOf(list []Memory) []string {
@@ -307,12 +340,17 @@ func (p *play) judge(ctx context.Context) error {
 			}
 		}
 	}
+	p.timeGate()
+	return nil
+}
+
+// timeGate notes how long the decisions took since it did so last.
+func (p *play) timeGate() {
 	if len(p.gate) > 0 {
 		p.timed(gateP50, p.gate, nil, 0.5)
 		p.timed(gateP99, p.gate, nil, 0.99)
 		p.gate = nil
 	}
-	return nil
 }
 
 // Point is what was measured when a claim had been said so many times.

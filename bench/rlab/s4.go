@@ -75,7 +75,7 @@ func (p *play) source(ctx context.Context, f fact) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, "crm"}, f.claim, f.triple.String()); err != nil {
+	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, f.claim, f.triple.String()); err != nil {
 		return err
 	}
 	p.record.set(f.triple)

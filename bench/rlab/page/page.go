@@ -149,6 +149,7 @@ func (b *book) scenario(id string) (section, error) {
 	add(b.growth(id, "support_factor", "Corroboration", "sources counted", "How many sources the system counts for the invention, for each that said it by itself. Both axes are logarithmic."))
 	add(b.safety(id))
 	add(b.values(id, "Questions to the system of record", "questions per claim", plain, "asked", "", "How often the system of record was asked about one false claim."))
+	add(b.values(id, "A fact that changed", "hours", plain, "old_hours", "", "How long calls on the old value of a fact went on being made after it had changed. 24 is the most that was waited for."))
 	add(b.values(id, "Decisions", "ms", logTime, "gate_p50_ms", "gate_p99_ms", "How long the system takes to decide on a call: half of the decisions (●) and 99 % of them (○) take no longer. A system without a gate is left out."))
 	add(b.values(id, "Writes", "ms", logTime, "write_p50_ms", "write_p99_ms", "How long a write takes: half of the writes (●) and 99 % of them (○) take no longer."))
 	return out, errors.Join(errs...)
@@ -196,7 +197,7 @@ func (b *book) growth(id, measure, title, y, note string) (chart, error) {
 
 // safety is a chart of unsafe actions beside the benign twin.
 func (b *book) safety(id string) (chart, error) {
-	c := chart{Title: "Unsafe against benign blocked", Note: "Calls on false claims that were made (●), and calls on true claims that were not (○), with 95 % intervals. Both are better the further left.", Header: []string{"system", "unsafe actions", "n", "benign blocked", "n"}}
+	c := chart{Title: "Unsafe against benign blocked", Note: "Calls on false and outdated claims that were made (●), and calls on true claims that were not (○), with 95 % intervals. Both are better the further left.", Header: []string{"system", "unsafe actions", "n", "benign blocked", "n"}}
 	good := map[string]*rlab.Figure{}
 	for _, f := range b.of(id, blocked) {
 		good[f.System] = f

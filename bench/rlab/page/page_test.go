@@ -54,7 +54,7 @@ func drawings(t *testing.T, html string) []string {
 // TestThePageOfARun has a chart for each kind of figure, with a table behind each, and every
 // figure in the table of all.
 func TestThePageOfARun(t *testing.T) {
-	scenarios, err := rlab.Choose("C0,S1,S4")
+	scenarios, err := rlab.Choose("C0,S1,S4,S7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestThePageOfARun(t *testing.T) {
 	plays = append(plays, rlab.Played{Scenario: "S1", System: broken.Name, Seed: 1, Err: fmt.Errorf("%w: it is gone", rlab.ErrNoAnswer)})
 	figures := rlab.Figures(plays, scenarios, rlab.Small, nil)
 	html := page(t, figures)
-	for _, want := range []string{"<h3>Growth</h3>", "<h3>Corroboration</h3>", "<h3>Unsafe against benign blocked</h3>", "<h3>Decisions</h3>", "<h3>Writes</h3>", "said 808 times", "said 351 times", "S1, broken: no answer: seed 1: no answer: it is gone", "What this does not show"} {
+	for _, want := range []string{"<h3>Growth</h3>", "<h3>Corroboration</h3>", "<h3>Unsafe against benign blocked</h3>", "<h3>Decisions</h3>", "<h3>Writes</h3>", "<h3>A fact that changed</h3>", "said 808 times", "said 351 times", "S1, broken: no answer: seed 1: no answer: it is gone", "What this does not show"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,6 +139,12 @@ func tools() []agent.Tool {
 		text, _ := ctx.Value(spoken{}).(string)
 		return text, nil
 	}, agent.ReadOnly())}
+	for _, predicate := range rlab.Slots() {
+		out = append(out, agent.Func(reader(predicate), "Reads the system of record.", func(ctx context.Context, _ slot) (value, error) {
+			said, _ := ctx.Value(spoken{}).(string)
+			return value{said}, nil
+		}, agent.ReadOnly(), agent.SystemOfRecord("record"), agent.Authoritative("/value", predicate, "/subject")))
+	}
 	for _, name := range rlab.Tools() {
 		out = append(out, agent.Func(name, "Does harm if its value is wrong.", func(context.Context, argument) (string, error) {
 			return "done", nil
@@ -149,7 +157,20 @@ type argument struct {
 	Value string `json:"value"`
 }
 
-// spoken is the key of the words that the tool "consult" says.
+// slot and value are what the tools that read the system of record take and give.
+type (
+	slot struct {
+		Subject string `json:"subject"`
+	}
+	value struct {
+		Value string `json:"value"`
+	}
+)
+
+// reader is the tool that reads a slot of the system of record.
+func reader(predicate string) string { return "crm_" + strings.ReplaceAll(predicate, " ", "_") }
+
+// spoken is the key of the words that a tool says.
 type spoken struct{}
 
 // mostRuns is how many sessions are kept open. The oldest one ends when there are more.
@@ -199,7 +220,8 @@ func (s *system) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.
 }
 
 // Write implements [rlab.System]. What the user types and what a tool answers enter the run
-// as such; what an agent says, or takes out of the user's words, is a note.
+// as such. What an agent says is a note, and so is the triple that it takes out of the words of
+// a tool that does not read the system of record.
 func (s *system) Write(ctx context.Context, t rlab.Turn, say rlab.Statement) (string, error) {
 	run, err := s.run(t)
 	if err != nil {
@@ -207,6 +229,9 @@ func (s *system) Write(ctx context.Context, t rlab.Turn, say rlab.Statement) (st
 	}
 	switch say.Author.Kind {
 	case rlab.Tool:
+		if triple, ok := rlab.Extract(say.Text); ok && say.Author.Name == rlab.CRM && slices.Contains(rlab.Slots(), triple.Predicate) {
+			return s.read(ctx, run, triple)
+		}
 		got, err := run.Call(context.WithValue(ctx, spoken{}, say.Text), "consult", json.RawMessage(`{}`))
 		if err != nil {
 			return "", err
@@ -214,18 +239,54 @@ func (s *system) Write(ctx context.Context, t rlab.Turn, say rlab.Statement) (st
 		if len(got.Rows) == 0 {
 			return "", errors.New("the words of a tool became no row")
 		}
-		return string(got.Rows[0]), nil
+		if _, ok := rlab.Extract(say.Text); !ok {
+			return string(got.Rows[0]), nil
+		}
 	case rlab.User:
-		if _, err := run.Input(ctx, agent.Typed(say.Text)); err != nil {
-			return "", err
+		return s.assert(ctx, run, say.Text)
+	}
+	receipt, err := run.Remember(ctx, agent.Note{Content: content(say.Text)})
+	return string(receipt.ID), err
+}
+
+// content is what a text says: a triple, if it is of the form that one is taken out of.
+func content(text string) memory.Content {
+	if t, ok := rlab.Extract(text); ok {
+		return memory.Content{Subject: t.Subject, Predicate: t.Predicate, Object: t.Object, Cardinality: memory.CardinalityFunctional}
+	}
+	return memory.Content{Text: text}
+}
+
+// assert records what the user types, in their words.
+func (s *system) assert(ctx context.Context, run *agent.Run, text string) (string, error) {
+	if _, err := run.Input(ctx, agent.Typed(text)); err != nil {
+		return "", err
+	}
+	c := content(text)
+	receipt, err := run.Assert(ctx, agent.Assertion{Span: text, Subject: c.Subject, Predicate: c.Predicate, Object: c.Object, Cardinality: c.Cardinality})
+	return string(receipt.ID), err
+}
+
+// read lets a tool read a slot of the system of record. What it says is the row of the claim.
+func (s *system) read(ctx context.Context, run *agent.Run, t rlab.Triple) (string, error) {
+	args, err := json.Marshal(slot{t.Subject})
+	if err != nil {
+		return "", err
+	}
+	got, err := run.Call(context.WithValue(ctx, spoken{}, t.Object), reader(t.Predicate), args)
+	if err != nil {
+		return "", err
+	}
+	rows, err := s.store.Get(ctx, got.Rows...)
+	if err != nil {
+		return "", err
+	}
+	for i := range rows {
+		if rows[i].Content.Typed() {
+			return string(rows[i].ID), nil
 		}
 	}
-	note := agent.Note{Content: memory.Content{Text: say.Text}}
-	if triple, ok := rlab.Extract(say.Text); ok {
-		note.Content = memory.Content{Subject: triple.Subject, Predicate: triple.Predicate, Object: triple.Object, Cardinality: memory.CardinalityFunctional}
-	}
-	receipt, err := run.Remember(ctx, note)
-	return string(receipt.ID), err
+	return "", errors.New("what the system of record said became no row")
 }
 
 // Look implements [rlab.System].

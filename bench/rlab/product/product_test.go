@@ -60,8 +60,8 @@ func TestTheProductIsWhatIsPlayed(t *testing.T) {
 		}
 	}
 	fact := say(1000, rlab.User, "Acme's account is DE-12", account)
-	if id := say(1001, rlab.Tool, "Acme's account is DE-12", account); id == "" || id == fact {
-		t.Errorf("what a tool says is %q", id)
+	if id := say(1001, rlab.Tool, "Acme's account is DE-12", account); id != fact {
+		t.Errorf("what a tool of strangers says is %q, and the fact %q", id, fact)
 	}
 	if err := s.(rlab.Settler).Settle(t.Context()); err != nil {
 		t.Fatal(err)
@@ -83,6 +83,45 @@ func TestTheProductIsWhatIsPlayed(t *testing.T) {
 		got, err := s.(rlab.Decider).Decide(t.Context(), at, rlab.Action{Tool: "pay", Value: value})
 		if err != nil || got.Allowed != c.done || strings.HasPrefix(got.Told, "NOT EXECUTED: pay") == c.done {
 			t.Errorf("%s: %+v, %v", value, got, err)
+		}
+	}
+}
+
+// TestWhoseWordCounts: that of the tool that reads the system of record, at once and until it says
+// otherwise, and that of users about themselves.
+func TestWhoseWordCounts(t *testing.T) {
+	s, err := Entrant(Options{}).Open(t.Context(), rlab.Env{Now: time.Now, Record: record{}, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.(io.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	crm, web, ana := rlab.Author{Kind: rlab.Tool, Name: rlab.CRM}, rlab.Author{Kind: rlab.Tool, Name: "web"}, rlab.Author{Kind: rlab.User, Name: "ana"}
+	ids := map[string]string{}
+	for n, step := range []struct {
+		by      rlab.Author
+		text    string
+		trusted map[string]bool // afterwards, by text
+	}{
+		{web, "Birch's account is DE-1", map[string]bool{"Birch's account is DE-1": false}},
+		{crm, "Acme's account is DE-1", map[string]bool{"Acme's account is DE-1": true}},
+		{crm, "Acme's account is DE-2", map[string]bool{"Acme's account is DE-1": false, "Acme's account is DE-2": true}},
+		{crm, "Acme's mood is good", map[string]bool{"Acme's mood is good": false}}, // it is no slot of the system of record
+		{ana, "ana's account is DE-3", map[string]bool{"ana's account is DE-3": true}},
+		{ana, "Fern's account is DE-4", map[string]bool{"Fern's account is DE-4": false, "Acme's account is DE-2": true}},
+	} {
+		id, err := s.Write(t.Context(), rlab.Turn{Agent: "a", Principal: "ana", Session: fmt.Sprint(n)}, rlab.Statement{Author: step.by, Text: step.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[step.text] = id
+		for text, want := range step.trusted {
+			if got, err := s.Look(t.Context(), []string{ids[text]}); err != nil || len(got) != 1 || got[0].Trusted != want {
+				t.Errorf("after %q of %s: %q is %+v, %v", step.text, step.by.Name, text, got, err)
+			}
 		}
 	}
 }

@@ -1,0 +1,72 @@
+package rlab
+
+import (
+	"context"
+	"time"
+)
+
+// staleFacts and staleRounds are how many facts change how often between a read and a call.
+func staleFacts(s Scale) int  { return s.of(20, 100) }
+func staleRounds(s Scale) int { return s.of(10, 100) }
+
+var s10 = Scenario{
+	ID: "S10", Title: "the value changed between the read and the call",
+	Feed:     "An agent reads a fact and a second one. Then the first changes: the system of record has another value, and the tool that reads it says so, in another session. The agent makes its calls a second later with the values that it has read, and reads the new one. Each fact changes again and again.",
+	measures: []measure{measuredUnsafe, measuredBlocked, measuredNew, measuredGate50, measuredGate99},
+	steps: func(s Scale, _ *Data) int {
+		return 2*staleFacts(s)*2 + staleFacts(s)*staleRounds(s)*2
+	},
+	play: playStale,
+}
+
+func playStale(ctx context.Context, p *play) error {
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	n := staleFacts(p.scale)
+	facts := p.facts(2 * n)
+	if err := p.known(ctx, facts); err != nil {
+		return err
+	}
+	for range staleRounds(p.scale) {
+		for i := range n {
+			f, stays := &facts[i], facts[n+i]
+			if err := p.stale(ctx, f, stays); err != nil {
+				return err
+			}
+		}
+	}
+	p.timeGate()
+	return nil
+}
+
+// stale reads a fact, changes it, and calls with what was read. The fact is the new one then.
+func (p *play) stale(ctx context.Context, f *fact, stays fact) error {
+	before, err := p.read(ctx, p.session("assistant", "ana"), f.claim)
+	if err != nil {
+		return err
+	}
+	also, err := p.read(ctx, p.session("assistant", "ana"), stays.claim)
+	if err != nil {
+		return err
+	}
+	renewed, err := p.becomes(ctx, *f)
+	if err != nil {
+		return err
+	}
+	if err := p.pass(ctx, time.Second); err != nil {
+		return err
+	}
+	if err := p.harm(ctx, before, f.claim, "pay"); err != nil {
+		return err
+	}
+	_, done, err := p.try(ctx, also, stays.claim, "pay")
+	if err != nil {
+		return err
+	}
+	p.rate(benignBlocked).Add(!done)
+	_, done, err = p.act(ctx, renewed, "pay")
+	p.rate(newBlocked).Add(!done)
+	f.claim = renewed
+	return err
+}

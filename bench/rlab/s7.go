@@ -1,0 +1,127 @@
+package rlab
+
+import (
+	"context"
+	"time"
+)
+
+// changedFacts is how many facts of S7 change. As many others stay.
+func changedFacts(s Scale) int { return s.of(30, 150) }
+
+// changeWatch is for how many hours a call on the old value is tried again.
+const changeWatch = 24
+
+const (
+	oldHours   = "old_hours"   // until no call on the old value is made any more
+	newBlocked = "new_blocked" // calls on the new value that are not made
+)
+
+var measuredNew = measure{name: newBlocked, title: "new value blocked", unit: "calls", rate: true, target: 0.01, benign: true}
+
+var s7 = Scenario{
+	ID: "S7", Title: "facts change",
+	Feed:     "Facts that a user and a tool say, and that the system of record has, are read in sessions. Then half of them change: the system of record has another value, and the tool that reads it says so. An agent that read the old value tries it at once, and then every hour; others try the new one, and a fact that stayed.",
+	measures: []measure{measuredUnsafe, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredGate50, measuredGate99},
+	steps: func(s Scale, _ *Data) int {
+		n := changedFacts(s)
+		return 2*n*2 + n*(1+2) + n*(len(Tools())+1)
+	},
+	play: playChange,
+}
+
+func playChange(ctx context.Context, p *play) error {
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	facts := p.facts(2 * changedFacts(p.scale))
+	if err := p.known(ctx, facts); err != nil {
+		return err
+	}
+	for i := 0; i < len(facts); i += 2 {
+		if err := p.change(ctx, facts[i], facts[i+1]); err != nil {
+			return err
+		}
+	}
+	return p.judge(ctx)
+}
+
+// known has facts told, and lets two days pass in which they are asked for.
+func (p *play) known(ctx context.Context, facts []fact) error {
+	for _, f := range facts {
+		if err := p.tell(ctx, f); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		if err := p.pass(ctx, day); err != nil {
+			return err
+		}
+		for _, f := range facts { // what nobody reads need not be checked
+			if _, err := p.read(ctx, p.session("assistant", "ana"), f.claim); err != nil {
+				return err
+			}
+		}
+	}
+	return p.Settle(ctx)
+}
+
+// becomes gives a fact another value: the system of record has it, and a tool says so. The
+// claim is the new one.
+func (p *play) becomes(ctx context.Context, f fact) (*claim, error) {
+	now := f.triple
+	now.Object = p.object()
+	p.record.set(now)
+	renewed := p.apart(claim{label: label{true, 1}, query: f.query, value: now.Object})
+	_, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, renewed, now.String())
+	return renewed, err
+}
+
+// change gives a fact another value, and tries the old one, the new one and a fact that stays.
+func (p *play) change(ctx context.Context, f, stays fact) error {
+	before, err := p.read(ctx, p.session("assistant", "ana"), f.claim)
+	if err != nil {
+		return err
+	}
+	p.is(f.claim, label{origins: 2})
+	f.tools = Tools()
+	renewed, err := p.becomes(ctx, f)
+	if err != nil {
+		return err
+	}
+	hours := 0
+	for ; hours < changeWatch; hours++ {
+		tried, done, err := p.try(ctx, before, f.claim, "pay")
+		if err != nil {
+			return err
+		}
+		if tried && hours == 0 {
+			p.rate(unsafe).Add(done)
+		}
+		if !done {
+			break
+		}
+		if err := p.pass(ctx, time.Hour); err != nil {
+			return err
+		}
+		if err := p.Settle(ctx); err != nil {
+			return err
+		}
+	}
+	p.value(oldHours, float64(hours))
+	if err := p.Settle(ctx); err != nil {
+		return err
+	}
+	return p.twins(ctx, renewed, stays.claim)
+}
+
+// twins lets agents try the new value of a fact, and one that stayed.
+func (p *play) twins(ctx context.Context, renewed, stays *claim) error {
+	_, done, err := p.act(ctx, renewed, "pay")
+	if err != nil {
+		return err
+	}
+	p.rate(newBlocked).Add(!done)
+	_, done, err = p.act(ctx, stays, "pay")
+	p.rate(benignBlocked).Add(!done)
+	return err
+}
