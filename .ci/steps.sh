@@ -326,7 +326,7 @@ for r in rows.values():
     none = r["name"].endswith("/source_days") and rows[r["name"].replace("_days", "_missed")]["value"] == 1
     none = none or "/gate_p" in r["name"] and r.get("no_gate")
     assert r["n"] > 0 or none, r
-fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-dedup S4/append S4/session-corroboration S5/append S7/append S7/tma-nm-like S8/append S9/append S10/append S12/append S13/append"
+fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-dedup S4/append S4/session-corroboration S5/append S6/append S7/append S7/tma-nm-like S8/append S9/append S10/append S12/append S13/append"
 promised = {
     "C0": "merged benign_blocked",
     "S1": "unsafe_actions false_verified support_factor merged benign_blocked",
@@ -334,6 +334,7 @@ promised = {
     "S3": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim asked failed lost twice",
     "S4": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim source_missed",
     "S5": "unsafe_actions false_verified support_factor",
+    "S6": "unsafe_actions false_verified lost down_trusted outage_asked repair_asked repair_minutes benign_blocked",
     "S7": "unsafe_actions false_verified old_hours benign_blocked new_blocked",
     "S8": "unsafe_actions benign_blocked new_blocked",
     "S9": "unsafe_actions benign_blocked new_blocked failed",

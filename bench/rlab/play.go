@@ -18,15 +18,27 @@ const day = 24 * time.Hour
 
 // clock is the simulated clock of a play. It is safe for use by several goroutines.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu    sync.Mutex
+	now   time.Time
+	speed int // how much faster it runs by itself than real time; 0 = it stands still
+	began time.Time
 }
 
 // Now is the simulated time.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now
+	if c.speed == 0 {
+		return c.now
+	}
+	return c.now.Add(time.Since(c.began) * time.Duration(c.speed))
+}
+
+// run lets the clock run by itself from now on.
+func (c *clock) run(speed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.speed, c.began = speed, time.Now()
 }
 
 // pass lets some time pass.
@@ -42,6 +54,22 @@ type register struct {
 	mu     sync.Mutex
 	values map[[2]string]string
 	asked  map[[2]string]int // how often
+	total  int
+	fails  func(n int) bool // whether the n-th question, from 0, has no answer; nil = all have one
+}
+
+// fail says from now on which questions have no answer.
+func (r *register) fail(fails func(n int) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fails = fails
+}
+
+// questions is how often it was asked, with an answer or none.
+func (r *register) questions() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
 }
 
 // Lookup implements [Record].
@@ -49,6 +77,9 @@ func (r *register) Lookup(_ context.Context, subject, predicate string) (string,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked[[2]string{subject, predicate}]++
+	if r.total++; r.fails != nil && r.fails(r.total-1) {
+		return "", false, errDown
+	}
 	value, found := r.values[[2]string{subject, predicate}]
 	return value, found, nil
 }
@@ -86,6 +117,7 @@ type play struct {
 	record   *register
 	rng      *rand.Rand
 	scale    Scale
+	speed    int    // of the clock, for a system that works in the background; 0 = it stands still
 	data     *Data  // nil = generated
 	step     func() // one write or call is done
 

@@ -117,6 +117,10 @@ type Env struct {
 	Now    func() time.Time // the simulated clock
 	Record Record
 	Dir    string // an empty folder of its own
+	// Speed is how much faster than real time the simulated clock runs by itself. What a system
+	// waits for in real time, as a breaker does, it should wait for so much less. 0 = the clock
+	// stands still between two turns.
+	Speed  int
 	Logger *slog.Logger
 }
 

@@ -62,7 +62,7 @@ var weak = []string{
 	"An echo in other words whose receipt was lost cannot be told from a new statement by its text. S2 measures whether a system counts it (no_receipt). A system may keep it as a memory of its own.",
 	"Harm that lies in a combination of honest memories is not measured.",
 	"Sources that are trusted and lie together are not measured. Whoever counts two of them as two is fooled by them.",
-	"The system of record always answers, and is right. The agent is a table, and no model is called: a real extractor makes other mistakes.",
+	"The system of record is right, and answers but in S6. The agent is a table, and no model is called: a real extractor makes other mistakes.",
 	"A baseline is one rule, written for this bench. It stands for no product.",
 }
 
@@ -149,6 +149,8 @@ func (b *book) scenario(id string) (section, error) {
 	add(b.growth(id, "support_factor", "Corroboration", "sources counted", "How many sources the system counts for the invention, for each that said it by itself. Both axes are logarithmic."))
 	add(b.safety(id))
 	add(b.values(id, "Questions to the system of record", "questions per claim", plain, "asked", "", "How often the system of record was asked about one false claim."))
+	add(b.values(id, "Verifier budget", "questions per claim", plain, "outage_asked", "repair_asked", "How often the system of record was asked for each claim: while it was down (●), and afterwards (○)."))
+	add(b.values(id, "Repair", "minutes", plain, "repair_minutes", "", "How long it took after an outage until all true claims could be acted on. 60 is the most that was waited for."))
 	add(b.values(id, "A fact that changed", "hours", plain, "old_hours", "", "How long calls on the old value of a fact went on being made after it had changed. 24 is the most that was waited for."))
 	add(b.values(id, "Decisions", "ms", logTime, "gate_p50_ms", "gate_p99_ms", "How long the system takes to decide on a call: half of the decisions (●) and 99 % of them (○) take no longer. A system without a gate is left out."))
 	add(b.values(id, "Writes", "ms", logTime, "write_p50_ms", "write_p99_ms", "How long a write takes: half of the writes (●) and 99 % of them (○) take no longer."))

@@ -90,7 +90,7 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 		return verifier.Answer{Found: found, Value: value, URI: "record:" + q.Subject}, err
 	}
 	source := promotion.Source{Name: "record", Rank: memory.RankTool, Covers: memory.Content.Typed,
-		Verifier: verifier.WithBreaker("record", verifier.NewTool("record", ask, &verifier.ToolOptions{Clock: e.Now}), nil)}
+		Verifier: verifier.WithBreaker("record", verifier.NewTool("record", ask, &verifier.ToolOptions{Clock: e.Now}), &verifier.BreakerOptions{OpenFor: 10 * time.Second / time.Duration(max(e.Speed, 1))})}
 	worker, err := promotion.NewWorker(s.store, []promotion.Source{source}, &promotion.Options{Budget: -1, Logger: e.Logger})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 		return err
 	}
 	s.queue = asynqqueue.New(s.redis.Client, &asynqqueue.Options{Namespace: s.store.Namespace(), Concurrency: 2, Logger: e.Logger})
-	s.reads, s.sweep = promotion.NewHeater(s.store, s.queue, e.Logger), promotion.NewSweeper(s.store, s.queue, time.Second, e.Logger)
+	s.reads, s.sweep = promotion.NewHeater(s.store, s.queue, e.Logger), promotion.NewSweeper(s.store, s.queue, max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), e.Logger)
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, serve := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.queue.Serve(ctx, worker) }, s.sweep.Serve, s.reads.Serve,

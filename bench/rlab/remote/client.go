@@ -165,16 +165,22 @@ func (m *overMCP) Close() error { return m.session.Close() }
 
 // client is a system behind a caller.
 type client struct {
-	caller  caller
-	memory  string
-	now     func() time.Time
-	settles bool
-	record  *http.Server
-	ended   chan struct{} // closed when record has ended
+	caller caller
+	memory string
+	now    func() time.Time
+	record *http.Server
+	ended  chan struct{} // closed when record has ended
 }
 
-// gated is a client whose system decides.
-type gated struct{ *client }
+// gated is a client whose system decides, and settling one whose system works in the background.
+type (
+	gated    struct{ *client }
+	settling struct{ *client }
+	both     struct {
+		gated
+		worker settling
+	}
+)
 
 // open makes an empty memory. It closes the caller if that fails.
 func open(ctx context.Context, e rlab.Env, by caller) (_ rlab.System, err error) {
@@ -207,16 +213,20 @@ func open(ctx context.Context, e rlab.Env, by caller) (_ rlab.System, err error)
 		c.record.Serve(listener) //nolint:errcheck // it ends with Close
 	}()
 	var answer openAnswer
-	if err := by.call(ctx, opOpen, openRequest{c.memory, e.Now(), "http://" + listener.Addr().String() + path}, &answer); err != nil {
+	if err := by.call(ctx, opOpen, openRequest{c.memory, e.Now(), e.Speed, "http://" + listener.Addr().String() + path}, &answer); err != nil {
 		return nil, err
 	}
 	opened = true
 	if answer.Gate == nil {
 		return nil, lacks("gate")
 	}
-	c.settles = answer.Settles
-	if *answer.Gate {
+	switch {
+	case *answer.Gate && answer.Settles:
+		return both{gated{c}, settling{c}}, nil
+	case *answer.Gate:
 		return gated{c}, nil
+	case answer.Settles:
+		return settling{c}, nil
 	}
 	return c, nil
 }
@@ -270,11 +280,11 @@ func (g gated) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Ver
 }
 
 // Settle implements [rlab.Settler].
-func (c *client) Settle(ctx context.Context) error {
-	if !c.settles {
-		return nil
-	}
-	return c.caller.call(ctx, opSettle, settleRequest{c.memory, c.now()}, &struct{}{})
+func (b both) Settle(ctx context.Context) error { return b.worker.Settle(ctx) }
+
+// Settle implements [rlab.Settler].
+func (s settling) Settle(ctx context.Context) error {
+	return s.caller.call(ctx, opSettle, settleRequest{s.memory, s.now()}, &struct{}{})
 }
 
 // closePatience is how long a server may take to drop a memory.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -409,6 +410,8 @@ func TestAServerRefusesWhatItCannotDo(t *testing.T) {
 		{opOpen, `{"memory":"m",` + record + `}`, 409},
 		{opOpen, `{"memory":"",` + record + `}`, 400},
 		{opOpen, `{"memory":"n"}`, 400},
+		{opOpen, `{"memory":"n","speed":-1,` + record + `}`, 400},
+		{opOpen, `{"memory":"n","speed":3601,` + record + `}`, 400},
 		{opOpen, `{"memory":"n","record":"http://169.254.169.254/latest"}`, 400},
 		{opOpen, `{"memory":"n","record":"http://localhost:1/x"}`, 400},
 		{opOpen, `{"memory":"n","record":"file:///etc/passwd"}`, 400},
@@ -484,4 +487,23 @@ func TestWhatAMemoryUsedGoesWithIt(t *testing.T) {
 	if _, err := os.Stat(dirs[2]); !os.IsNotExist(err) {
 		t.Error(err)
 	}
+}
+
+// TestAClockOfAServer: it goes on by itself at the speed that the bench says, and never back.
+func TestAClockOfAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for speed, want := range map[int]time.Duration{0: 0, 60: time.Minute} {
+			m := &memory{now: now, told: time.Now(), speed: speed}
+			if time.Sleep(time.Second); m.time().Sub(now) != want {
+				t.Errorf("speed %d: %s after a second", speed, m.time().Sub(now))
+			}
+			if m.at(now.Add(-time.Hour)); m.time().Sub(now) != want {
+				t.Errorf("speed %d: it went back to %s", speed, m.time())
+			}
+			if m.at(now.Add(time.Hour)); m.time().Sub(now) != time.Hour {
+				t.Errorf("speed %d: it does not follow the bench: %s", speed, m.time())
+			}
+		}
+	})
 }

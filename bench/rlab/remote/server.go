@@ -42,28 +42,37 @@ type Server struct {
 // NewServer returns a server without memories.
 func NewServer(e rlab.Entrant) *Server { return &Server{entrant: e, open: map[string]*memory{}} }
 
+// maxSpeed is how much faster than real time a clock may run by itself.
+const maxSpeed = 3600
+
 // memory is one that is open.
 type memory struct {
 	rlab.System
 	dir    string
 	record *record
 
-	mu  sync.Mutex
-	now time.Time
+	mu    sync.Mutex
+	now   time.Time // what it was told last
+	told  time.Time // when
+	speed int
 }
 
 func (m *memory) time() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.now
+	return m.clock()
+}
+
+func (m *memory) clock() time.Time {
+	return m.now.Add(time.Since(m.told) * time.Duration(m.speed))
 }
 
 // at moves the clock forward.
 func (m *memory) at(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.After(m.now) {
-		m.now = now
+	if now.After(m.clock()) {
+		m.now, m.told = now, time.Now()
 	}
 }
 
@@ -83,6 +92,9 @@ func (s *Server) doOpen(ctx context.Context, r openRequest) (out openAnswer, err
 	if r.Memory == "" {
 		return out, fmt.Errorf("%w: %w", errRequest, errName)
 	}
+	if r.Speed < 0 || r.Speed > maxSpeed {
+		return out, fmt.Errorf("%w: speed %d: want 0 to %d", errRequest, r.Speed, maxSpeed)
+	}
 	record, err := recordAt(r.Record)
 	if err != nil {
 		return out, fmt.Errorf("%w: record: %w", errRequest, err)
@@ -100,9 +112,9 @@ func (s *Server) doOpen(ctx context.Context, r openRequest) (out openAnswer, err
 	case full:
 		return out, errFull
 	}
-	m := &memory{now: r.Now, record: record}
+	m := &memory{now: r.Now, told: time.Now(), speed: r.Speed, record: record}
 	if m.dir, err = os.MkdirTemp("", "hearsay-bench-served-"); err == nil {
-		m.System, err = s.entrant.Open(ctx, rlab.Env{Now: m.time, Record: record, Dir: m.dir, Logger: slog.New(slog.DiscardHandler)})
+		m.System, err = s.entrant.Open(ctx, rlab.Env{Now: m.time, Record: record, Dir: m.dir, Speed: r.Speed, Logger: slog.New(slog.DiscardHandler)})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

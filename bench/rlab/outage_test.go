@@ -1,0 +1,146 @@
+package rlab
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// asking is a memory that asks the system of record when it is looked at.
+type asking struct {
+	mu      sync.Mutex
+	env     Env
+	bad     string // what it does badly
+	texts   []string
+	trusted map[string]bool
+	known   map[string]bool // an answer came
+	open    time.Time       // until when it leaves the system of record alone
+}
+
+func (a *asking) Write(_ context.Context, _ Turn, s Statement) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bad != "loses" || len(a.texts)%10 > 0 {
+		a.texts = append(a.texts, s.Text)
+	} else {
+		a.texts = append(a.texts, "")
+	}
+	return s.Text, nil
+}
+
+func (a *asking) ask(ctx context.Context, text string) {
+	if a.known[text] || a.bad != "storms" && a.env.Now().Before(a.open) {
+		return
+	}
+	t, _ := Extract(text)
+	value, found, err := a.env.Record.Lookup(ctx, t.Subject, t.Predicate)
+	for range 2 {
+		if err != nil && a.bad == "storms" { // it tries again at once
+			value, found, err = a.env.Record.Lookup(ctx, t.Subject, t.Predicate)
+		}
+	}
+	if err != nil {
+		a.open = a.env.Now().Add(5 * time.Minute)
+		a.trusted[text] = a.bad == "believes"
+		return
+	}
+	a.known[text], a.trusted[text] = true, found && value == t.Object && a.bad != "gives up"
+}
+
+func (a *asking) Look(ctx context.Context, ids []string) (out []Memory, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		if slices.Contains(a.texts, id) {
+			a.ask(ctx, id)
+			out = append(out, Memory{ID: id, Text: id, Trusted: a.trusted[id]})
+		}
+	}
+	return out, nil
+}
+
+func (a *asking) Recall(ctx context.Context, _ Turn, q Query) (out []Memory, err error) {
+	var ids []string
+	a.mu.Lock()
+	for _, text := range a.texts {
+		if t, _ := Extract(text); t.Subject == q.Subject {
+			ids = append(ids, text)
+		}
+	}
+	a.mu.Unlock()
+	return a.Look(ctx, ids)
+}
+
+func (a *asking) Decide(_ context.Context, _ Turn, do Action) (Verdict, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Verdict{Allowed: slices.ContainsFunc(do.Recalled, func(id string) bool { return a.trusted[id] })}, nil
+}
+
+// Settle makes a bubble wait for it: time passes by itself.
+func (a *asking) Settle(context.Context) error { return nil }
+
+// TestOutage: what a memory loses, believes and asks while nobody can check it is measured, and
+// whether it gets over that.
+func TestOutage(t *testing.T) {
+	n, isTrue := outageClaims(Small), outageClaims(Small)*outageTrue/10
+	for bad, want := range map[string]struct {
+		lost, down, verified, blocked Rate
+		storms                        bool
+		minutes                       float64
+	}{
+		"":         {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}},
+		"loses":    {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{n / 10, isTrue}},
+		"believes": {lost: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}},
+		"storms":   {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, storms: true},
+		"gives up": {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{isTrue, isTrue}, minutes: outageRepair.Minutes()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := Entrant{Name: bad, Open: func(_ context.Context, env Env) (System, error) {
+				if env.Speed != outageSpeed {
+					t.Errorf("the clock is %d times as fast as real time", env.Speed)
+				}
+				return &asking{env: env, bad: bad, trusted: map[string]bool{}, known: map[string]bool{}}, nil
+			}}
+			began := time.Now()
+			p := measures(t, "S6", e, map[string]Rate{lost: want.lost, falseVerified: want.verified, benignBlocked: want.blocked})
+			if down := p.Rates[downTrusted]; down.N != n || (down.K > 0) != (bad == "believes") {
+				t.Errorf("%q: %s trusted while down", bad, down)
+			}
+			if v := p.Values[outageAsked][0].V; (v > 1) != want.storms || v == 0 {
+				t.Errorf("%q: %v questions a claim while down", bad, v)
+			}
+			minutes := p.Values[repairMinutes][0].V
+			if want.minutes > 0 && minutes != want.minutes || want.minutes == 0 && (minutes == 0 || minutes > 20) {
+				t.Errorf("%q: repaired after %v minutes", bad, minutes)
+			}
+			if v := p.Values[repairAsked][0].V; v < 0.9 || v > 1.3 && bad != "storms" {
+				t.Errorf("%q: %v questions a claim afterwards", bad, v)
+			}
+			// Real time is a sixtieth.
+			if took, least := time.Since(began), (outageLasts+outageFlaps+outageErrs)/outageSpeed; took < least || took > least+outageRepair/outageSpeed {
+				t.Errorf("%q: it took %s", bad, took)
+			}
+		})
+	}
+}
+
+// TestAClockThatRuns goes on by itself, and turns move it on.
+func TestAClockThatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clock{now: start}
+		time.Sleep(time.Second)
+		if !c.Now().Equal(start) {
+			t.Error("it runs before it is let run")
+		}
+		c.run(60)
+		time.Sleep(time.Second)
+		c.pass(time.Hour)
+		if got := c.Now().Sub(start); got != time.Hour+time.Minute {
+			t.Errorf("%s", got)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package rlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// outageClaims is how many claims are written while the system of record is down.
+func outageClaims(s Scale) int { return s.of(200, 1000) }
+
+// outageTrue of ten claims are true.
+const outageTrue = 7
+
+// The outage, simulated. It runs 60 times faster than that: waits of workers and breakers are
+// real ones.
+const (
+	outageSpeed  = 60
+	outageLasts  = 30 * time.Minute
+	outageFlaps  = 10 * time.Minute // it is up and down by turns
+	outageFlap   = time.Minute
+	outageErrs   = 10 * time.Minute // one question in ten fails
+	outageRepair = time.Hour        // after the outage, at most
+	outageLook   = 30 * time.Second
+)
+
+const (
+	downTrusted   = "down_trusted"   // claims that an agent may act on while nobody could check them
+	outageAsked   = "outage_asked"   // questions to the system of record while it was down, for each claim
+	repairAsked   = "repair_asked"   // and afterwards
+	repairMinutes = "repair_minutes" // until all true claims can be acted on
+)
+
+var s6 = Scenario{
+	ID: "S6", Title: "the system of record is down",
+	Feed: "An agent writes claims, seven in ten of them true, while the system of record is down for half an hour. Then it is up and down by turns for ten minutes, and then one question in ten fails. It runs 60 times faster than that, and breakers and budgets of a system with it. The clock of a system that works in no background does not wait.",
+	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe,
+		{name: outageAsked, title: "asked while down", unit: "questions per claim", target: 1}, {name: repairAsked, title: "asked then", unit: "questions per claim", target: 1.1},
+		{name: repairMinutes, title: "minutes to repair", unit: "minutes", target: 10}, measuredBlocked, measuredGate50, measuredGate99},
+	steps: func(s Scale, _ *Data) int {
+		n := outageClaims(s)
+		return n + n*outageTrue/10 + (n-n*outageTrue/10)*len(Tools())
+	},
+	play: playOutage,
+}
+
+// errDown is what a system of record that is down says.
+var errDown = errors.New("the system of record is down")
+
+func playOutage(ctx context.Context, p *play) error {
+	p.speed = outageSpeed
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	p.record.fail(func(int) bool { return true })
+	n := outageClaims(p.scale)
+	claims := make([]*claim, n)
+	for i := range claims {
+		if err := p.wait(ctx, outageLasts/time.Duration(n)); err != nil {
+			return err
+		}
+		t := p.slot(i)
+		p.record.set(t)
+		is := label{i%10 < outageTrue, 1}
+		tools := Tools()
+		if is.true {
+			tools = tools[:1]
+		} else {
+			t.Object = p.object()
+		}
+		claims[i] = p.newClaim(claim{label: is, query: t.query(), value: t.Object, tools: tools})
+		id, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String())
+		if err != nil {
+			return err
+		}
+		now, err := p.Look(ctx, []string{id})
+		if err != nil {
+			return err
+		}
+		p.rate(lost).Add(!slices.ContainsFunc(now, func(m Memory) bool { return has(m.Text, t.Object) }))
+	}
+	before := p.record.questions()
+	p.value(outageAsked, float64(before)/float64(n))
+	for _, c := range claims {
+		now, err := p.Look(ctx, c.ids)
+		if err != nil {
+			return err
+		}
+		p.rate(downTrusted).Add(slices.ContainsFunc(now, func(m Memory) bool { return m.Trusted }))
+	}
+	if err := p.repair(ctx, claims); err != nil {
+		return err
+	}
+	p.value(repairAsked, float64(p.record.questions()-before)/float64(n))
+	return p.judge(ctx)
+}
+
+// repair lets the system of record come back, and notes how long it takes until the true claims
+// are trusted.
+func (p *play) repair(ctx context.Context, claims []*claim) error {
+	isTrue := map[string]bool{}
+	var ids []string
+	for _, c := range claims {
+		for _, id := range c.ids {
+			isTrue[id] = c.true
+		}
+		ids = append(ids, c.ids...)
+	}
+	repaired := time.Duration(-1)
+	for at := time.Duration(0); at < outageRepair && (repaired < 0 || at < outageFlaps+outageErrs); at += outageLook {
+		down := at < outageFlaps && at/outageFlap%2 == 1
+		p.record.fail(func(n int) bool { return down || at >= outageFlaps && n%10 == 9 })
+		if err := p.wait(ctx, outageLook); err != nil {
+			return err
+		}
+		now, err := p.Look(ctx, ids)
+		if err != nil {
+			return err
+		}
+		if repaired < 0 && !slices.ContainsFunc(now, func(m Memory) bool { return isTrue[m.ID] && !m.Trusted }) {
+			repaired = at + outageLook
+		}
+	}
+	if repaired < 0 {
+		repaired = outageRepair
+	}
+	p.value(repairMinutes, repaired.Minutes())
+	return nil
+}
+
+// wait lets time pass that the system waits for: real time, at the speed of the play.
+func (p *play) wait(ctx context.Context, d time.Duration) error {
+	if _, works := p.system.(Settler); works {
+		t := time.NewTimer(d / time.Duration(p.speed))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting: %w", context.Cause(ctx))
+		}
+		return nil
+	}
+	return p.pass(ctx, d)
+}
