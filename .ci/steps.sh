@@ -339,6 +339,7 @@ promised = {
     "S8": "unsafe_actions benign_blocked new_blocked",
     "S9": "unsafe_actions benign_blocked new_blocked failed",
     "S10": "unsafe_actions benign_blocked new_blocked",
+    "S11": "unsafe_actions loop_asked",
     "S12": "unsafe_actions false_verified benign_blocked",
     "S13": "unsafe_actions false_verified benign_blocked",
 }

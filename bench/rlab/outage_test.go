@@ -144,3 +144,87 @@ func TestAClockThatRuns(t *testing.T) {
 		}
 	})
 }
+
+// budgeted is a memory that asks the system of record about as many claims a minute as it may:
+// about the one that is read, or in the order in which they were written.
+type budgeted struct {
+	asking
+	inOrder, forgets bool
+	of               map[string]string // texts by subject
+	minute           int64
+	left, next       int
+}
+
+func (b *budgeted) Write(_ context.Context, _ Turn, s Statement) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t, _ := Extract(s.Text); b.of[t.Subject] == "" {
+		b.of[t.Subject] = s.Text
+		b.texts = append(b.texts, s.Text)
+	}
+	return s.Text, nil
+}
+
+func (b *budgeted) check(ctx context.Context, text string) bool {
+	if now := b.env.Now().Unix() / 60; now != b.minute {
+		b.minute, b.left = now, b.env.Budget
+	}
+	if b.left == 0 {
+		return false
+	}
+	if b.ask(ctx, text); b.forgets && !b.trusted[text] {
+		b.known[text] = false
+	}
+	b.left--
+	return true
+}
+
+func (b *budgeted) Recall(ctx context.Context, _ Turn, q Query) ([]Memory, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.of[q.Subject]
+	switch {
+	case b.inOrder:
+		for b.next < len(b.texts) && b.check(ctx, b.texts[b.next]) {
+			b.next++
+		}
+	case !b.known[text]:
+		b.check(ctx, text)
+	}
+	return []Memory{{ID: text, Text: text, Trusted: b.trusted[text]}}, nil
+}
+
+// TestBudget: who asks about what is read has the hot claims soon; who does not, has not; and
+// who asks about the loop's claim each time it is read, spends his budget on it.
+func TestBudget(t *testing.T) {
+	played := map[string]Played{}
+	for name, b := range map[string]struct{ inOrder, forgets bool }{"read": {}, "written": {inOrder: true}, "forgets": {forgets: true}} {
+		e := Entrant{Name: name, Open: func(_ context.Context, env Env) (System, error) {
+			if env.Budget != hotBudget(Small) || env.Speed != hotSpeed {
+				t.Errorf("budget %d, speed %d", env.Budget, env.Speed)
+			}
+			return &budgeted{asking: asking{env: env, trusted: map[string]bool{}, known: map[string]bool{}}, inOrder: b.inOrder, forgets: b.forgets, of: map[string]string{}}, nil
+		}}
+		synctest.Test(t, func(t *testing.T) {
+			played[name] = measures(t, "S11", e, map[string]Rate{unsafe: {0, len(Tools())}})
+		})
+	}
+	value := func(name, of string) float64 { return played[name].Values[of][0].V }
+	for name, p := range played {
+		if r := p.Rates[hotMissed]; r.N < 15 || r.N > 20 || (r.K > 0) != (name == "written") {
+			t.Errorf("%s: %s hot claims missed", name, r)
+		}
+		if r := p.Rates[readsEarly]; r.N != 12_000 || r.K == 0 || r.K == r.N {
+			t.Errorf("%s: %s reads too early", name, r)
+		}
+		if q := value(name, questions); q < 1 || p.Values[questions][0].N == 0 {
+			t.Errorf("%s: %v questions a claim of use", name, q)
+		}
+	}
+	if read, written := value("read", promotedP50), value("written", promotedP50); read > 60 || written < 10*read {
+		t.Errorf("promoted after %v s by reads, %v s in the order of the writes", read, written)
+	}
+	if once, again := value("read", loopAsked), value("forgets", loopAsked); once != 1 || again < 50 {
+		t.Errorf("%v and %v questions about the loop", once, again)
+	}
+}

@@ -117,6 +117,7 @@ type play struct {
 	record   *register
 	rng      *rand.Rand
 	scale    Scale
+	budget   int    // questions a simulated minute; 0 = no limit
 	speed    int    // of the clock, for a system that works in the background; 0 = it stands still
 	data     *Data  // nil = generated
 	step     func() // one write or call is done

@@ -157,7 +157,7 @@ func (p *play) renew(ctx context.Context) error {
 	p.dir, p.clock, p.settled, p.record = dir, &clock{now: start}, start, &register{values: map[[2]string]string{}, asked: map[[2]string]int{}}
 	p.claims, p.holds, p.taken, p.sessions = nil, map[string]*claim{}, map[string]bool{}, 0
 	s, err := timely(ctx, p.patience, func(ctx context.Context) (System, error) {
-		return p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Speed: p.speed, Logger: p.logger})
+		return p.entrant.Open(ctx, Env{Now: p.clock.Now, Record: p.record, Dir: dir, Speed: p.speed, Budget: p.budget, Logger: p.logger})
 	})
 	if err == nil && s == nil {
 		err = fmt.Errorf("%w: no system", ErrNonsense)

@@ -23,6 +23,7 @@ const (
 	outageFlap   = time.Minute
 	outageErrs   = 10 * time.Minute // one question in ten fails
 	outageRepair = time.Hour        // after the outage, at most
+	outageQuiet  = 10 * time.Minute // after the last change
 	outageLook   = 30 * time.Second
 )
 
@@ -108,8 +109,9 @@ func (p *play) repair(ctx context.Context, claims []*claim) error {
 		}
 		ids = append(ids, c.ids...)
 	}
-	repaired := time.Duration(-1)
-	for at := time.Duration(0); at < outageRepair && (repaired < 0 || at < outageFlaps+outageErrs); at += outageLook {
+	repaired, changed, trusted := time.Duration(-1), time.Duration(0), 0
+	// How long it is looked at does not depend on what is true.
+	for at := time.Duration(0); at < outageRepair && (at < outageFlaps+outageErrs || at-changed < outageQuiet); at += outageLook {
 		down := at < outageFlaps && at/outageFlap%2 == 1
 		p.record.fail(func(n int) bool { return down || at >= outageFlaps && n%10 == 9 })
 		if err := p.wait(ctx, outageLook); err != nil {
@@ -119,7 +121,17 @@ func (p *play) repair(ctx context.Context, claims []*claim) error {
 		if err != nil {
 			return err
 		}
-		if repaired < 0 && !slices.ContainsFunc(now, func(m Memory) bool { return isTrue[m.ID] && !m.Trusted }) {
+		missing, count := false, 0
+		for _, m := range now {
+			missing = missing || isTrue[m.ID] && !m.Trusted
+			if m.Trusted {
+				count++
+			}
+		}
+		if count != trusted {
+			trusted, changed = count, at
+		}
+		if repaired < 0 && !missing {
 			repaired = at + outageLook
 		}
 	}

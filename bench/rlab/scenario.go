@@ -43,7 +43,9 @@ var (
 )
 
 // Scenarios are all scenarios, in the order of their ids.
-func Scenarios() []Scenario { return []Scenario{c0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s12, s13} }
+func Scenarios() []Scenario {
+	return []Scenario{c0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13}
+}
 
 // Choose are the scenarios with these ids, apart by commas; "" = all.
 func Choose(ids string) ([]Scenario, error) {

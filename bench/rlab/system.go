@@ -120,7 +120,10 @@ type Env struct {
 	// Speed is how much faster than real time the simulated clock runs by itself. What a system
 	// waits for in real time, as a breaker does, it should wait for so much less. 0 = the clock
 	// stands still between two turns.
-	Speed  int
+	Speed int
+	// Budget is how many questions the system of record may be asked in a simulated minute. A
+	// system keeps to it by itself. 0 = as many as it likes.
+	Budget int
 	Logger *slog.Logger
 }
 

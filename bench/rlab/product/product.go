@@ -91,7 +91,11 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 	}
 	source := promotion.Source{Name: "record", Rank: memory.RankTool, Covers: memory.Content.Typed,
 		Verifier: verifier.WithBreaker("record", verifier.NewTool("record", ask, &verifier.ToolOptions{Clock: e.Now}), &verifier.BreakerOptions{OpenFor: 10 * time.Second / time.Duration(max(e.Speed, 1))})}
-	worker, err := promotion.NewWorker(s.store, []promotion.Source{source}, &promotion.Options{Budget: -1, Logger: e.Logger})
+	options := promotion.Options{Budget: -1, Logger: e.Logger}
+	if e.Budget > 0 {
+		options.Budget, options.Tick = e.Budget, time.Minute/time.Duration(max(e.Speed, 1))
+	}
+	worker, err := promotion.NewWorker(s.store, []promotion.Source{source}, &options)
 	if err != nil {
 		return err
 	}

@@ -213,7 +213,7 @@ func open(ctx context.Context, e rlab.Env, by caller) (_ rlab.System, err error)
 		c.record.Serve(listener) //nolint:errcheck // it ends with Close
 	}()
 	var answer openAnswer
-	if err := by.call(ctx, opOpen, openRequest{c.memory, e.Now(), e.Speed, "http://" + listener.Addr().String() + path}, &answer); err != nil {
+	if err := by.call(ctx, opOpen, openRequest{c.memory, e.Now(), e.Speed, e.Budget, "http://" + listener.Addr().String() + path}, &answer); err != nil {
 		return nil, err
 	}
 	opened = true

@@ -6,19 +6,20 @@
 // with status 200 and a JSON object. Over MCP each is a tool of that name with the same object
 // as its arguments; the answer is the structured content, or else the text, of its result.
 //
-//	open    {"memory","now","speed","record"}  {"gate","settles"}
-//	recall  {"memory","turn","query"}          {"memories"}
-//	write   {"memory","turn","statement"}      {"id"}
-//	look    {"memory","now","ids"}             {"memories"}
-//	decide  {"memory","turn","action"}         {"allowed","told"}
-//	settle  {"memory","now"}                   {}
-//	close   {"memory"}                         {}
+//	open    {"memory","now","speed","budget","record"}  {"gate","settles"}
+//	recall  {"memory","turn","query"}                   {"memories"}
+//	write   {"memory","turn","statement"}               {"id"}
+//	look    {"memory","now","ids"}                      {"memories"}
+//	decide  {"memory","turn","action"}                  {"allowed","told"}
+//	settle  {"memory","now"}                            {}
+//	close   {"memory"}                                  {}
 //
 // The objects are those of [rlab.System] under the names of their JSON tags. memory names an
 // empty memory that open makes and close drops; the bench chooses it, and has several open at
 // once. now is the simulated time. speed is how much faster than real time it runs by itself
-// ([rlab.Env]), 0 if it stands still between two turns. gate says whether decide is to be asked ([rlab.Decider]),
-// settles whether settle is ([rlab.Settler]).
+// ([rlab.Env]), 0 if it stands still between two turns. budget is how many questions record may
+// be asked in a simulated minute, 0 if as many as the system likes. gate says whether decide is
+// to be asked ([rlab.Decider]), settles whether settle is ([rlab.Settler]).
 //
 // record is a URL of the system of record ([rlab.Record]) on a loopback address of the bench:
 // GET record?subject=S&predicate=P answers {"value","found"}. It ends with the memory.
@@ -57,6 +58,7 @@ type openRequest struct {
 	Memory string    `json:"memory"`
 	Now    time.Time `json:"now"`
 	Speed  int       `json:"speed" jsonschema:"how much faster than real time the clock runs by itself; 0 = it stands still"`
+	Budget int       `json:"budget" jsonschema:"questions to the record in a simulated minute; 0 = no limit"`
 	Record string    `json:"record" jsonschema:"URL that answers GET with subject and predicate by value and found"`
 }
 

@@ -114,7 +114,7 @@ func (s *Server) doOpen(ctx context.Context, r openRequest) (out openAnswer, err
 	}
 	m := &memory{now: r.Now, told: time.Now(), speed: r.Speed, record: record}
 	if m.dir, err = os.MkdirTemp("", "hearsay-bench-served-"); err == nil {
-		m.System, err = s.entrant.Open(ctx, rlab.Env{Now: m.time, Record: record, Dir: m.dir, Speed: r.Speed, Logger: slog.New(slog.DiscardHandler)})
+		m.System, err = s.entrant.Open(ctx, rlab.Env{Now: m.time, Record: record, Dir: m.dir, Speed: r.Speed, Budget: r.Budget, Logger: slog.New(slog.DiscardHandler)})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
