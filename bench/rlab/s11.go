@@ -97,12 +97,16 @@ func (p *play) readAll(ctx context.Context, all []popular, order []int, lie fact
 	n := int(hotLasts/time.Minute) * hotReads(p.scale)
 	began, echoes := p.clock.Now(), 1
 	for i := range n {
-		if late := p.clock.Now().Sub(began) - hotLasts*time.Duration(i)/time.Duration(n); late < 0 {
-			if err := p.wait(ctx, -late); err != nil {
+		p.step()
+		now := p.clock.Now().Sub(began)
+		if now >= hotLasts { // a system that cannot keep up is read less often
+			continue
+		}
+		if early := hotLasts*time.Duration(i)/time.Duration(n) - now; early > 0 {
+			if err := p.wait(ctx, early); err != nil {
 				return err
 			}
 		}
-		p.step()
 		if err := p.meet(ctx, &all[order[zipf.Uint64()]]); err != nil {
 			return err
 		}
