@@ -14,10 +14,10 @@
 //
 // What a row is written with never changes: origin, asserter, lineage, depth
 // and content have no setter (I-2). What may change, the verification state and
-// the axes, changes only by [Store.Apply]: one transaction of the move and its audit
-// entry, compared and swapped on the row's revision (I-6), legal by a table,
-// and for a promotion justified by evidence that is independent of the claim
-// and of sufficient rank (I-4). A claim that comes back, however it is labelled,
+// the axes, changes only by [Store.Apply]. It writes the move and its audit entry in
+// one transaction, with compare-and-swap on the row's revision (I-6). A table says which
+// moves are legal. A promotion needs evidence that is independent of the claim and of
+// sufficient rank (I-4). A claim that comes back, however it is labelled,
 // collapses onto its row and raises nothing (MP-16).
 //
 // The zero value of every type is the safe one: an unset origin or state is

@@ -127,10 +127,14 @@ func (i *Importing) mark(ctx context.Context, cursor []byte) error {
 // Put writes rows in as few transactions as they fit in. The last of them also has the cursor
 // that the function makes of what becomes of the rows; it may be called more than once.
 //
-// A row is refused alone, in its receipt: if it breaks a rule of [Draft], its name
-// stands for a row with another claim, a parent is not there, or what it is or is
-// made from was erased. A row that was imported before is left as it is. The claim of
-// any other row collapses as it does in [Store.Put].
+// A row that is refused refuses no other row. Its receipt gives the reason:
+//   - it breaks a rule of [Draft]
+//   - its name stands for a row with another claim
+//   - a parent is not there
+//   - the row, or one that it is made from, was erased
+//
+// A row that was imported before is left as it is. The claim of any other row collapses as
+// it does in [Store.Put].
 //
 // On an error the rows up to some point were written; the same rows again are safe.
 func (i *Importing) Put(ctx context.Context, rows []Imported, cursor func([]ImportReceipt) []byte) ([]ImportReceipt, error) {

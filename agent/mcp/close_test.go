@@ -28,15 +28,7 @@ func (d stuck) Decide(ctx context.Context, r gate.Request) gate.Decision {
 func TestACloseDoesNotWaitForWhatCannotBeCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, store := newOffice(t), storetest.NewStore(nil)
-		session, err := mcp.Dial(t.Context(), inMemory(t, o.server), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { session.Close() })
-		p, err := mcp.NewProxy(t.Context(), session, store, stuck{o.decider(t, store)}, &mcp.ProxyOptions{Contracts: contracts, OnlySource: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := proxyInMemory(t, o, store, stuck{o.decider(t, store)}, &mcp.ProxyOptions{Contracts: contracts, OnlySource: true})
 		server, err := p.Server()
 		if err != nil {
 			t.Fatal(err)
@@ -124,19 +116,11 @@ func TestAClosedProxyAnswersTheCallsThatAreBeingMade(t *testing.T) {
 						time.Sleep(c.takes)
 						return nil, nil, nil
 					})
-					session, err := mcp.Dial(t.Context(), inMemory(t, o.server), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { session.Close() })
 					options := &mcp.ProxyOptions{Contracts: mcp.Contracts{"slow": {agent.ReadOnly()}}, OnlySource: !each}
 					if each {
 						options.Tokens = tokens(t, store, "server")
 					}
-					p, err := mcp.NewProxy(t.Context(), session, store, o.decider(t, store), options)
-					if err != nil {
-						t.Fatal(err)
-					}
+					p := proxyInMemory(t, o, store, o.decider(t, store), options)
 					server, err := p.Server()
 					if err != nil {
 						t.Fatal(err)

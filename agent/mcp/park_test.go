@@ -435,6 +435,21 @@ func inMemory(t *testing.T, server *api.Server) api.Transport {
 	return far
 }
 
+// proxyInMemory returns a proxy that talks to the office without a socket or a pipe.
+func proxyInMemory(t *testing.T, o *office, store *memory.Store, g agent.Decider, options *mcp.ProxyOptions) *mcp.Proxy {
+	t.Helper()
+	session, err := mcp.Dial(t.Context(), inMemory(t, o.server), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	p, err := mcp.NewProxy(t.Context(), session, store, g, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // bubble plays with a desk that is served in each of some ways, in the time of a bubble.
 // change wraps something first, if it is not nil.
 func bubble(t *testing.T, kinds []string, change func(d *desk), play func(t *testing.T, d *desk)) {

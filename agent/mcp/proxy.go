@@ -69,7 +69,7 @@ type Proxy struct {
 	was      map[string]string // the tools as they were listed, in JSON, by name
 
 	closing sync.Once
-	recheck sync.Mutex // one listing at a time
+	recheck chan struct{} // holds one token while the tools are listed: one listing at a time
 
 	mu      sync.Mutex
 	listed  chan struct{}   // closed when the tools that are being listed anew are known; nil = they are
@@ -97,7 +97,7 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{prefix: of.Prefix, differs: report.Differences, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session}
+	p := &Proxy{prefix: of.Prefix, differs: report.Differences, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session, recheck: make(chan struct{}, 1)}
 	all, err := handles(session, &of, []agent.Option{Blocks()}, listed, o.Contracts, p.hasChanged)
 	if err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (p *Proxy) Recheck(ctx context.Context) (changed []string, err error) {
 	if p == nil || p.run == nil {
 		return nil, errors.New("mcp: a zero Proxy; make one with NewProxy")
 	}
-	p.recheck.Lock()
-	defer p.recheck.Unlock()
+	p.recheck <- struct{}{}
+	defer func() { <-p.recheck }()
 	known := make(chan struct{})
 	p.mu.Lock()
 	p.listed = known // a call that begins now waits to hear which tools are others

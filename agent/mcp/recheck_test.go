@@ -38,15 +38,7 @@ func newRelisting(t *testing.T) *relisting {
 			return next(ctx, method, req)
 		}
 	})
-	session, err := mcp.Dial(t.Context(), inMemory(t, o.server), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	o.proxy, err = mcp.NewProxy(t.Context(), session, o.store, o.decider(t, o.store), &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.proxy = proxyInMemory(t, o.office, o.store, o.decider(t, o.store), &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
 	t.Cleanup(o.proxy.Close)
 	if _, err := o.proxy.Run().Input(t.Context(), agent.Typed("Write to pay@acme.example.")); err != nil {
 		t.Fatal(err)
@@ -161,29 +153,32 @@ func TestACallGoesByTheListingThatIsUnderWay(t *testing.T) {
 
 // Listings do not overlap: an older answer cannot replace a newer one.
 func TestToolsAreListedOneAtATime(t *testing.T) {
-	o := newOffice(t)
-	var under, most atomic.Int32
-	o.server.AddReceivingMiddleware(func(next api.MethodHandler) api.MethodHandler {
-		return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
-			if method == "tools/list" {
-				most.Store(max(most.Load(), under.Add(1)))
-				defer under.Add(-1)
-				time.Sleep(time.Millisecond)
-			}
-			return next(ctx, method, req)
-		}
-	})
-	p, _ := newProxy(t, o, &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
-	t.Cleanup(p.Close)
-	var group sync.WaitGroup
-	for range 32 {
-		group.Go(func() {
-			if _, err := p.Recheck(t.Context()); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		var under, most atomic.Int32
+		o.server.AddReceivingMiddleware(func(next api.MethodHandler) api.MethodHandler {
+			return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
+				if method == "tools/list" {
+					most.Store(max(most.Load(), under.Add(1)))
+					defer under.Add(-1)
+					time.Sleep(time.Millisecond)
+				}
+				return next(ctx, method, req)
 			}
 		})
-	}
-	if group.Wait(); most.Load() != 1 {
-		t.Errorf("%d listings at one time", most.Load())
-	}
+		store := storetest.NewStore(nil)
+		p := proxyInMemory(t, o, store, o.decider(t, store), &mcp.ProxyOptions{OnlySource: true, Contracts: contracts})
+		t.Cleanup(p.Close)
+		var group sync.WaitGroup
+		for range 32 {
+			group.Go(func() {
+				if _, err := p.Recheck(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if group.Wait(); most.Load() != 1 {
+			t.Errorf("%d listings at one time", most.Load())
+		}
+	})
 }
