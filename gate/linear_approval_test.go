@@ -15,6 +15,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -112,8 +113,9 @@ func TestApprovalsAreLinearizable(t *testing.T) {
 			// times, so that more are played until each act was done by someone.
 			const histories, apart, limit = 8, 4, 64
 			var ops, used, twice, raced, undone, ended, broken, naive, naiveTwice int
-			seed := uint64(0)
-			for ; seed < histories || seed < limit && (used == 0 || undone == 0 || ended == 0 || raced == 0); seed++ {
+			first, n := testmain.Drawn(t), uint64(0)
+			for ; n < histories || n < limit && (used == 0 || undone == 0 || ended == 0 || raced == 0); n++ {
+				seed := first + n
 				h, conflicts := w.approvals(t, seed, false)
 				if got := porcupine.CheckOperations(oneHold, h.done); !got {
 					t.Errorf("seed %d: no order explains the %d operations", seed, len(h.done))
@@ -129,8 +131,9 @@ func TestApprovalsAreLinearizable(t *testing.T) {
 				undone += h.did("withdraw") + h.did("reject")
 				ended += h.did("expire")
 			}
-			played := seed
-			for seed = 0; seed < apart || seed < limit && broken == 0; seed++ {
+			played := n
+			for n = 0; n < apart || n < limit && broken == 0; n++ {
+				seed := first + n
 				h, _ := w.approvals(t, seed, true)
 				if porcupine.CheckOperationsTimeout(oneHold, h.done, time.Minute) == porcupine.Illegal {
 					broken++
@@ -139,8 +142,8 @@ func TestApprovalsAreLinearizable(t *testing.T) {
 				naive += n
 				naiveTwice += max(0, n-1)
 			}
-			t.Logf("seeds 0 to %d: %d operations in %d histories, all linearizable: %d approvals used, %d taken back, %d times over; the race was hit %d times, and none was used twice", played-1, ops, played, used, undone, ended, raced)
-			t.Logf("check and use apart, seeds 0 to %d: %d of %d histories are not linearizable; of %d calls %d were made on an approval that was used", seed-1, broken, seed, naive, naiveTwice)
+			t.Logf("seeds %d and on: %d operations in %d histories, all linearizable: %d approvals used, %d taken back, %d times over; the race was hit %d times, and none was used twice", first, ops, played, used, undone, ended, raced)
+			t.Logf("check and use apart: %d of %d histories are not linearizable; of %d calls %d were made on an approval that was used", broken, n, naive, naiveTwice)
 			if twice > 0 {
 				t.Errorf("%d approvals were used twice", twice)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -136,8 +137,9 @@ func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 			// time, so that more are played until each was seen.
 			const histories, limit = 12, 64
 			var ops, fired, fenced, raced, moved, late, broken, naive int
-			seed := uint64(0)
-			for ; seed < histories || seed < limit && (fired == 0 || fenced == 0 || moved == 0 || raced == 0); seed++ {
+			first, n := testmain.Drawn(t), uint64(0)
+			for ; n < histories || n < limit && (fired == 0 || fenced == 0 || moved == 0 || raced == 0); n++ {
+				seed := first + n
 				h := w.unleash(t, fmt.Sprintf("p%d", seed), seed, false)
 				if got := porcupine.CheckOperations(oneRow, h.done); !got {
 					t.Errorf("seed %d: no order explains the %d operations", seed, len(h.done))
@@ -151,8 +153,9 @@ func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 					t.Errorf("seed %d: %d permits were consumed after an acknowledged demotion", seed, n)
 				}
 			}
-			played := seed
-			for seed = 0; seed < histories || seed < limit && (late == 0 || broken == 0); seed++ {
+			played := n
+			for n = 0; n < histories || n < limit && (late == 0 || broken == 0); n++ {
+				seed := first + n
 				h := w.unleash(t, fmt.Sprintf("naive%d", seed), seed, true)
 				if porcupine.CheckOperationsTimeout(oneRow, h.done, time.Minute) == porcupine.Illegal {
 					broken++
@@ -160,8 +163,8 @@ func TestI7PermitsAndDemotionsAreLinearizable(t *testing.T) {
 				naive += h.count(consumed, false)
 				late += h.late()
 			}
-			t.Logf("seeds 0 to %d: %d operations in %d histories, all linearizable: %d permits, %d of them on what was remembered, %d demotions and restorations; the race was hit %d times, and none fired late", played-1, ops, played, fired, fenced, moved, raced)
-			t.Logf("guard off, seeds 0 to %d: %d of %d histories are not linearizable; %d of %d calls fired after an acknowledged demotion", seed-1, broken, seed, late, naive)
+			t.Logf("seeds %d and on: %d operations in %d histories, all linearizable: %d permits, %d of them on what was remembered, %d demotions and restorations; the race was hit %d times, and none fired late", first, ops, played, fired, fenced, moved, raced)
+			t.Logf("guard off: %d of %d histories are not linearizable; %d of %d calls fired after an acknowledged demotion", broken, n, late, naive)
 			if fired == 0 || fenced == 0 || moved == 0 || raced == 0 || late == 0 || broken == 0 {
 				t.Errorf("the race was not exercised: %d fired, %d on the fence, %d moved, %d hits, %d late and %d broken with the guard off", fired, fenced, moved, raced, late, broken)
 			}

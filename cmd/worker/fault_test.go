@@ -40,6 +40,8 @@ type plant struct {
 	queue   *asynqqueue.Queue
 	args    []string
 	workers []*daemon
+	drawMu  sync.Mutex
+	draw    *rand.Rand   // of the source
 	slow    atomic.Int64 // the most that an answer of the source takes, in ms
 	down    atomic.Bool
 	holds   sync.Map // subject -> *hold
@@ -49,10 +51,18 @@ type plant struct {
 // when it is told to.
 type hold struct{ asked, answer chan struct{} }
 
+// takes is how long an answer of the source takes.
+func (p *plant) takes() time.Duration {
+	p.drawMu.Lock()
+	defer p.drawMu.Unlock()
+	return time.Duration(p.draw.Int64N(p.slow.Load()+1)) * time.Millisecond
+}
+
 func newPlant(t *testing.T, workers int) *plant {
 	t.Helper()
 	p := &plant{t: t}
-	p.rng = rand.New(rand.NewPCG(testmain.Drawn(t), 1))
+	seed := testmain.Drawn(t)
+	p.rng, p.draw = rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	var err error
 	p.redis, err = server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
@@ -78,7 +88,7 @@ func newPlant(t *testing.T, workers int) *plant {
 				return
 			}
 		}
-		time.Sleep(time.Duration(rand.Int64N(p.slow.Load()+1)) * time.Millisecond) // a source takes its time
+		time.Sleep(p.takes()) // a source takes its time
 		if p.down.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return

@@ -438,7 +438,12 @@ func TestAWorkerSaysThatItsQueueMayLoseTasks(t *testing.T) {
 		if said := strings.Contains(talk.String(), "maxmemory_policy="+policy); said != says {
 			t.Errorf("%s: it said\n%s", policy, &talk)
 		}
-		if detail := find(e.spaces[0].ready(t.Context(), e.kind), "queue").Detail; strings.Contains(detail, "may evict keys") != says {
+		var detail string
+		eventually(t, "the queue answers", func() bool {
+			detail = find(e.spaces[0].ready(t.Context(), e.kind), "queue").Detail
+			return !strings.Contains(detail, "no answer")
+		})
+		if strings.Contains(detail, "may evict keys") != says {
 			t.Errorf("%s: %q", policy, detail)
 		}
 		if err := e.close(); err != nil {

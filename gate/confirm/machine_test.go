@@ -20,6 +20,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
@@ -534,7 +535,7 @@ func TestHeldCallsOnRealStores(t *testing.T) {
 			defer d.Close()
 			var n int
 			for seed := range uint64(3) {
-				r := rand.New(rand.NewPCG(seed, 1))
+				r := rand.New(rand.NewPCG(testmain.Drawn(t)+seed, 1))
 				m := newMachine(newDesk(t, d, fmt.Sprint("play", seed)), r.IntN)
 				m.prepare()
 				for range 120 {

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Variable names the environment variable that asks for every case.
-const Variable = "HEARSAY_FULL"
+// variable names the environment variable that asks for every case.
+const variable = "HEARSAY_FULL"
 
 // least is how many cases a sample has, if there are as many.
 const least = 20
 
 // Full reports whether every case is to run: HEARSAY_FULL is 1.
-func Full() bool { return os.Getenv(Variable) == "1" }
+func Full() bool { return os.Getenv(variable) == "1" }
 
 // Of returns the numbers of the cases that run, of n cases from 0, in ascending order. In a
 // full run it returns all of them. Else it returns 20 cases, or 5 % if that is more, at even

@@ -42,7 +42,7 @@ func TestASampleHasTheFirstTheLastAndOneOfEachKind(t *testing.T) {
 
 func TestTheVariableAsksForEveryCase(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "0": false, "1": true, "yes": false} {
-		t.Setenv(Variable, value)
+		t.Setenv(variable, value)
 		if Full() != want || (len(Of(100, nil)) == 100) != want {
 			t.Errorf("%q: %t, %d cases of 100", value, Full(), len(Of(100, nil)))
 		}

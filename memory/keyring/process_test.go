@@ -15,20 +15,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 )
 
 // child makes keys of a few subjects, at once with other processes, retires
 // and destroys some, and says what it sealed and destroyed.
-func child(dir string) error {
-	ctx := context.Background()
+func child(dir string, seed uint64) error {
+	ctx, draw := context.Background(), rand.New(rand.NewPCG(seed, 2))
 	k, err := keyring.OpenOrCreate(dir, nil)
 	if err != nil {
 		return err
 	}
 	for n := 0; ; n++ {
-		subject := fmt.Sprint("subject ", rand.IntN(6))
+		subject := fmt.Sprint("subject ", draw.IntN(6))
 		c, err := k.Key(ctx, subject)
 		if err != nil {
 			return err
@@ -73,13 +74,15 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var sealed []cipher
+	draw := rand.New(rand.NewPCG(testmain.Drawn(t), 1))
 	begun, done := map[memory.KeyID]bool{}, map[memory.KeyID]bool{}
 	for range rounds {
 		var all sync.WaitGroup
 		for range children {
+			seed, last := draw.Uint64(), 5+draw.IntN(40) // the child is killed after so many lines
 			all.Go(func() {
 				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), childPath+"="+dir)
+				cmd.Env = append(os.Environ(), childPath+"="+dir, childSeed+"="+fmt.Sprint(seed))
 				out, err := cmd.StdoutPipe()
 				if err == nil {
 					err = cmd.Start()
@@ -88,7 +91,7 @@ func TestProcessesThatAreKilledLoseNoKeyAndKeepNone(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				lines, last := bufio.NewScanner(out), 5+rand.IntN(40) // the child is killed after so many
+				lines := bufio.NewScanner(out)
 				for n := 1; lines.Scan(); n++ {
 					if n == last {
 						_ = cmd.Process.Kill()

@@ -243,11 +243,7 @@ func TestAWriterThatTakesNoLocksCannotBeOverwritten(t *testing.T) {
 func waiting(t *testing.T, statement string) {
 	t.Helper()
 	c := connect(t, shared, "postgres")
-	for waits := false; !waits; {
-		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '(%' AND pid <> pg_backend_pid()`, statement).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	isTrue(t, c, `SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '(%' AND pid <> pg_backend_pid()`, statement)
 }
 
 func TestACallThatHangsReturnsByItsDeadlineAndIsCancelledAtTheServer(t *testing.T) {
@@ -377,11 +373,7 @@ func TestACallThatIsGivenUpStopsThoughTheServerNeverHearsThatItIsCancelled(t *te
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- d.Apply(ctx, "a", put("k", 1, "y")) }()
-	for waits := false; !waits; {
-		if err := c.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	isTrue(t, c, `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`)
 	cancel()
 	clean(t, <-done, context.Canceled, "")
 	calm(t, o.Schema)
@@ -393,6 +385,19 @@ func TestACallThatIsGivenUpStopsThoughTheServerNeverHearsThatItIsCancelled(t *te
 	}
 	if turned.Load() == 0 {
 		t.Fatal("nobody tried to cancel it")
+	}
+}
+
+// isTrue waits, a minute at most, until a query says so.
+func isTrue(t *testing.T, c *pgx.Conn, query string, arg string) {
+	t.Helper()
+	for late, yes := time.Now().Add(time.Minute), false; !yes; time.Sleep(time.Millisecond) {
+		if err := c.QueryRow(t.Context(), query, arg).Scan(&yes); err != nil {
+			t.Fatal(err)
+		}
+		if !yes && time.Now().After(late) {
+			t.Fatal("did not come true: ", query)
+		}
 	}
 }
 
@@ -414,11 +419,7 @@ func TestCloseWaitsForTheCallThatRunsAndTurnsAwayTheOnesThatWait(t *testing.T) {
 	}
 	running := get()
 	watch := connect(t, shared, "postgres")
-	for waits := false; !waits; {
-		if err := watch.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	isTrue(t, watch, `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass`, o.Schema+`.object`)
 	waiting := []chan error{get(), get(), get()}
 	time.Sleep(50 * time.Millisecond) // so that most of them wait already
 	closed := make(chan error, 1)

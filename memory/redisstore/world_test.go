@@ -112,10 +112,11 @@ func TestAWrongPasswordIsRefused(t *testing.T) {
 
 func TestAUserWithoutScriptsIsRefused(t *testing.T) {
 	t.Parallel()
-	s := own(t, server.RedisOptions{})
+	s := shared(t)
 	do(t, s, "ACL", "SETUSER", "plain", "on", ">pw", "~*", "+@all", "-@scripting")
 	refused(t, "redis://plain:pw@"+s.Addr, nil, redisstore.ErrServer)
 	do(t, s, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
+	t.Cleanup(func() { do(t, s, "ACL", "DELUSER", "plain", "blind") })
 	refused(t, "redis://blind:pw@"+s.Addr, nil, redisstore.ErrServer)
 }
 
@@ -129,7 +130,7 @@ func TestWhatTheURLSaysMustBeTrueOfTheServer(t *testing.T) {
 
 func TestKeysOfAnotherProgramUnderThePrefixAreRefusedUntouched(t *testing.T) {
 	t.Parallel()
-	s := own(t, server.RedisOptions{})
+	s := shared(t)
 	for i, foreign := range [][]string{
 		{"SET", "PREFIX:session:1", "x"}, {"SET", "PREFIX:store", "x"}, {"HSET", "PREFIX:store", "a", "b"}, {"SET", "PREFIX:{t}n", "1"},
 	} {
@@ -838,48 +839,6 @@ func TestADriverCanBeMadeOfOptionsOfTheClient(t *testing.T) {
 	}
 	if got := revision(t, opened(t, shared(t).URL(), o), "k"); got != 1 {
 		t.Fatalf("k is at %d", got)
-	}
-}
-
-func TestARowTakesAtMostThreeAndAHalfKilobytes(t *testing.T) {
-	t.Parallel()
-	s := own(t, server.RedisOptions{})
-	d := opened(t, s.URL(), nil)
-	used := func() (n int) {
-		for line := range strings.Lines(do(t, s, "INFO", "memory")) {
-			if v, ok := strings.CutPrefix(line, "used_memory_dataset:"); ok {
-				fmt.Sscan(v, &n)
-			}
-		}
-		return n
-	}
-	const rows = 4000
-	apply(t, d, put("warm", 0, "x"))
-	before := used()
-	for from := uint64(0); from < 4; from++ { // written, and moved three times
-		for first := 0; first < rows; first += 500 {
-			var b memory.Batch
-			for i := first; i < first+500; i++ {
-				p := memory.Put{Key: fmt.Sprintf("head/%026d", i), From: from, Data: make([]byte, 250), Entry: make([]byte, 200)}
-				p.Add = []memory.Term{{Name: fmt.Sprintf("state=%d", from), Sort: uint64(i)}}
-				if from == 0 {
-					p.Add = append(p.Add, memory.Term{Name: "row", Sort: uint64(i)}, memory.Term{Name: "subject=somebody", Sort: uint64(i)}, memory.Term{Name: "run=1", Sort: uint64(i)},
-						memory.Term{Name: fmt.Sprintf("claim=%032d", i)}, memory.Term{Name: fmt.Sprintf("cites=%026d", i)})
-				} else {
-					p.Remove = []string{fmt.Sprintf("state=%d", from-1)}
-				}
-				b.Puts = append(b.Puts, p)
-				if from == 0 {
-					b.Puts = append(b.Puts, memory.Put{Key: fmt.Sprintf("body/%026d", i), Data: make([]byte, 220)})
-				}
-			}
-			apply(t, d, b)
-		}
-	}
-	each := (used() - before) / rows
-	t.Logf("%d bytes a row", each)
-	if each > 3584 {
-		t.Fatalf("a row takes %d bytes", each)
 	}
 }
 

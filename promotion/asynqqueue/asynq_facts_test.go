@@ -130,7 +130,7 @@ func TestAsynqsClientSaysOnceInItsLifeThatAQueueExists(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, r redis.UniversalClient) {
 		client := asynq.NewClientFromRedisClient(r)
 		enqueue(t, client, "check")
-		if err := r.FlushAll(t.Context()).Err(); err != nil {
+		if err := r.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		enqueue(t, client, "check")

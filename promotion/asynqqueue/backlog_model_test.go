@@ -77,7 +77,7 @@ func i12(t *testing.T) {
 	sources := []string{"crm", "a source: {odd}", "two|crm", "two, crm"} // "|" = of several verifiers
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
-		if err := client.FlushAll(ctx).Err(); err != nil {
+		if err := client.FlushDB(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
 		workers := []*Queue{New(client, &Options{Lease: time.Hour, Concurrency: 1}), New(client, &Options{Lease: time.Hour, Concurrency: 1})}

@@ -412,7 +412,7 @@ func TestABacklog(t *testing.T) {
 			q := fresh(asynqqueue.Options{})
 			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})
 			work(t, q, &refuses{})
-			if err := client.FlushAll(t.Context()).Err(); err != nil {
+			if err := client.FlushDB(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			offer(t, q, promotion.Offer{ID: "a"}, promotion.Offer{ID: "b", Heat: 1})

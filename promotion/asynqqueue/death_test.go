@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -216,19 +215,8 @@ func TestHelperWorker(t *testing.T) {
 // figure of bench/promotion.
 func TestARowComesBackAfterAKill(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no redis-server in PATH")
-		}
-		t.Log("no redis-server in PATH: no second process can be killed")
-		return
-	}
-	dir, err := os.MkdirTemp("", "aq")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.Child, Dir: dir})
+	url := databaseURL(t)
+	r, err := localredis.Open(t.Context(), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +227,7 @@ func TestARowComesBackAfterAKill(t *testing.T) {
 	w.sweep(q)
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperWorker$")
-	cmd.Env = append(os.Environ(), "ASYNQQUEUE_HELPER_REDIS=unix://"+filepath.Join(dir, "r.sock"))
+	cmd.Env = append(os.Environ(), "ASYNQQUEUE_HELPER_REDIS="+url)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,5 +9,5 @@ import (
 
 func TestMain(m *testing.M) {
 	server.Together(16)
-	testmain.Run(m)
+	testmain.Run(m, stopShared)
 }

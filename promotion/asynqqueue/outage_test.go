@@ -130,7 +130,7 @@ func TestI12AQueueThatWasWipedIsBuiltAgainFromTheStore(t *testing.T) {
 		w.sweep(q)
 		serve(t, q, w.worker)
 		eventually(t, "somebody works", func() bool { return w.verifier.Calls() > 0 })
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
+		if err := client.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.sweep(q); n != len(ids) {
@@ -181,7 +181,7 @@ func TestAWipedQueueGetsNoMoreTokensThanBefore(t *testing.T) {
 			w.write(fmt.Sprint("row", i), memory.StateUnverified)
 		}
 		w.sweep(q)
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
+		if err := client.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		w.sweep(q)
@@ -364,7 +364,7 @@ func TestWhatIsNoFaultOfARowCountsAgainstNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := open(t, "in-process")
+			client := inProcess(t)
 			w := newWorld(t, verifiertest.Supports())
 			q := newQueue(client, &asynqqueue.Options{Lease: 10 * time.Millisecond})
 			id := w.write("acme", memory.StateUnverified)
@@ -413,7 +413,7 @@ func (k *keyless) Park(context.Context, memory.ID, string) error {
 func TestARowThatCouldNotBeParkedIsCheckedOnceMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, verifiertest.Supports())
-	q := newQueue(open(t, "in-process"), &asynqqueue.Options{Lease: 10 * time.Millisecond})
+	q := newQueue(inProcess(t), &asynqqueue.Options{Lease: 10 * time.Millisecond})
 	id := w.write("acme", memory.StateUnverified)
 	w.sweep(q)
 	gone := &keyless{Worker: w.worker}

@@ -15,7 +15,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
-	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
@@ -50,7 +49,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 	}
 	t.Run("so another worker has all of it but what was asked", func(t *testing.T) {
 		t.Parallel()
-		w, down, make := cut(t, open(t, localredis.Child))
+		w, down, make := cut(t, database(t))
 		q, sick := make(down)
 		w.sweep(q)
 		stop := serve(t, q, sick)
@@ -161,31 +160,33 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			client := open(t, localredis.Child)
-			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor})
-			q := newQueue(client, &asynqqueue.Options{Concurrency: c.places})
-			every := time.NewTicker(openFor / 2)
-			defer every.Stop()
-			var tries atomic.Int64
-			serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
-				r, err := worker.Check(ctx, id)
-				if id == poison && r.Calls > 0 {
-					tries.Add(1)
+			synctest.Test(t, func(t *testing.T) {
+				client := inBubble(t)
+				w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor})
+				q := newQueue(client, &asynqqueue.Options{Concurrency: c.places})
+				every := time.NewTicker(openFor / 2)
+				defer every.Stop()
+				var tries atomic.Int64
+				serve(t, q, checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
+					r, err := worker.Check(ctx, id)
+					if id == poison && r.Calls > 0 {
+						tries.Add(1)
+					}
+					return r, err
+				}))
+				eventually(t, "all others are verified", func() bool {
+					select {
+					case <-every.C:
+						w.sweep(q)
+						offer(t, q, promotion.Offer{ID: poison, Heat: 1001})
+					default:
+					}
+					return w.all(memory.StateVerified, others...)
+				})
+				if n := tries.Load(); n > 8 { // of 20 others one is drawn 19 times of 20
+					t.Errorf("the row that always fails was asked about %d times", n)
 				}
-				return r, err
-			}))
-			eventually(t, "all others are verified", func() bool {
-				select {
-				case <-every.C:
-					w.sweep(q)
-					offer(t, q, promotion.Offer{ID: poison, Heat: 1001})
-				default:
-				}
-				return w.all(memory.StateVerified, others...)
 			})
-			if n := tries.Load(); n > 8 { // of 20 others one is drawn 19 times of 20
-				t.Errorf("the row that always fails was asked about %d times", n)
-			}
 		})
 	}
 }
@@ -195,7 +196,7 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 func TestARowThatSilencesItsSourceComesLast(t *testing.T) {
 	t.Parallel()
 	const workers = 4
-	client := open(t, localredis.Child)
+	client := database(t)
 	w := newWorld(t)
 	poison := w.write("poison", memory.StateUnverified)
 	w.heat(map[memory.ID]float64{poison: 1000})

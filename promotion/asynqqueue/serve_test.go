@@ -75,7 +75,7 @@ func TestQueuesShareAProcess(t *testing.T) {
 }
 
 func TestSharesThatCannotBeServedAreRefused(t *testing.T) {
-	client, other := open(t, "in-process"), open(t, "in-process")
+	client, other := inProcess(t), inProcess(t)
 	never := checker(func(context.Context, memory.ID) (promotion.Result, error) { panic("asked") })
 	q := newQueue(client, nil)
 	good := asynqqueue.Share{Queue: q, Checker: never, Weight: 1}

@@ -115,7 +115,7 @@ func TestSpansAreLinkedAcrossTheQueue(t *testing.T) {
 }
 
 func TestSpansShowNoClaim(t *testing.T) {
-	client := open(t, "in-process")
+	client := inProcess(t)
 	const secret = "umbrella-7731"
 	said := errors.New("no such customer: " + secret)
 	w := newWorld(t, verifiertest.Fails(said), verifiertest.Refutes(secret+"-not"), verifiertest.Supports())
@@ -144,7 +144,7 @@ func TestSpansShowNoClaim(t *testing.T) {
 
 func TestWhatRedisSaysOfTracesIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	client := open(t, "in-process")
+	client := inProcess(t)
 	for i, text := range []string{"nonsense", "00-zz", strings.Repeat("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 ", 500), "00-00000000000000000000000000000000-0000000000000000-01", "\x00\n\xff"} {
 		t.Run("a row is checked whatever stands there", func(t *testing.T) {
 			w := newWorld(t, verifiertest.Supports())

@@ -107,7 +107,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 		}
 	}))
 	t.Run("sources and scopes have budgets of their own, and what was not asked is given back", func(t *testing.T) {
-		client := open(t, "in-process")
+		client := inProcess(t)
 		q, other := newQueue(client, nil), newQueue(client, &asynqqueue.Options{Tenant: "other"})
 		spend := func(q *asynqqueue.Queue, source string, free bool) {
 			t.Helper()
@@ -188,7 +188,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 		})
 	})
 	t.Run("what an open breaker refuses is no question", func(t *testing.T) {
-		client := open(t, "in-process")
+		client := inProcess(t)
 		w := newWorld(t, verifiertest.Fails(&verifier.UnavailableError{Verifier: "crm", Err: verifier.ErrOpen}))
 		q, worker := w.sharing(client, 1, time.Hour)
 		if r, err := worker.Check(context.Background(), w.write("x", memory.StateUnverified)); err != nil || r.Status != promotion.Down {

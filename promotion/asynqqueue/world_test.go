@@ -3,11 +3,11 @@ package asynqqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -24,34 +25,83 @@ import (
 )
 
 // onEveryRedis runs a test on miniredis and on a real redis-server, in parallel.
-// On CI a real one must be there.
 func onEveryRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Parallel()
-	kinds := []localredis.Kind{localredis.InProcess, localredis.Child}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no redis-server in PATH")
-		}
-		t.Log("no redis-server in PATH: only miniredis is used")
-		kinds = kinds[:1]
-	}
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
+	for kind, open := range map[string]func(t *testing.T) redis.UniversalClient{"in-process": inProcess, "server": database} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			test(t, open(t, kind))
+			test(t, open(t))
 		})
 	}
 }
 
-func open(t *testing.T, kind localredis.Kind) redis.UniversalClient {
+// inProcess is a Redis inside the process.
+func inProcess(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: kind})
+	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.InProcess})
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := asynqqueue.Patient(r.Client)
 	t.Cleanup(func() {
 		if err := errors.Join(client.Close(), r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// databases is how many databases the shared server has.
+const databases = 10_000
+
+// The redis-server that the tests share, started when it is first asked for, and how many of
+// its databases are taken.
+var (
+	shared struct {
+		sync.Mutex
+		*server.RedisServer
+	}
+	taken atomic.Int64
+)
+
+// stopShared ends the server that the tests share.
+func stopShared() error {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.RedisServer == nil {
+		return nil
+	}
+	return shared.Stop()
+}
+
+// databaseURL is the URL of an empty database of the shared server.
+func databaseURL(t *testing.T) string {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.RedisServer == nil {
+		s, err := server.Redis(context.Background(), server.RedisOptions{Settings: []string{"appendonly no", fmt.Sprint("databases ", databases)}})
+		server.Need(t, err)
+		shared.RedisServer = s
+	}
+	n := taken.Add(1)
+	if n == databases {
+		t.Fatalf("more than %d databases", databases)
+	}
+	return fmt.Sprint(shared.URL(), "/", n)
+}
+
+// database is an empty database of the shared server. A test may empty it, and must leave the
+// server alone.
+func database(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	r, err := localredis.Open(t.Context(), databaseURL(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := asynqqueue.Patient(r.Client)
+	t.Cleanup(func() {
+		if err := errors.Join(client.FlushDB(context.Background()).Err(), client.Close(), r.Close()); err != nil {
 			t.Error(err)
 		}
 	})

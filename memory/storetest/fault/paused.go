@@ -30,12 +30,11 @@ func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gate, err = gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: deadline})
-	if err != nil {
-		t.Fatal(err)
+	gateOf := func(timeout time.Duration) (*gate.Gate, error) {
+		return gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: timeout})
 	}
 	// The gate of the last call has time to answer while the server still catches up.
-	after, err := gate.New(s.Store, gate.Policy{Name: "prod", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
+	after, err := gateOf(time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +117,14 @@ func Paused(t *testing.T, d memory.Driver, stop, resume func() error) {
 				at.armed.Store(true)
 			}
 			// The deadline of a late call can pass while the call still reads. The server
-			// runs then, and the call is made again until it reaches its write.
-			for first := time.Now(); ; {
-				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			// runs then, and the call is made again, with twice the time, until it reaches
+			// its write.
+			limit := deadline
+			for first := time.Now(); ; limit *= 2 {
+				if s.gate, err = gateOf(limit); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				began := time.Now()
 				ended := make(chan error, 1)
 				go func() { ended <- call(ctx) }()

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestATraceOfAProcessWhoseMainThreadHasEndedStops: strace 6.1 does not end on SIGINT
@@ -39,8 +40,10 @@ func TestATraceOfAProcessWhoseMainThreadHasEndedStops(t *testing.T) {
 	if _, err := stdin.Write([]byte{'\n'}); err != nil {
 		t.Fatal(err)
 	}
-	for alive(child.Process.Pid) {
-		runtime.Gosched()
+	for late := time.Now().Add(time.Minute); alive(child.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the main thread does not end")
+		}
 	}
 	if _, err := trace.Stop(); err != nil {
 		t.Fatal(err)
