@@ -121,7 +121,7 @@ func toolWords(output json.RawMessage) string {
 func repeatedText(d *gate.Decision) string {
 	for _, r := range d.Reasons {
 		if r.Code == gate.AlreadyDone && r.Outcome == gate.Permit {
-			return "\n\nNote of the system: the same call was made before in this run, and it was done (" + recall.Defuse(clean(r.Detail, 300)) + "). It was made once more now."
+			return "\n\nNote of the system: the same call was made before, and it was done (" + recall.Defuse(clean(r.Detail, 300)) + "). It was made once more now."
 		}
 	}
 	return ""

@@ -78,6 +78,7 @@ type doubts struct {
 
 // doubt is one of them.
 type doubt struct {
+	call  string // the decision that let it through
 	line  string // what shows it, by lineOf
 	after int    // the calls that had begun when it ended
 	row   memory.ID
@@ -95,8 +96,8 @@ func doubtKey(t *Tool, args json.RawMessage) string {
 	return t.name + "\x00" + string(t.contract.SameCall(args))
 }
 
-// ended notes how a call ended.
-func (d *doubts) ended(t *Tool, args json.RawMessage, unknown bool) {
+// ended notes how a call ended that a decision let through.
+func (d *doubts) ended(t *Tool, args json.RawMessage, decision string, unknown bool) {
 	if t.told == nil || t.contract.Effect == gate.ReadOnly {
 		return
 	}
@@ -111,7 +112,7 @@ func (d *doubts) ended(t *Tool, args json.RawMessage, unknown bool) {
 	if d.calls == nil {
 		d.calls = map[string]*doubt{}
 	}
-	d.calls[key] = &doubt{line: lineOf(&memory.Content{Subject: subject, Predicate: t.told.Predicate}), after: d.begun}
+	d.calls[key] = &doubt{call: decision, line: lineOf(&memory.Content{Subject: subject, Predicate: t.told.Predicate}), after: d.begun}
 }
 
 // read notes what a call that began then has read, as verified.
@@ -127,17 +128,18 @@ func (d *doubts) read(l *ledger, rows []memory.ID, begun int) {
 	}
 }
 
-// told is the row that shows how the same call ended; "" if the run has read none.
-func (d *doubts) told(t *Tool, args json.RawMessage) memory.ID {
+// told is the row that shows how the same call ended, and the decision that let that call
+// through; both are "" if the run has read none.
+func (d *doubts) told(t *Tool, args json.RawMessage) (row memory.ID, decision string) {
 	if t.told == nil {
-		return ""
+		return "", ""
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if of := d.calls[doubtKey(t, args)]; of != nil {
-		return of.row
+	if of := d.calls[doubtKey(t, args)]; of != nil && of.row != "" {
+		return of.row, of.call
 	}
-	return ""
+	return "", ""
 }
 
 // verified is a row of the ledger, and whether it was verified by a tool or better.

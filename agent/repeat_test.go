@@ -79,7 +79,7 @@ func TestACallThatMayBeRepeatedIs(t *testing.T) {
 		typed(t, run, "ring bell-3")
 		first := mustFire(t, run, "ring", searchIn{"bell-3"})
 		res := mustFire(t, run, "ring", searchIn{"bell-3"})
-		if text := agent.ToolText(res, nil); strings.Contains(text, "was made before in this run, and it was done ("+first.Decision.ID) != c.note || w.ran("ring") != 2 {
+		if text := agent.ToolText(res, nil); strings.Contains(text, "was made before, and it was done ("+first.Decision.ID) != c.note || w.ran("ring") != 2 {
 			t.Errorf("%s: it ran %d times; %q", name, w.ran("ring"), text)
 		}
 	}

@@ -364,11 +364,12 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 	t, call := p.tool, p.call
 	canonical := call.args
 	now, sinks, unseen := r.inputs(ctx, t, &call)
+	told, toldOf := r.doubts.told(t, canonical)
 	pending := r.pending(sinks) // before the answer may say otherwise
 	d := r.agent.gate.Decide(ctx, gate.Request{
 		Contract: t.contract, Args: slices.Clone(canonical), CallID: p.callID,
 		Agent: r.agent.name, Run: r.id, Principal: r.principal, Lineage: now.lineage, Sinks: sinks, Choice: r.choice(t), Unseen: unseen, Newer: now.newer, Reads: r.agent.reads, Spoken: r.ledger.spoken(),
-		Park: t.parks, Resumes: resumes, SentBy: r.sentBy(), Within: nested(ctx, t, canonical), Told: r.doubts.told(t, canonical),
+		Park: t.parks, Resumes: resumes, SentBy: r.sentBy(), Within: nested(ctx, t, canonical), Told: told, ToldOf: toldOf,
 		Writes: r.writes(t, canonical),
 	})
 	r.decided(&p, &d)
@@ -548,7 +549,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 		err = errors.Join(err, outcomeErr)
 		outcome = memory.OutcomeUnknown
 	}
-	r.doubts.ended(t, args, strings.HasPrefix(outcome, memory.OutcomeUnknown))
+	r.doubts.ended(t, args, d.ID, strings.HasPrefix(outcome, memory.OutcomeUnknown))
 	r.doubts.read(r.ledger, got.rows, begun)
 	switch {
 	case err != nil, errors.Is(callErr, ErrNoAnswer) && d.Effect != gate.ReadOnly:

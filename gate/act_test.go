@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
@@ -196,25 +198,29 @@ func (anybody) OpenGrant([]byte) (memory.Grant, error) { return memory.Grant{}, 
 // A call of a tool that nobody declared holds other runs for a day, where no key is known by
 // which a person could settle it.
 func TestWhatNobodyDeclaredHoldsOtherRunsForADay(t *testing.T) {
+	irreversible := gate.Irreversible
 	for name, c := range map[string]struct {
 		declared bool
+		rule     gate.Rule
 		keys     gate.Approvals
 		run      string
 		after    time.Duration
 		free     bool
 	}{
-		"after a day":                {false, nil, "tuesday", 24 * time.Hour, true},
-		"before a day is over":       {false, nil, "tuesday", 24*time.Hour - time.Second, false},
-		"in the same run":            {false, nil, "monday", 48 * time.Hour, false},
-		"a person could settle it":   {false, anybody{}, "tuesday", 48 * time.Hour, false},
-		"the tool says what it does": {true, nil, "tuesday", 48 * time.Hour, false},
+		"after a day":                        {run: "tuesday", after: 24 * time.Hour, free: true},
+		"before a day is over":               {run: "tuesday", after: 24*time.Hour - time.Second},
+		"in the same run":                    {run: "monday", after: 48 * time.Hour},
+		"a person could settle it":           {keys: anybody{}, run: "tuesday", after: 48 * time.Hour},
+		"the tool says what it does":         {declared: true, run: "tuesday", after: 48 * time.Hour},
+		"the policy says what it does":       {rule: gate.Rule{Effect: &irreversible}, run: "tuesday", after: 48 * time.Hour},
+		"the policy says how often it fires": {rule: gate.Rule{Once: true}, run: "tuesday", after: 48 * time.Hour},
 	} {
 		w := newScene(t, storetest.NewMap())
 		ask := func(run string) gate.Decision {
 			r := payment(run)
 			r.Contract.Undeclared = !c.declared
 			p := declared()
-			p.Tools = map[string]gate.Rule{"pay": {}}
+			p.Tools = map[string]gate.Rule{"pay": c.rule}
 			return newGate(t, w.Store, p, &gate.Options{Approvals: c.keys}).Decide(context.Background(), r)
 		}
 		first := fired(t, ask("monday"))
@@ -225,10 +231,189 @@ func TestWhatNobodyDeclaredHoldsOtherRunsForADay(t *testing.T) {
 		}
 		if c.free { // and that call now stands in the way of others
 			held(t, ask("wednesday"), d.ID)
+			w.jump(48 * time.Hour) // the run's own call stands in its way, whatever another run has made since
+			held(t, ask("monday"), d.ID)
 			if err := w.RecordOutcome(t.Context(), first, "done"); err != nil {
 				t.Fatal(err)
 			}
+			w.jump(-48 * time.Hour)
 			held(t, ask("wednesday"), d.ID)
+		}
+	}
+}
+
+// TestWhatAPersonSettledAsDoneIsNotDoneByTheNextRun: a program whose process died starts again
+// after she has looked. Nobody had asked for the call meanwhile.
+func TestWhatAPersonSettledAsDoneIsNotDoneByTheNextRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*gate.Request)
+		not    bool          // she says that it was not done
+		erased bool          // and the record of the call is
+		after  time.Duration // she said so
+		want   gate.Outcome
+		noted  bool
+	}{
+		"at once":                   {want: gate.Hold, noted: true},
+		"within a day":              {after: memory.RejectedFor - time.Second, want: gate.Hold, noted: true},
+		"after a day":               {after: memory.RejectedFor, want: gate.Permit},
+		"it was not done":           {not: true, want: gate.Permit},
+		"another call":              {change: func(r *gate.Request) { r.Args = []byte(`{"to":"bolt"}`); r.Sinks[0].Value = "bolt" }, want: gate.Permit},
+		"it may be repeated":        {change: func(r *gate.Request) { r.Contract.Repeatable = true }, want: gate.Permit},
+		"nobody declared the tool":  {change: func(r *gate.Request) { r.Contract.Undeclared = true }, want: gate.Permit, noted: true},
+		"something else denies it":  {change: func(r *gate.Request) { r.Lineage = gate.Unknown("lost") }, want: gate.Deny, noted: true},
+		"its record was erased":     {erased: true, want: gate.Hold, noted: true},
+		"its record is erased then": {erased: true, after: time.Hour, want: gate.Hold, noted: true},
+	} {
+		w := newScene(t, storetest.NewMap())
+		g := newGate(t, w.Store, declared(), nil)
+		row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "eve", Predicate: "iban", Object: "x", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginFirstHand,
+			State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
+			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := payment("monday")
+		first.Lineage = gate.Known([]memory.ID{row.ID}, nil)
+		id := fired(t, g.Decide(t.Context(), first))
+		erase := func() {
+			if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.erased && c.after == 0 {
+			erase()
+		}
+		w.jump(memory.UnknownAfter)
+		if err := w.Settle(t.Context(), memory.Settlement{Decision: id, Done: !c.not, Actor: "cleo", Reason: "the bank shows it"}); err != nil {
+			t.Fatal(name, err)
+		}
+		if c.erased && c.after > 0 {
+			erase()
+		}
+		w.jump(c.after)
+		call := payment("tuesday")
+		if c.change != nil {
+			c.change(&call)
+		}
+		d := g.Decide(t.Context(), call)
+		if d.Outcome != c.want || d.Has(gate.AlreadyDone) != c.noted || c.noted && !strings.Contains(fmt.Sprint(d.Reasons), id) {
+			t.Errorf("%s: %s, %+v", name, d.Outcome, d.Reasons)
+		}
+		r, err := w.Decision(t.Context(), d.ID)
+		if err != nil || strings.Contains(string(r.Data), "bank") {
+			t.Errorf("%s: her words are in the record of another call: %s, %v", name, r.Data, err)
+		}
+		sound := func(when string) {
+			if v, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error { t.Errorf("%s, %s: %v", name, when, err); return nil }}); err != nil || v.Found != 0 {
+				t.Errorf("%s, %s: %+v, %v", name, when, v, err)
+			}
+		}
+		sound("before it is rebuilt")
+		if _, err := w.Rebuild(t.Context(), "ops", nil); err != nil {
+			t.Fatal(name, err)
+		}
+		sound("rebuilt")
+	}
+}
+
+// TestAReadingTellsOfItsOwnCallAlone: it frees the same call while the call that it is about is
+// the one in doubt, and not the next one.
+func TestAReadingTellsOfItsOwnCallAlone(t *testing.T) {
+	w := newScene(t, storetest.NewMap())
+	g := newGate(t, w.Store, declared(), nil)
+	row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "7", Predicate: "order.state", Object: "open", Cardinality: memory.CardinalityFunctional}, Origin: memory.OriginFirstHand,
+		State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
+		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(run, of string) gate.Decision {
+		r := payment(run)
+		r.Contract.Shown = "order.state"
+		r.Lineage, r.Told, r.ToldOf = gate.Known([]memory.ID{row.ID}, nil), row.ID, of
+		return g.Decide(t.Context(), r)
+	}
+	first := fired(t, ask("monday", ""))
+	held(t, ask("monday", ""), first)
+	second := fired(t, ask("monday", first))
+	held(t, ask("monday", first), second)
+	held(t, ask("tuesday", first), second)
+	fired(t, ask("monday", second))
+}
+
+// TestAnApprovalUnderAnotherNameOfTheTool: a hold that was opened under one name of the tool
+// gives way to one under the name that the tool has now.
+func TestAnApprovalUnderAnotherNameOfTheTool(t *testing.T) {
+	w := newScene(t, storetest.NewMap())
+	g := newGate(t, w.Store, declared(), &gate.Options{Approvals: anybody{}})
+	ask := func(name string) gate.Decision {
+		r := payment("monday")
+		r.Contract.Tool, r.Contract.AtServer, r.Contract.Server = name, "pay", "bank"
+		r.Sinks[0].Source = gate.SourceNowhere
+		return g.Decide(t.Context(), r)
+	}
+	before, now := ask("pay"), ask("bank.pay")
+	if before.HoldID == "" || now.HoldID == before.HoldID || ask("bank.pay").HoldID != now.HoldID {
+		t.Errorf("holds %s and %s", before.HoldID, now.HoldID)
+	}
+	old, err := w.Hold(t.Context(), before.HoldID)
+	if err != nil || old.State != memory.HoldStale || old.Server != "bank" {
+		t.Errorf("%+v, %v", old, err)
+	}
+}
+
+// TestTheTimeOfACallOutlivesItsRecord: what can be put back is free after the policy's time,
+// also if the record of the call in doubt was erased.
+func TestTheTimeOfACallOutlivesItsRecord(t *testing.T) {
+	w := newScene(t, storetest.NewMap())
+	g := newGate(t, w.Store, declared(), nil)
+	row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "eve", Predicate: "iban", Object: "x", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginFirstHand,
+		State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
+		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := payment("monday")
+	call.Contract.Effect = gate.StateChanging
+	first := call
+	first.Lineage = gate.Known([]memory.ID{row.ID}, nil)
+	id := fired(t, g.Decide(t.Context(), first))
+	if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"}); err != nil {
+		t.Fatal(err)
+	}
+	w.jump(24*time.Hour - time.Second)
+	held(t, g.Decide(t.Context(), call), id)
+	w.jump(time.Second)
+	if d := g.Decide(t.Context(), call); d.Err() != nil || !d.Has(gate.OutcomeUnknown) {
+		t.Errorf("%v, %+v", d.Err(), d.Reasons)
+	}
+}
+
+// TestClocksThatDifferAreNoTampering: a call is made again by a process whose clock is behind
+// that of the one which recorded the outcome of the first. A clock may differ by a minute.
+func TestClocksThatDifferAreNoTampering(t *testing.T) {
+	for behind, sound := range map[time.Duration]bool{5 * time.Second: true, 50 * time.Second: true, 90 * time.Second: false} {
+		d, keys := storetest.NewMap(), keyring.Ephemeral()
+		open := func(at time.Time) *memory.Store {
+			s, err := memory.New(d, keys, &memory.Options{Clock: func() time.Time { return at }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		first, ahead := open(clock0), open(clock0.Add(time.Second+behind))
+		id := fired(t, newGate(t, first, declared(), nil).Decide(t.Context(), payment("monday")))
+		if err := ahead.RecordOutcome(t.Context(), id, "failed"); err != nil {
+			t.Fatal(err)
+		}
+		fired(t, newGate(t, open(clock0.Add(time.Second)), declared(), nil).Decide(t.Context(), payment("tuesday")))
+		found := 0
+		if _, err := ahead.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error {
+			found++
+			t.Logf("%s behind: %v", behind, err)
+			return nil
+		}}); err != nil || (found == 0) != sound {
+			t.Errorf("%s behind: %d found, %v", behind, found, err)
 		}
 	}
 }

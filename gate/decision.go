@@ -133,10 +133,11 @@ type Decision struct {
 	RowsAtFault int
 	Remedies    []Remedy // the best first
 
-	unvouched bool        // what it sets was noted
-	beside    []memory.ID // rows of the run that are not fit, and that no sink came from
-	until     time.Time   // when the clock alone would make a row unfit
-	cause     error       // of a fault
+	unvouched bool            // what it sets was noted
+	settled   *memory.Settled // a person's word that the same call was done; nil if there is none
+	beside    []memory.ID     // rows of the run that are not fit, and that no sink came from
+	until     time.Time       // when the clock alone would make a row unfit
+	cause     error           // of a fault
 }
 
 // Unvouched reports whether the call fires although something that it rests on is not fit,

@@ -425,10 +425,10 @@ func (g *Gate) record(ctx context.Context, d *Decision, req *Request, f memory.F
 		r.Writes, r.Unvouched, r.UnvouchedMore = d.ownWrites(req)
 		d.unvouched = len(r.Writes) > 0
 	}
-	// The rows are cited already, and their content is not explained yet: the
-	// record holds none (a record outlives an erasure).
+	// The rows are cited already, and their content is not explained yet: the record holds
+	// none, and no words of a person (a record outlives an erasure of what they are about).
 	skeleton := *d
-	skeleton.Consumed = nil
+	skeleton.Consumed, skeleton.Words = nil, ""
 	data, err := skeleton.MarshalJSON()
 	if err != nil {
 		return err

@@ -145,24 +145,31 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	s.step.Track = d.Effect != ReadOnly
 	if d.Effect == Irreversible {
 		s.step.Once = !slices.Contains(d.Loosened, repeatable)
-		s.step.Act, s.step.ActSeen, s.made = actOf(req), f.Act.Revision, f.Act
+		s.step.Act, s.step.ActSeen, s.step.ActDone, s.step.ActSettled, s.made = actOf(req), f.Act.Revision, f.Act.Done, f.Act.Settled, f.Act
 	}
+	// What a person said of a call of another run stands as long as her refusal of one would.
+	settled := s.step.Once && s.made.Done != "" && f.Now.Sub(s.made.Settled) < memory.RejectedFor
 	if req.Within && d.Effect != ReadOnly {
 		s.block(Reason{Code: NestedCall})
 		return nil, nil
 	}
 	if req.Resumes == "" {
 		switch {
-		case d.Outcome == Permit && !look && s.made.Decision == "":
+		case d.Outcome == Permit && !look && s.made.Decision == "" && !settled:
 			return s.step, nil
 		case d.Outcome == Deny: // it is not held, and the model is told all the same
 			if at, err := g.store.Standing(ctx, s.step.Slot); err == nil && d.Effect != ReadOnly {
 				if prior := cmp.Or(s.made.Decision, at.Prior); prior != "" {
 					d.add(Reason{Code: OutcomeUnknown, Detail: prior})
 				}
-				if at.Done != "" && s.step.Once {
-					d.add(alreadyDone(&at))
-					d.Answer = at.Answer
+				if s.step.Once {
+					s.done = at
+				}
+				if s.done.Done == "" && settled {
+					s.done = settledBefore(&s.made)
+				}
+				if s.done.Done != "" {
+					d.add(s.alreadyDone())
 				}
 				order(d.Reasons)
 			}
@@ -176,6 +183,9 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	s.step.Seen, s.before, s.own, s.prior, s.priorAt = at.Revision, at.Hold, at.Prior, at.Prior, at.PriorAt
 	if s.step.Once {
 		s.done = at
+	}
+	if s.done.Done == "" && settled {
+		s.done = settledBefore(&s.made)
 	}
 	if s.made.Decision != "" { // the last one, in whichever run
 		s.prior, s.priorAt = s.made.Decision, s.made.At
@@ -195,7 +205,7 @@ type standing struct {
 	prior   string // let the same call through last, and its outcome is not known
 	priorAt time.Time
 	own     string          // did so in this run
-	done    memory.Standing // Done of it: did so in this run, and was done; "" if the call may be repeated
+	done    memory.Standing // Done of it: did so in this run, or a person says so of another one, and was done; "" if the call may be repeated
 	made    memory.ActMark  // of the act, if it is irreversible
 }
 
@@ -232,7 +242,7 @@ func (s *standing) settle(ctx context.Context) error {
 	}
 	binding := s.g.binding(s.step.Slot, s.req, s.f, s.d.Reasons)
 	switch {
-	case open && (h.Binding != binding || state == memory.HoldGranted && !s.knows(h)):
+	case open && (h.Binding != binding || h.Tool != clip(s.req.Contract.Tool) || state == memory.HoldGranted && !s.knows(h)):
 		if state == memory.HoldGranted {
 			s.note(ApprovalStale, s.moved(h))
 		}
@@ -298,9 +308,8 @@ func (s *standing) repeated() {
 	if s.done.Done == "" {
 		return
 	}
-	r := alreadyDone(&s.done)
-	s.d.Answer = s.done.Answer
-	if rule := s.g.policy.Tools[s.req.Contract.Tool]; s.req.Contract.Undeclared && rule.Effect == nil && !rule.Once {
+	r := s.alreadyDone()
+	if s.undeclared() {
 		s.d.note(r)
 		order(s.d.Reasons)
 		return
@@ -308,16 +317,33 @@ func (s *standing) repeated() {
 	s.block(r)
 }
 
-// alreadyDone says which call was done before, when, and who says so if the run did not see it.
-func alreadyDone(at *memory.Standing) Reason {
+// settledBefore is what a person says of a call of another run.
+func settledBefore(m *memory.ActMark) memory.Standing {
+	return memory.Standing{Done: m.Done, Settled: &memory.Settled{At: m.Settled}}
+}
+
+// alreadyDone says which call was done before, when, and when a person said so if the run did
+// not see it. It quotes nobody: the reason is recorded with calls that rest on other rows, and
+// stays when what she spoke of is erased. Her words are for the caller alone.
+func (s *standing) alreadyDone() Reason {
+	const layout = "2006-01-02 15:04:05 MST"
+	at := &s.done
+	s.d.Answer, s.d.settled = at.Answer, at.Settled
 	r := Reason{Code: AlreadyDone, Detail: at.Done}
 	if !at.DoneAt.IsZero() {
-		r.Detail += " at " + at.DoneAt.UTC().Format("2006-01-02 15:04:05 MST")
+		r.Detail += " at " + at.DoneAt.UTC().Format(layout)
 	}
 	if by := at.Settled; by != nil {
-		r.Detail += ", as " + neutral(by.By, 40) + " says: " + neutral(by.Reason, MaxClaim)
+		r.Detail += ", as a person settled at " + by.At.UTC().Format(layout)
 	}
 	return r
+}
+
+// undeclared reports whether neither the tool's declaration nor the policy says what the
+// tool does.
+func (s *standing) undeclared() bool {
+	rule := s.g.policy.Tools[s.req.Contract.Tool]
+	return s.req.Contract.Undeclared && rule.Effect == nil && !rule.Once
 }
 
 // abandonedFor is how long another run's call of a tool that nobody declared stands in the
@@ -326,14 +352,14 @@ const abandonedFor = 24 * time.Hour
 
 // abandoned reports whether nobody will ever say how the call of another run ended.
 func (s *standing) abandoned() bool {
-	return s.req.Contract.Undeclared && s.g.opts.Approvals == nil && s.made.Decision == s.prior && !s.made.Own &&
+	return s.undeclared() && s.g.opts.Approvals == nil && s.own == "" && s.made.Decision == s.prior && !s.made.Own &&
 		s.f.Now.Sub(s.made.At) >= abandonedFor
 }
 
 // told reports whether a row that the run has read since shows how the call ended: what
 // its declared source says now.
 func (s *standing) told() bool {
-	if s.req.Told == "" || !slices.Contains(s.d.Loosened, s.req.Contract.shown()) {
+	if s.req.Told == "" || s.req.ToldOf != s.prior || !slices.Contains(s.d.Loosened, s.req.Contract.shown()) {
 		return false
 	}
 	for i, id := range s.req.Lineage.direct {
@@ -394,6 +420,8 @@ func (s *standing) moved(h *memory.Hold) string {
 		return "the same call was asked for with other arguments"
 	case h.Schema != memory.Digest(s.req.Contract.Schema):
 		return "the tool is another one"
+	case h.Tool != clip(s.req.Contract.Tool):
+		return "the tool has another name"
 	case h.Epoch != s.f.Epoch:
 		return "the store was restored"
 	case len(h.Rows) != len(s.f.Heads):
@@ -469,7 +497,7 @@ func (s *standing) grant(binding memory.Digest) {
 		refuse(ApprovalForged, "no key that is known here signed it")
 	case g.Hold != h.ID || g.Tool != s.req.Contract.Tool || g.Binding != binding:
 		refuse(ApprovalForeign, "it was signed for another call")
-	case g.Principal == s.req.Agent:
+	case memory.SameName(g.Principal, s.req.Agent):
 		refuse(ApprovalForeign, "who asks for a call cannot approve it")
 	case g.Round+1 != h.Round:
 		refuse(ApprovalUsed, "it was signed for an earlier round of this call")
@@ -524,7 +552,7 @@ func (s *standing) open(binding memory.Digest) error {
 	}
 	h := &memory.Hold{
 		ID: d.ID, Slot: s.step.Slot, Binding: binding, State: memory.HoldWaiting,
-		Tool: clip(req.Contract.Tool), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
+		Tool: clip(req.Contract.Tool), Server: clip(req.Contract.Server), Effect: d.Effect.String(), BlastRadius: d.BlastRadius.String(), Agent: clip(req.Agent), Run: clip(req.Run), Principal: clip(req.Principal),
 		Args: json.RawMessage(req.Args), Asked: s.g.question(req), ArgsSHA256: args, Schema: req.Contract.Schema, Policy: d.Policy, Epoch: s.f.Epoch,
 		Rows: cited(req.Lineage, s.f), AtFault: rowIDs(d.Reasons), OpenedAt: s.f.Now, ExpiresAt: s.f.Now.Add(s.g.opts.HoldFor),
 		Tries: 1, Prior: s.own, Done: s.done.Done, By: "gate", Why: "held",

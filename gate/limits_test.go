@@ -110,6 +110,13 @@ func TestAnApprovalIsOfWhatStoodAgainstTheCall(t *testing.T) {
 			t.Errorf("%v", d.Err())
 		}
 	})
+	t.Run("nor under the same name in other bytes", func(t *testing.T) {
+		req := req
+		req.Agent = "andr\u00e9"
+		if d := fresh().ask(t, req, "andre\u0301", func(*gate.Request) {}); !d.Blocked() || !errors.Is(d.Err(), gate.ErrApprovalForeign) {
+			t.Errorf("%v", d.Err())
+		}
+	})
 	t.Run("who asks does not approve, wherever the grant came from", func(t *testing.T) {
 		if d := fresh().ask(t, req, req.Agent, func(*gate.Request) {}); !d.Blocked() || !errors.Is(d.Err(), gate.ErrApprovalForeign) {
 			t.Errorf("%v", d.Err())

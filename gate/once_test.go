@@ -285,7 +285,7 @@ func TestABlockTellsOfTheCallBeforeIt(t *testing.T) {
 	}{
 		"it was done":        {outcome: "fired", says: "it was done (blk_"},
 		"nobody knows":       {outcome: memory.OutcomeUnknown, says: "nobody knows whether it went through"},
-		"a person says done": {outcome: memory.OutcomeUnknown, settled: "the bank shows it", says: "as cleo says: the bank shows it)"},
+		"a person says done": {outcome: memory.OutcomeUnknown, settled: "the bank shows it", says: `A person (cleo) says: "the bank shows it".`},
 		"it came to nothing": {outcome: "failed"},
 	} {
 		w := newScene(t, storetest.NewMap())

@@ -330,6 +330,9 @@ type Request struct {
 	// Told is a row of the direct lineage with the predicate of [Contract.Shown]: what the
 	// source said when the caller asked it after the same call had ended in doubt.
 	Told memory.ID
+	// ToldOf is the decision that let that same call through. Told shows nothing of any other
+	// call.
+	ToldOf string
 	// Choice says who named the tool: SourcePrincipal, or SourceRow with the row of
 	// the direct lineage that names it. The zero Choice is the model's own.
 	Choice Sink

@@ -12,7 +12,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/8"
+const ToolTextVersion = "tooltext/9"
 
 // Limits of the text for a model, in characters.
 const (
@@ -125,12 +125,20 @@ func (d *Decision) beforeText() string {
 		switch {
 		case r.Code == d.primary().Code:
 		case r.Code == AlreadyDone:
-			return "  The same call was made before in this run, and it was done (" + neutral(r.Detail, maxDetail) + "). Nothing is missing.\n"
+			return "  The same call was made before, and it was done (" + neutral(r.Detail, maxDetail) + ")." + d.settledText() + " Nothing is missing.\n"
 		case r.Code == OutcomeUnknown:
 			return "  The same call was made before, and nobody knows whether it went through.\n"
 		}
 	}
 	return ""
+}
+
+// settledText quotes the person who said that the same call was done; "" if nobody had to.
+func (d *Decision) settledText() string {
+	if d.settled == nil || d.settled.By == "" {
+		return ""
+	}
+	return " A person (" + neutral(d.settled.By, 40) + ") says: " + quoted(d.settled.Reason, MaxClaim) + "."
 }
 
 // standing says what became of what the call would do, or what it waits for.
@@ -227,7 +235,7 @@ func (d *Decision) why() string {
 	case OutcomeUnknown:
 		return "the same call was made before, and nobody knows whether it went through."
 	case AlreadyDone:
-		return "the same call was made before in this run, and it was done (" + neutral(r.Detail, maxDetail) + ")."
+		return "the same call was made before, and it was done (" + neutral(r.Detail, maxDetail) + ")." + d.settledText()
 	case NestedCall:
 		return "it was asked for inside the very same call, which is still being made."
 	case ApprovalRejected:

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -70,7 +71,9 @@ type Tried interface {
 // that the run has read since. ok is false if the hold does not keep its terms, because it has ended.
 func Try(ctx context.Context, s Tried, h *memory.Hold) (d Decision, ok bool, err error) {
 	var a asked
-	if len(h.Asked) == 0 || json.Unmarshal(h.Asked, &a) != nil || a.Direct < 0 || a.Direct > len(h.Rows) {
+	terms := json.NewDecoder(bytes.NewReader(h.Asked))
+	terms.DisallowUnknownFields() // what it does not know it cannot judge
+	if len(h.Asked) == 0 || terms.Decode(&a) != nil || a.Direct < 0 || a.Direct > len(h.Rows) {
 		return Decision{}, false, nil
 	}
 	ids := make([]memory.ID, len(h.Rows))

@@ -221,7 +221,7 @@ func TestAHeldCallIsTriedByTheTermsItWasHeldBy(t *testing.T) {
 	if strings.Contains(string(sent.Asked), "1 Main St") || strings.Contains(string(sent.Asked), "nobody") {
 		t.Errorf("it keeps a value, or another tool's rule: %s", sent.Asked)
 	}
-	for name, h := range map[string]memory.Hold{"of an older version": {}, "of another form": {Asked: json.RawMessage(`{"direct":9}`)}, "damaged": {Asked: json.RawMessage(`[]`)}} {
+	for name, h := range map[string]memory.Hold{"that has ended": {}, "of a newer form": {Asked: json.RawMessage(`{"direct":0,"limit":3}`)}, "of another form": {Asked: json.RawMessage(`{"direct":9}`)}, "damaged": {Asked: json.RawMessage(`[]`)}} {
 		if _, ok, err := gate.Try(t.Context(), w.Store, &h); ok || err != nil {
 			t.Errorf("%s: %t, %v", name, ok, err)
 		}

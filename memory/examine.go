@@ -566,13 +566,15 @@ func (x *examination) decision(r *keptDecision, o Object) {
 		}
 		c := x.call(x.s.markOf(r.Slot))
 		c.made = append(c.made, again)
-		if c.letThrough(&r.DecisionRecord, at, callMark{fired: r.ID}); again.done > 0 {
-			c.done = append(c.done, r.ID)
+		if c.letThrough(&r.DecisionRecord, at, slotMark(&r.DecisionRecord)); again.done > 0 {
+			c.done = append(c.done, doneCall{id: r.ID})
 		}
 		if !r.Act.IsZero() { // another run may make it
 			c := x.call(x.s.actOf(r.Act))
 			c.made = append(c.made, m)
-			c.letThrough(&r.DecisionRecord, at, x.s.scope.actMark(&r.DecisionRecord))
+			if c.letThrough(&r.DecisionRecord, at, x.s.scope.actMark(&r.DecisionRecord)); r.settledDone() {
+				c.done = append(c.done, doneCall{r.ID, r.settledAt()})
+			}
 		}
 	}
 	var seen []byte
@@ -607,7 +609,7 @@ func (x *examination) decision(r *keptDecision, o Object) {
 		}
 		seen = append(seen, f.steps[c.Revision-1].mark[:]...)
 		for i := int(c.Revision); i < len(f.steps); i++ {
-			late := at > SequenceAt(f.steps[i].sequence.Time().Add(x.o.Window))
+			late := at > x.late(f.steps[i].sequence)
 			if f.steps[i].takes && late {
 				x.suspect(o.Key, o.Revision, "it fired on row %s at revision %d, after entry %d had taken from the row: an older copy was put back meanwhile", c.Row, c.Revision, i+1)
 				break

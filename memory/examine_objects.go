@@ -573,17 +573,21 @@ func (x *examination) twice(calls []made) {
 			continue
 		}
 		for _, first := range calls[:i] {
-			if first.known == 0 || first.known > later.at {
+			if first.known == 0 || first.known > x.late(later.at) {
 				x.suspect(later.decision, 1, "it made the call of %s again, of which nobody knew how it ended", KeyText(first.decision))
 				break
 			}
-			if later.once && 0 < first.done && first.done < later.at {
+			if later.once && 0 < first.done && x.late(first.done) < later.at {
 				x.suspect(later.decision, 1, "it made the call of %s again, which had been done", KeyText(first.decision))
 				break
 			}
 		}
 	}
 }
+
+// late is the last moment that the clock of another process may bear for one at which
+// something was written.
+func (x *examination) late(at Sequence) Sequence { return SequenceAt(at.Time().Add(x.o.Window)) }
 
 // mark holds the mark of a call against what the logs say of it. What it says of a hold or a
 // decision that was erased since nobody can check.
@@ -601,8 +605,11 @@ func (x *examination) mark(key string, c *callFacts) {
 	if unread(decisionKey.named(found.fired)) {
 		want.fired, want.at, want.slot = found.fired, found.at, found.slot
 	}
-	if unread(decisionKey.named(found.done)) || slices.Contains(c.done, found.done) { // whichever of them ended last
-		want.done = found.done
+	if unread(decisionKey.named(found.done)) {
+		want.done, want.settled = found.done, found.settled
+	}
+	if i := slices.IndexFunc(c.done, func(d doneCall) bool { return d.id == found.done }); i >= 0 { // whichever of them ended last
+		want.done, want.settled = c.done[i].id, c.done[i].settled
 	}
 	switch {
 	case found == want:

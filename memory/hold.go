@@ -85,11 +85,12 @@ const (
 )
 
 // Hold is a call that was blocked and can be released. It has the id of the
-// decision that opened it, and moves only by [Store.Record], [Store.RecordOutcome]
-// and [Store.MoveHold].
+// decision that opened it, and moves only by [Store.Record], [Store.RecordOutcome],
+// [Store.Settle] and [Store.MoveHold].
 type Hold struct {
 	ID string `json:"id"`
-	// Slot stands for the call: tool, arguments, agent, run and principal. Binding
+	// Slot stands for the call: server, tool, the arguments that count, agent, run and
+	// principal. Binding
 	// stands for all that a permit of it is bound to: those, the rows at their
 	// fitness versions with their contents, the policy, the tool's schema, and the
 	// epoch of the store; and for the reasons that stand against the call.
@@ -100,8 +101,9 @@ type Hold struct {
 	Round uint64 `json:"round"`
 
 	Tool   string `json:"tool"`
+	Server string `json:"server,omitempty"` // whose tool it is; "" = the program's own
 	Effect string `json:"effect"`
-	// BlastRadius is how far the tool may reach; "" of a hold older than that.
+	// BlastRadius is how far the tool may reach.
 	BlastRadius string `json:"blast_radius,omitempty"`
 	Agent       string `json:"agent"`
 	Run         string `json:"run"`
@@ -111,7 +113,7 @@ type Hold struct {
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSHA256 Digest          `json:"args_sha256"`
 	// Asked is what the gate keeps of its question, to try it again; see gate.Try. It goes
-	// with Args, and nil is of a hold that was opened before it was kept.
+	// with Args.
 	Asked   json.RawMessage `json:"-"`
 	Schema  Digest          `json:"schema"` // of the tool
 	Policy  string          `json:"policy"` // "name@version"

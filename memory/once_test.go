@@ -317,3 +317,23 @@ func TestACallWhoseRecordWasErasedIsSettled(t *testing.T) {
 		})
 	}
 }
+
+// A hold of another run that waits for a call is not opened once it is known how that call
+// ended: who ended it did not find the hold.
+func TestAHoldIsNotOpenedForACallThatHasEnded(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		w := newHall(t)
+		id, err := w.once(0, nil)
+		must(t, err)
+		f, err := w.FitnessFor(t.Context(), nil, memory.Digest{2}, memory.Digest{3})
+		must(t, err)
+		if ended {
+			must(t, w.RecordOutcome(t.Context(), id, "failed"))
+		}
+		h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{3}, State: memory.HoldWaiting, Tool: "pay", Run: "other", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held", Made: id}
+		err = w.Record(t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "other", Call: &memory.CallStep{Slot: h.Slot, Act: memory.Digest{2}, ActSeen: f.Act.Revision, Hold: &h}})
+		if errors.Is(err, memory.ErrConflict) != ended || err == nil == ended {
+			t.Errorf("it has ended: %t, %v", ended, err)
+		}
+	}
+}

@@ -37,6 +37,10 @@ type ActMark struct {
 	Decision string
 	At       time.Time // when it did
 	Own      bool      // the call was of the slot that was asked for
+	// Done let a call of the act through that is not to be made twice, and a person said last
+	// of it, at Settled, that it was done; "" if there is none.
+	Done    string
+	Settled time.Time
 }
 
 // Fitness reads the current heads of ids in one round trip. States are never
@@ -77,7 +81,7 @@ func (s *Store) FitnessFor(ctx context.Context, ids []ID, act, slot Digest) (Fit
 		if err != nil {
 			return Fitness{}, err
 		}
-		made = ActMark{Revision: objs[last].Revision, Decision: m.fired, At: m.at, Own: m.fired != "" && m.slot == s.scope.slot(slot)}
+		made = ActMark{Revision: objs[last].Revision, Decision: m.fired, At: m.at, Own: m.fired != "" && m.slot == s.scope.slot(slot), Done: m.done, Settled: m.settled}
 		objs = objs[:last]
 	}
 	last := len(objs) - 1

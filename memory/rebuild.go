@@ -513,12 +513,15 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	}
 	if !r.Slot.IsZero() {
 		c := historyOf(b.calls, r.Slot)
-		if c.letThrough(&r.DecisionRecord, log.begun, callMark{fired: r.ID}); r.once() {
-			c.done = append(c.done, r.ID)
+		if c.letThrough(&r.DecisionRecord, log.begun, slotMark(&r.DecisionRecord)); r.once() {
+			c.done = append(c.done, doneCall{id: r.ID})
 		}
 	}
 	if !r.Act.IsZero() {
-		historyOf(b.acts, r.Act).letThrough(&r.DecisionRecord, log.begun, b.s.scope.actMark(&r.DecisionRecord))
+		c := historyOf(b.acts, r.Act)
+		if c.letThrough(&r.DecisionRecord, log.begun, b.s.scope.actMark(&r.DecisionRecord)); r.settledDone() {
+			c.done = append(c.done, doneCall{r.ID, r.settledAt()})
+		}
 	}
 	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
 }

@@ -87,7 +87,8 @@ type Settlement struct {
 // Settle writes down a person's word on how a call ended. It is the caller who makes sure
 // that it was she; see package gate/confirm. Then the same call is decided afresh: if it was
 // not done, it may be made. If it was done, a hold that waits for the outcome is refused in
-// her words, so that who asked again does not do it twice.
+// her words, so that who asked again does not do it twice. The mark of the act says so too,
+// for whoever asks later ([ActMark.Done]).
 //
 // A call whose outcome is known gives a [*HoldError]. So does the word that it was not done
 // within [UnknownAfter] of a call that may still be at work. A call whose record was erased
@@ -136,9 +137,12 @@ func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement)
 			return err
 		}
 		if mark.fired == m.Decision {
-			next := callMark{hold: mark.hold, done: mark.done}
-			if m.Done && mark.at.IsZero() { // of a slot
+			next := callMark{hold: mark.hold, done: mark.done, settled: mark.settled}
+			if m.Done {
 				next.done = m.Decision
+				if mark.slot != (Token{}) { // of an act
+					next.settled = fromMicros(micros(tx.now))
+				}
 			}
 			tx.put(Put{Key: o.Key, From: o.Revision, Data: next.encode()})
 		}

@@ -13,8 +13,7 @@ type Standing struct {
 	Revision uint64 // of the mark of the call; what is recorded next checks it
 	Hold     *Hold  // that was opened for it last, if the call was not let through since without it
 	// Prior is the last decision that let the same call through, if nobody knows how that
-	// call ended, held before or not; "" if there is none. PriorAt is when that was; the
-	// zero time if its record cannot be read any more.
+	// call ended, held before or not; "" if there is none. PriorAt is when that was.
 	Prior   string
 	PriorAt time.Time
 	// Done is the last decision that let the same call through and that was done, if the call
@@ -39,6 +38,10 @@ type CallStep struct {
 	// there must be none.
 	Act     Digest
 	ActSeen uint64
+	// ActDone and ActSettled are ActMark.Done and ActMark.Settled as they were read: the mark
+	// of a call that fires keeps them.
+	ActDone    string
+	ActSettled time.Time
 	// Seen is Standing.Revision as it was read; 0 if it was not read: then there
 	// must be none.
 	Seen uint64
@@ -59,12 +62,14 @@ type CallStep struct {
 // that nothing stands in the way. An outcome that changes what is known moves the mark, so
 // that nobody decides by what was true before it.
 type callMark struct {
-	hold  string // was opened for the call last
-	fired string // the decision that let it through last, while nobody knows how it ended
-	done  string // the decision whose call was done last, of a call that is not to be made twice
-	// Of the mark of an act: when fired let the call through, and what its slot is known by.
-	at   time.Time
-	slot Token
+	hold  string    // was opened for the call last
+	fired string    // the decision that let it through last, while nobody knows how it ended
+	done  string    // the decision whose call was done last, of a call that is not to be made twice
+	at    time.Time // when fired let the call through
+	// Of the mark of an act: what the slot of fired is known by, and when a person said that
+	// done was done. The mark names no other call that was done: another run may do the same.
+	slot    Token
+	settled time.Time
 }
 
 // encode is nil for the zero mark.
@@ -99,6 +104,7 @@ func (m *callMark) members(o *members) {
 	o.str(3, &m.done)
 	o.time(4, &m.at)
 	member(o, 5, &m.slot, zero, (*encoder).token, (*decoder).token)
+	o.time(6, &m.settled)
 }
 
 func (e *encoder) token(v Token) { e.b = append(e.b, v[:]...) }
@@ -108,9 +114,16 @@ func (d *decoder) token() (v Token) {
 	return v
 }
 
+// slotMark is the mark of a call in its run that a decision lets through.
+func slotMark(r *DecisionRecord) callMark {
+	return callMark{fired: r.ID, at: fromMicros(micros(r.At))}
+}
+
 // actMark is the mark of an act that a decision lets through.
 func (s *scope) actMark(r *DecisionRecord) callMark {
-	return callMark{fired: r.ID, at: fromMicros(micros(r.At)), slot: s.slot(r.Slot)}
+	m := slotMark(r)
+	m.slot = s.slot(r.Slot)
+	return m
 }
 
 // slot is what a slot is known by: it is a digest of arguments, which could be guessed.
@@ -140,7 +153,7 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 	if err != nil {
 		return Standing{}, err
 	}
-	at := Standing{Revision: objs[0].Revision, Prior: m.fired, Done: m.done}
+	at := Standing{Revision: objs[0].Revision, Prior: m.fired, PriorAt: m.at, Done: m.done}
 	if m.hold != "" {
 		h, err := s.Hold(ctx, m.hold)
 		switch {
@@ -149,13 +162,6 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 		case !errors.Is(err, ErrNotFound) && !isErased(err):
 			return Standing{}, err
 		}
-	}
-	if at.Prior != "" {
-		d, err := s.recorded(ctx, at.Prior)
-		if err != nil {
-			return Standing{}, err
-		}
-		at.PriorAt = d.At
 	}
 	if at.Done != "" {
 		d, err := s.recorded(ctx, at.Done)
@@ -225,20 +231,28 @@ func (t *transaction) call(r *DecisionRecord, class Class) error {
 		next.hold = ""
 	}
 	if !r.Slot.IsZero() {
-		next.fired = r.ID
+		fires := slotMark(r)
+		next.fired, next.at = fires.fired, fires.at
 	}
 	if next != was {
 		t.put(Put{Key: key, From: seen, Data: next.encode()})
 	} else {
 		t.check(key, seen)
 	}
-	if !r.Act.IsZero() {
-		key, seen := t.store.actOf(r.Act), c.ActSeen
+	if c.Act.IsZero() {
+		return nil
+	}
+	key, seen = t.store.actOf(c.Act), c.ActSeen
+	switch {
+	case !r.Act.IsZero():
 		if seen == 0 {
 			seen = t.store.madeCalls.gone(key)
 		}
 		mark := t.store.scope.actMark(r)
+		mark.done, mark.settled = c.ActDone, c.ActSettled
 		t.put(Put{Key: key, From: seen, Data: mark.encode()})
+	case c.Hold != nil && c.Hold.Made != "": // it waits for what the mark says: who ends that finds the hold
+		t.check(key, seen)
 	}
 	return nil
 }
@@ -334,17 +348,29 @@ func (t *transaction) ended(r *DecisionRecord, read []Object, by *Settlement) er
 	return nil
 }
 
-// after is the mark after an outcome of a decision. Of an act it keeps nothing that is done:
-// another run may do the same.
+// after is the mark after an outcome of a decision. Of an act it keeps that the call was done
+// only if a person says so: the run that made it has not seen it, and is there no more.
 func (m callMark) after(r *DecisionRecord, act bool) callMark {
 	if m.fired == r.ID && !stillUnknown(r.Outcome) {
 		m.fired, m.at, m.slot = "", time.Time{}, Token{}
 	}
-	if !act && r.once() {
+	switch {
+	case !act && r.once():
 		m.done = r.ID
+	case act && r.settledDone():
+		m.done, m.settled = r.ID, r.settledAt()
 	}
 	return m
 }
+
+// settledDone reports whether a person says that the call was done, and it is not to be made
+// twice.
+func (r *DecisionRecord) settledDone() bool {
+	return r.once() && r.Settled != nil && strings.HasPrefix(r.Outcome, OutcomeSettledDone)
+}
+
+// settledAt is when a person settled the call, as a mark has it.
+func (r *DecisionRecord) settledAt() time.Time { return fromMicros(micros(r.Settled.At)) }
 
 // ended changes a hold of a call that a decision let through, out of it or before it was
 // opened, and reports whether it changed. Whoever decided about the hold meanwhile has
@@ -383,7 +409,14 @@ type callHistory struct {
 	last   callMark // of the decision that let it through last, and when
 	fired  Sequence
 	direct Sequence // of the last decision that did so without a hold
-	done   []string // those whose call was done, if it is not to be made twice
+	done   []doneCall
+}
+
+// doneCall is a decision whose call was done, if it is not to be made twice. Of an act it is
+// one that a person settled, with when.
+type doneCall struct {
+	id      string
+	settled time.Time
 }
 
 // holds hears that a hold was opened.
@@ -412,8 +445,10 @@ func (c *callHistory) mark() callMark {
 	if c.opened > c.direct {
 		m.hold = c.hold
 	}
-	if len(c.done) > 0 {
-		m.done = c.done[len(c.done)-1]
+	for _, d := range c.done { // the one that was settled last; of a slot, the last one
+		if !d.settled.Before(m.settled) {
+			m.done, m.settled = d.id, d.settled
+		}
 	}
 	return m
 }

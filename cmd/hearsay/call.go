@@ -445,7 +445,11 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	c, m := card{}, callMark(h.StateAt(now))
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
-	c.whole("tool", whole(h.Tool)+", "+h.Effect)
+	of := ""
+	if h.Server != "" {
+		of = " of " + quotedWhole(h.Server)
+	}
+	c.whole("tool", whole(h.Tool)+of+", "+h.Effect)
 	if h.BlastRadius != "" {
 		c.line("may reach", "%s", h.BlastRadius)
 	}
@@ -465,7 +469,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		c.line("arguments", "none")
 	}
 	c.line("args-sha256", "%s", h.ArgsSHA256)
-	c.whole("asked by", fmt.Sprintf("%s for %s, run %s, %s ago, %s", whole(h.Agent), whole(h.Principal), whole(h.Run), age(now, h.OpenedAt), plural(h.Tries, "time")))
+	c.whole("asked by", fmt.Sprintf("%s for %s, run %s, %s ago, %s", quotedWhole(h.Agent), quotedWhole(h.Principal), quotedWhole(h.Run), age(now, h.OpenedAt), plural(h.Tries, "time")))
 	for i, code := range h.Codes {
 		label := ""
 		if i == 0 {
@@ -481,7 +485,16 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		c.line(label, "%s", id)
 	}
 	c.line("rests on", "%s, epoch %d", plural(len(h.Rows), "row"), h.Epoch)
+	for _, r := range h.Rows {
+		c.line("", "%s, revision %d", r.Row, r.Revision)
+	}
+	if !h.Schema.IsZero() {
+		c.line("tool schema", "sha256 %s", h.Schema)
+	}
 	c.whole("policy", whole(h.Policy))
+	if h.Done != "" {
+		c.line("BEFORE", "the same call was done, by %s; hearsay call why %s says when", h.Done, h.Done)
+	}
 	if h.Prior != "" {
 		c.line("BEFORE", "the same call was made by %s, and how it ended is not known", h.Prior)
 	}
@@ -769,7 +782,7 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	w.Blocked = !d.Fired
 	if d.Unsettled() {
 		w.Standing, w.Release = d.StateAt(s.Now()).String(), "settle"
-		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call of its run is held")
+		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call is held: of its run, and of every run if it cannot be undone")
 		w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(d.ID)})
 	}
 	var rows []memory.ID
@@ -959,8 +972,8 @@ nobody approves a call without having seen it.`),
 		command(confirm.Withdraw, "Take an approval back that was not used yet, signed with your key",
 			`withdraw takes back an approval that was not used yet. The call waits again.`),
 		command(confirm.Refuse, "Refuse a held call and tell the agent why, signed with your key",
-			`reject refuses a call for a day, whatever becomes of its rows. Your reason goes to the
-model, word for word.`),
+			`reject refuses a call for a day, whatever becomes of its rows. The model is told
+your reason: 160 characters of it, on one line.`),
 	}
 }
 

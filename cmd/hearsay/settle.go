@@ -99,10 +99,12 @@ func (a *app) callSettleCommand(store *storeFlags) *cobra.Command {
 		Short: "Say whether a call was done of which nobody knows, signed with your key",
 		Long: `A call that changes something and has no recorded outcome may have been done: its
 process died, its tool gave no answer, or the store was lost. Until it is known, the same
-call of its run is held. Look at the system that the tool changes, then settle it.
+call of its run is held, and of every run if it cannot be undone. Look at the system that
+the tool changes, then settle it.
 
-  --done      it was done. A call that waits for this is refused in your words, so that
-              who asked again does not do it twice.
+  --done      it was done. A call that waits for this is refused in your words. If it
+              cannot be undone, the same call of any run is held for a day as done already,
+              so that a program which starts again does not do it twice.
   --not-done  it was not done. The same call is decided afresh, and may be made. Not within
               five minutes of a call that may still be at work.
 
@@ -142,9 +144,9 @@ With -o json: {"schema": "hearsay.settled/1", "verb", "id", "tool", "run", "stat
 		c.line("id", "%s", said.ID)
 		c.line("settled", "by %s", oneLine(said.By, maxName))
 		if done {
-			c.line("the same call", "if one waits in run %s, it is refused in your words", oneLine(said.Run, maxName))
+			c.line("the same call", "is refused in your words where it waits; if it cannot be undone, it is held for a day in every run")
 		} else {
-			c.line("the same call", "is decided afresh when run %s asks again", oneLine(said.Run, maxName))
+			c.line("the same call", "is decided afresh when it is asked for again")
 		}
 		return a.write(c.String())
 	}

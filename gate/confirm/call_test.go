@@ -742,3 +742,15 @@ func TestABarrierNamesWhatItKnowsOfIfTheStoreIsSlow(t *testing.T) {
 		}
 	})
 }
+
+// TestARefusalIsQuotedInNoRecord: the model is told the person's words, and the record of a
+// call that she refused, which may rest on no row, has none of them.
+func TestARefusalIsQuotedInNoRecord(t *testing.T) {
+	w, req, d := held(t)
+	must(t, w.put(w.said(confirm.Refuse, d.HoldID, "cleo", nil)))
+	again := w.decide(req)
+	r, err := w.Decision(t.Context(), again.ID)
+	if must(t, err); again.Words == "" || !strings.Contains(again.ToolText(), again.Words) || strings.Contains(string(r.Data), again.Words) || !strings.Contains(string(r.Data), "cleo") {
+		t.Errorf("%q, %s", again.Words, r.Data)
+	}
+}

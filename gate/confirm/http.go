@@ -146,6 +146,7 @@ var refusals = []struct {
 	{ErrHalf, http.StatusConflict, "half", "the contradiction stands; the right object was not written"},
 	{ErrContent, http.StatusConflict, "content", "the row holds something else than what was signed"},
 	{ErrStale, http.StatusConflict, "stale", "the row has moved since; look again and sign anew"},
+	{memory.ErrErased, http.StatusGone, "erased", "its record was erased; to settle the call that was made, sign for the same call that waits"},
 	{memory.ErrNotFound, http.StatusNotFound, "not_found", "no such row or call"},
 	{memory.ErrIllegalMove, http.StatusConflict, "illegal_move", "the row may not move there"},
 	{memory.ErrContested, http.StatusConflict, "contested", "another user verified the contrary; both stand contested"},
