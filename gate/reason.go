@@ -126,7 +126,7 @@ var codes = []struct {
 	{SensitivityExceeded, ErrSensitivity, Deny, "rests on a row more secret than the tool may be given"},
 	{NestedCall, ErrNestedCall, Deny, "was asked for inside the very same call"},
 	{OutcomeUnknown, ErrOutcomeUnknown, Hold, "how the same call ended before is not known"},
-	{AlreadyDone, ErrAlreadyDone, Hold, "the same call was done before in this run"},
+	{AlreadyDone, ErrAlreadyDone, Hold, "the same call was done before"},
 	{UnverifiedInput, ErrUnverified, Hold, "rests on a row that nobody has verified"},
 	{VerifierWasDown, ErrVerifierDown, Hold, "rests on a row stored while the verifier was down"},
 	{SupersededInput, ErrSuperseded, Hold, "rests on a row whose source has said otherwise since"},

@@ -132,16 +132,42 @@ func TestNoTwoCallsHaveOneCard(t *testing.T) {
 	t.Logf("%d cards", len(shown))
 }
 
+// TestNoNamesMakeOneCard: who asks and for whom is told apart whatever the names are.
+func TestNoNamesMakeOneCard(t *testing.T) {
+	shown := map[string]int{}
+	for i, h := range []memory.Hold{
+		{Tool: "send", Agent: "a for b", Principal: "c"}, {Tool: "send", Agent: "a", Principal: "b for c"}, {Tool: "send", Agent: "a", Principal: `b" for "c`}, {Tool: "send", Agent: `a" for "b`, Principal: "c"},
+		{Tool: "send", Agent: "a", Principal: "b", Run: "c"}, {Tool: "send", Agent: "a", Principal: "b, run c"}, {Tool: "send", Server: "bank"}, {Tool: `send of "bank"`}, {Tool: "send", Effect: `of "bank"`},
+	} {
+		card := (&app{}).callCard(&h, time.Unix(1_800_000_000, 0))
+		if other, taken := shown[card]; taken {
+			t.Errorf("%d and %d have one card:\n%s", other, i, card)
+		}
+		shown[card] = i
+	}
+}
+
 // All that a call waits for is on its card, and what a person said of it.
 func TestACardLeavesNothingOut(t *testing.T) {
 	h := memory.Hold{Tool: strings.Repeat("tool", 60), Agent: strings.Repeat("agent", 60), Principal: strings.Repeat("ana", 60), Run: strings.Repeat("run", 60), Policy: strings.Repeat("prod", 60),
 		Args: json.RawMessage(`{"body":"` + strings.Repeat("words ", 20_000) + `end"}`), By: strings.Repeat("cleo", 60), Why: strings.Repeat("asked ", 60) + "twice", State: memory.HoldWaiting}
 	for i := range 40 {
 		h.AtFault = append(h.AtFault, memory.ID(fmt.Sprintf("mem_%026d", i)))
+		h.Rows = append(h.Rows, memory.Cited{Row: h.AtFault[i], Revision: uint64(1000 + i)})
 	}
+	h.Server, h.Schema, h.Done, h.Prior, h.Made = strings.Repeat("bank", 60), memory.Digest{7}, "blk_done", "blk_prior", "blk_made"
 	card := (&app{}).callCard(&h, time.Unix(1_800_000_000, 0))
 	if got := lines(card, "waits for"); len(got) != len(h.AtFault) || got[39] != string(h.AtFault[39]) {
 		t.Errorf("it waits for %d rows: %q", len(h.AtFault), got)
+	}
+	if got := lines(card, "rests on"); len(got) != 1+len(h.Rows) || got[40] != string(h.Rows[39].Row)+", revision 1039" {
+		t.Errorf("it rests on %d rows: %q", len(h.Rows), got)
+	}
+	if got := strings.Join(lines(card, "BEFORE"), "\n"); !strings.Contains(got, h.Done) || !strings.Contains(got, h.Prior) || !strings.Contains(got, h.Made) {
+		t.Errorf("what was made before: %s", got)
+	}
+	if !strings.Contains(strings.Join(lines(card, "tool"), ""), h.Server) || !strings.Contains(card, h.Schema.String()) {
+		t.Errorf("no server or schema: %.2000s", card)
 	}
 	for label, wants := range map[string]string{"tool": h.Tool, "asked by": h.Run, "policy": h.Policy, "last": h.Why, "arguments": strings.Repeat("words ", 20_000) + "end"} {
 		if got := lines(card, label); len(got) != 1 || !strings.Contains(got[0], wants) {

@@ -846,7 +846,7 @@ func TestMCPProxyMakesACallOnce(t *testing.T) {
 	}{
 		"that cannot be undone":     {officeFlags, 1, "NOT EXECUTED: mail was not run a second time"},
 		"that may be repeated":      {append(slices.Clone(officeFlags), "--repeatable", "mail"), 2, ""},
-		"that nobody has described": {[]string{"--read-only", "crm", "--authoritative", "crm:/email=billing.email@/name"}, 2, "was made before in this run"},
+		"that nobody has described": {[]string{"--read-only", "crm", "--authoritative", "crm:/email=billing.email@/name"}, 2, "was made before, and it was done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

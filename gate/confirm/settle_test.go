@@ -207,3 +207,32 @@ func TestNoApprovalIsTakenForARunThatHasEnded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestAStatementAboutAnErasedCallOverHTTP is told what to sign for.
+func TestAStatementAboutAnErasedCallOverHTTP(t *testing.T) {
+	w := newDesk(t, storetest.NewMap(), "")
+	w.keys = ring(t, line(t, "tom", "call:book"))
+	w.rows = []memory.ID{w.say("a", "x")}
+	w.move(0, memory.TruthSupported)
+	first := w.decide(w.ask("book", "r1", "a@b.example", w.rows...))
+	if first.Blocked() {
+		t.Fatal(first.Err())
+	}
+	w.pass(memory.UnknownAfter)
+	made, err := w.Decision(t.Context(), first.ID)
+	must(t, err)
+	s := w.settling(confirm.NotDone, &made, "tom", nil)
+	_, err = w.Erase(t.Context(), memory.Erasure{Subject: "acme", Request: "R-1", Actor: "dpo"})
+	must(t, err)
+	h, err := confirm.NewHandler(w.Store, w.keys, nil)
+	must(t, err)
+	b, err := json.Marshal(s)
+	must(t, err)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	if h.ServeHTTP(rec, r); rec.Code != http.StatusGone || !strings.Contains(rec.Body.String(), "erased") {
+		t.Errorf("%d: %s", rec.Code, rec.Body)
+	}
+	must(t, w.Close())
+}
