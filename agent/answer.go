@@ -22,7 +22,7 @@ const maxErrorLine = 2000
 // begins with FAILED. It begins with DONE if what came of a call could not be recorded, and
 // with MAY HAVE BEEN DONE if nobody knows; of a tool that changes nothing, with NOT SHOWN.
 // It is never empty, since some APIs refuse that. If the answer is longer than the tool's
-// [AnswerLimit], its last line says how much is left out.
+// [AnswerLimit], the line behind it says how much is left out.
 //
 // What a tool returned is not memory: where it imitates the tag of memory, the text
 // loses the bracket that opens the tag ([recall.Defuse]). A line of it that begins like
@@ -38,9 +38,9 @@ func ToolText(res Result, err error) string {
 	)
 	switch {
 	case err == nil && len(res.Withheld) > 0:
-		return answered(res) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return answered(res) + "\n\nNote of the system: " + handlePrefix + "… stands for words that nobody vouches for. Pass one on as a whole argument if a call needs it." + notes(&res)
 	case err == nil:
-		return answered(res) + pendingText(res.Pending) + repeatedText(&res.Decision)
+		return answered(res) + notes(&res)
 	case errors.As(err, &doubt):
 		return doubt.toolText(res)
 	case errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
@@ -56,6 +56,13 @@ func ToolText(res Result, err error) string {
 	}
 	return "NOT EXECUTED: " + recall.Defuse(errorLine(err))
 }
+
+// Notes is what [ToolText] says of a call behind the words of its tool; "" if there is
+// nothing to say. It is for who shows the model the output itself.
+func Notes(res Result) string { return strings.TrimSpace(res.Note + notes(&res)) }
+
+// notes tell of what the call rests on, and that it was made before.
+func notes(res *Result) string { return pendingText(res.Pending) + repeatedText(&res.Decision) }
 
 // APIText is [ToolText] for a model that calls tools by their [APIName]: a tool that it is told
 // to call has that name. The tool that was called keeps its own.

@@ -19,7 +19,7 @@ var ErrDeclaration = errors.New("agent: a declaration that cannot hold")
 // ErrDeclaration) holds.
 type DeclarationError struct {
 	Tool    string
-	Field   string // a stable word: sink, optional, authoritative, record, operator, computed, sets, subject, identifier, same_by, shown_by, argument_schema, output_schema
+	Field   string // a stable word: sink, optional, authoritative, record, operator, computed, sets, subject, identifier, same_by, shown_by, fixed, answer_limit, argument_schema, output_schema
 	Pointer string // RFC 6901, of a declaration that has one
 	Text    string // for people
 }
@@ -28,6 +28,9 @@ type DeclarationError struct {
 func (e *DeclarationError) Error() string {
 	if strings.HasSuffix(e.Field, "_schema") {
 		return fmt.Sprintf("agent: tool %q: %s: %s", e.Tool, strings.ReplaceAll(e.Field, "_", " "), e.Text)
+	}
+	if e.Field == "answer_limit" {
+		return fmt.Sprintf("agent: tool %q: answer limit %s", e.Tool, e.Text)
 	}
 	return fmt.Sprintf("agent: tool %q: %s %q: %s", e.Tool, e.Field, e.Pointer, e.Text)
 }

@@ -106,6 +106,7 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 			cut = ""
 		}
 		left = len(text) - len(cut)
+		a.drafts, a.ids = nil, nil // what was declared to be the whole text is not what is shown
 		note = fmt.Sprintf("Note of the system: the answer is longer than the %d bytes that are shown. Its last %d bytes are left out%s", limit, left, less)
 		if cut == "" {
 			a.say(note, a.tool.worst())

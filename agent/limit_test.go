@@ -395,3 +395,26 @@ func TestNothingOverTheLimitIsShownOrKept(t *testing.T) {
 	}
 	t.Logf("%d answers over the limit, %d within", cut, whole)
 }
+
+// TestAFieldThatIsTheWholeTextIsNoRowIfItIsCut: no row says more than what the model was shown.
+func TestAFieldThatIsTheWholeTextIsNoRowIfItIsCut(t *testing.T) {
+	for limit, want := range map[int]string{3: "", 100: "5000"} {
+		w := newWorld(t)
+		salary := agent.Func("salary", "", func(context.Context, searchIn) (string, error) { return "5000", nil }, agent.ReadOnly(), agent.SystemOfRecord("hr"), agent.Authoritative("", "salary", "/words"), agent.AnswerLimit(limit))
+		run := w.agent(t, salary).Start("ana")
+		res := mustFire(t, run, "salary", searchIn{"eve"})
+		rows, err := w.store.Get(t.Context(), res.Rows...)
+		if err != nil || len(rows) == 0 {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range rows {
+			if got += r.Content.Object; limit < 4 && strings.Contains(r.Content.String(), "5000") {
+				t.Errorf("limit %d: a row says %q", limit, r.Content)
+			}
+		}
+		if got != want {
+			t.Errorf("limit %d: %q, want %q", limit, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +13,9 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 )
 
-// StalledAfter is how often the same call is denied or refused before a loop ends, with no
-// call made in between: a model that gets the same
-// answer a third time asks on until its turns are used up.
+// StalledAfter is how often the same call is denied or refused before a loop ends, in messages
+// of the model that follow one on the other, or between which no call is made: a model that
+// gets the same answer a third time asks on until its turns are used up.
 const StalledAfter = 3
 
 // ErrStalled: the model repeats a call that is denied or refused. The error is a
@@ -29,7 +30,8 @@ type Loop struct {
 	made    []MadeCall
 	denied  map[string]int
 	counted map[string]bool // denied since Stalled was asked last
-	stalled *StalledError
+	moved   bool            // a call was made since
+	stalled map[string]*StalledError
 }
 
 // MadeCall is a call that reached its tool.
@@ -49,7 +51,7 @@ func (l *Loop) Note(tool string, args json.RawMessage, res Result, err error) {
 	var denied *gate.DeniedError
 	switch {
 	case err == nil || errors.Is(err, ErrTool): // first: a tool may fail over a call that was denied
-		l.denied, l.stalled = nil, nil
+		l.moved = true
 		l.made = append(l.made, MadeCall{Tool: tool, Args: slices.Clone(args), Decision: res.Decision.ID, Text: ToolText(res, err), Err: err})
 	case errors.As(err, &denied):
 		l.notMade(sameDenial(&denied.Decision), &StalledError{Tool: denied.Decision.Tool, Last: denied})
@@ -72,7 +74,10 @@ func (l *Loop) notMade(key string, stalled *StalledError) {
 	}
 	l.counted[key] = true
 	if l.denied[key]++; l.denied[key] >= StalledAfter {
-		l.stalled = stalled
+		if l.stalled == nil {
+			l.stalled = map[string]*StalledError{}
+		}
+		l.stalled[key] = stalled
 	}
 }
 
@@ -80,7 +85,7 @@ func (l *Loop) notMade(key string, stalled *StalledError) {
 func (l *Loop) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.made, l.denied, l.counted, l.stalled = nil, nil, nil, nil
+	l.made, l.denied, l.counted, l.moved, l.stalled = nil, nil, nil, false, nil
 }
 
 // sameDenial is one for denials of the same call for the same reasons.
@@ -98,10 +103,16 @@ func sameDenial(d *gate.Decision) string {
 func (l *Loop) Stalled(run *Run) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.counted = nil; l.stalled == nil {
-		return nil
+	if l.moved { // what was not denied again meanwhile begins anew
+		maps.DeleteFunc(l.denied, func(key string, _ int) bool { return !l.counted[key] })
+		maps.DeleteFunc(l.stalled, func(key string, _ *StalledError) bool { return !l.counted[key] })
 	}
-	return &StalledError{Tool: l.stalled.Tool, Held: run.Held(), Last: l.stalled.Last}
+	l.counted, l.moved = nil, false
+	for _, key := range slices.Sorted(maps.Keys(l.stalled)) {
+		of := l.stalled[key]
+		return &StalledError{Tool: of.Tool, Held: run.Held(), Last: of.Last}
+	}
+	return nil
 }
 
 // Made are the calls that reached their tools, in order.
@@ -112,10 +123,10 @@ func (l *Loop) Made() []MadeCall {
 }
 
 // Wrap is the error that ended the loop, with the calls that were made before it: a
-// [*CallsError] if there are any.
+// [*CallsError] if there are any. An error that has them already stays as it is.
 func (l *Loop) Wrap(err error) error {
 	made := l.Made()
-	if err == nil || len(made) == 0 {
+	if have := (*CallsError)(nil); err == nil || len(made) == 0 || errors.As(err, &have) && len(have.Calls) == len(made) {
 		return err
 	}
 	return &CallsError{Calls: made, cause: err}

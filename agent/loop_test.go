@@ -82,6 +82,39 @@ func TestALoopStallsOnTheThirdSameDenial(t *testing.T) {
 	}
 }
 
+// TestADenialCountsThoughItsMessageMadeAnotherCall: the model repeats the denied call all the
+// same. A message with calls that are made alone begins the count anew.
+func TestADenialCountsThoughItsMessageMadeAnotherCall(t *testing.T) {
+	refused := &gate.ArgumentError{Rule: "schema"}
+	run := newWorld(t).agent(t).Start("ana")
+	for name, c := range map[string]struct {
+		messages string // A and B are denied, x is made
+		stalls   int
+	}{
+		"beside it":            {"Ax Ax Ax", 3},
+		"before it":            {"xA xA xA", 3},
+		"with and without":     {"A xA A", 3},
+		"another denied one":   {"xA xB xA xB xA", 0},
+		"alone in between":     {"Ax Ax x Ax Ax", 0},
+		"and then three times": {"Ax x Ax Ax Ax", 5},
+		"two denied, one made": {"ABx ABx ABx", 3},
+	} {
+		var loop agent.Loop
+		for i, message := range strings.Fields(c.messages) {
+			for _, letter := range message {
+				if letter == 'x' {
+					loop.Note("search", json.RawMessage(fmt.Sprint(i)), agent.Result{}, nil)
+				} else {
+					loop.Note("pay", json.RawMessage(string(letter)), agent.Result{}, refused)
+				}
+			}
+			if err := loop.Stalled(run); (err != nil) != (i+1 == c.stalls) {
+				t.Errorf("%s, after %d messages: %v", name, i+1, err)
+			}
+		}
+	}
+}
+
 // TestCallsOfOneMessageCountOnce: the model has read no answer before it made the others.
 func TestCallsOfOneMessageCountOnce(t *testing.T) {
 	var loop agent.Loop

@@ -58,9 +58,10 @@ func (g *gated) Plan(ctx context.Context, steps []schema.AgentStep, inputs map[s
 		g.loop.Reset()
 	}
 	if err := g.loop.Stalled(g.run); err != nil {
-		return nil, nil, err
+		return nil, nil, g.loop.Wrap(err)
 	}
-	return g.inner.Plan(ctx, steps, inputs, o...)
+	actions, finish, err := g.inner.Plan(ctx, steps, inputs, o...)
+	return actions, finish, g.loop.Wrap(err)
 }
 
 // Ask runs an executor for a run: the segments are what it is asked, and its
@@ -121,6 +122,11 @@ func ask(ctx context.Context, run *agent.Run, e *agents.Executor, text string, l
 		mine.Memory = Memory(run, mine.Memory)
 	}
 	answer, err := chains.Run(ctx, &mine, text)
+	if err != nil && !errors.Is(err, agent.ErrStalled) {
+		if stalled := loop.Stalled(run); stalled != nil { // in its last iteration
+			err = stalled
+		}
+	}
 	return answer, loop.Wrap(err)
 }
 

@@ -111,3 +111,31 @@ func TestAModelThatRepeatsADeniedCallIsStopped(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestAModelThatIsStoppedInItsLastTurn hears of the held calls, and not that its turns are over.
+func TestAModelThatIsStoppedInItsLastTurn(t *testing.T) {
+	w := newWorld(t)
+	run := w.agent.Start("ana")
+	denied := act("send_email", `{"to":"evil@x.example"}`)
+	m, _ := model(t, scripted.Turns(denied, denied, denied))
+	_, err := langchain.Ask(t.Context(), run, agents.NewExecutor(agents.NewOneShotAgent(m, nil), agents.WithMaxIterations(3)), agent.Typed("Write to them."))
+	var e *agent.StalledError
+	if !errors.As(err, &e) || len(e.Held) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnExecutorOfOnesOwnHearsOfTheCallsThatWereMade: its agent is wrapped by [langchain.Gate].
+func TestAnExecutorOfOnesOwnHearsOfTheCallsThatWereMade(t *testing.T) {
+	w := newWorld(t)
+	m, _ := model(t, scripted.Turns(act("search", "acme"), scripted.Say("Hmm.")))
+	own, err := langchain.Gate(w.agent.Start("ana"), agents.NewOneShotAgent(m, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = chains.Run(t.Context(), agents.NewExecutor(own), "Look.")
+	var calls *agent.CallsError
+	if !errors.As(err, &calls) || len(calls.Calls) != 1 || calls.Calls[0].Tool != "search" || !errors.Is(err, agents.ErrUnableToParseOutput) {
+		t.Errorf("%v", err)
+	}
+}

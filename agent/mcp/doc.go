@@ -19,7 +19,7 @@
 // pointers point into it; its text blocks, which the protocol wants to say the
 // same, are not shown to the model. A text that is one JSON object or array is
 // read as that. A result with images, sounds or resources is recorded as a whole,
-// and no pointer reaches into it. _meta reaches nobody.
+// and no pointer reaches into it. The _meta of a result reaches nobody.
 //
 // # Calls that wait
 //

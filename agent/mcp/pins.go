@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/gofrs/flock"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hearsay-go/hearsay/agent"
 )
 
 // Errors of [Pins].
@@ -54,8 +57,8 @@ type Pins struct {
 	File string // made if it is not there
 	// Required refuses a server whose tools are not pinned ([ErrUnpinned]).
 	Required bool
-	// Seen, if set, hears of each comparison; of the first one of a server before its tools
-	// are written.
+	// Seen, if set, hears of each comparison of [Tools] and [NewProxy], unless it refuses the
+	// server; of the first one of a server before its tools are written.
 	Seen func(PinReport)
 }
 
@@ -236,6 +239,9 @@ func (p *Pins) write(ctx context.Context, r PinReport, first bool) error {
 		file.Servers = append(file.Servers, entry)
 		slices.SortFunc(file.Servers, func(x, y pinServer) int { return cmp.Compare(x.Server, y.Server) })
 	}
+	if err := p.checked(&file); err != nil { // a report that nobody compared, for one
+		return err
+	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		return p.fault("%w", err)
@@ -371,11 +377,14 @@ func nameIn(tool json.RawMessage) string {
 	return t.Name
 }
 
-// differing are the names of tools that are not offered.
-func (r *PinReport) differing() map[string]bool {
-	out := map[string]bool{}
+// accepted are the tools of a listing that do not differ, with their contracts. What was
+// declared of one that differs was declared of another tool.
+func (r *PinReport) accepted(listed []*api.Tool, contracts Contracts) ([]*api.Tool, Contracts) {
+	differs := map[string]bool{}
 	for _, d := range r.Differences {
-		out[d.Name] = true
+		differs[d.Name] = true
 	}
-	return out
+	contracts = maps.Clone(contracts)
+	maps.DeleteFunc(contracts, func(name string, _ []agent.Option) bool { return differs[name] })
+	return slices.DeleteFunc(slices.Clone(listed), func(t *api.Tool) bool { return differs[t.Name] }), contracts
 }

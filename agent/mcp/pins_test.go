@@ -390,3 +390,66 @@ func TestAToolIsListedOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestADifferingToolStopsNoOther: contracts are fixed in a program, and were written for the
+// tools as they were.
+func TestADifferingToolStopsNoOther(t *testing.T) {
+	contracts := mcp.Contracts{"search": {agent.ReadOnly()}, "buy": {agent.Irreversible(), agent.Sinks("/name")}}
+	item := func(server *api.Server, name string) {
+		type other struct {
+			Item string `json:"item"`
+		}
+		api.AddTool(server, &api.Tool{Name: name, Description: "Buys."}, func(context.Context, *api.CallToolRequest, other) (*api.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+	}
+	for name, c := range map[string]struct {
+		change  func(*api.Server)
+		offers  []string
+		differs string
+	}{
+		"one is new":              {func(s *api.Server) { item(s, "shell") }, []string{"buy", "search"}, "shell"},
+		"one is gone":             {func(s *api.Server) { s.RemoveTools("buy") }, []string{"search"}, "buy"},
+		"a sink has another name": {func(s *api.Server) { item(s, "buy") }, []string{"search"}, "buy"},
+	} {
+		pins := &mcp.Pins{File: filepath.Join(t.TempDir(), "pins.json")}
+		o := &mcp.Options{Server: "shop --stdio", Pins: pins}
+		server := selling(map[string]string{"search": "Searches.", "buy": "Buys."})
+		if _, err := mcp.Tools(t.Context(), dial(t, server), contracts, o); err != nil {
+			t.Fatal(err)
+		}
+		c.change(server)
+		now := dial(t, server)
+		tools, err := mcp.Tools(t.Context(), now, contracts, o)
+		var pin *mcp.PinError
+		if !errors.As(err, &pin) || len(pin.Differences) != 1 || pin.Differences[0].Name != c.differs || !slices.Equal(namesOf(t, tools), c.offers) {
+			t.Errorf("%s: %v, offered %q", name, err, namesOf(t, tools))
+		}
+		p, _ := newProxyOver(t, now, &mcp.ProxyOptions{Contracts: contracts, Server: o.Server, Pins: pins})
+		var offers []string
+		for _, d := range p.Run().Agent().Tools() {
+			offers = append(offers, d.Name)
+		}
+		if slices.Sort(offers); !slices.Equal(offers, c.offers) || len(p.Differences()) != 1 || len(p.Undeclared()) != 0 {
+			t.Errorf("%s: the proxy offers %q", name, offers)
+		}
+	}
+}
+
+// TestAReportThatNobodyComparedIsNotAccepted: the file would be refused from then on.
+func TestAReportThatNobodyComparedIsNotAccepted(t *testing.T) {
+	pins := &mcp.Pins{File: filepath.Join(t.TempDir(), "pins.json")}
+	o := &mcp.Options{Server: "shop --stdio", Pins: pins}
+	server := selling(map[string]string{"search": "Searches."})
+	if _, err := mcp.Tools(t.Context(), dial(t, server), anyOf("search"), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []mcp.PinReport{{}, {Server: "x", Tools: []mcp.PinnedTool{{Name: "a", SHA256: "00", Tool: []byte(`{"name":"a"}`)}}}} {
+		if err := pins.Accept(t.Context(), r); !errors.Is(err, mcp.ErrPinFile) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	if _, err := mcp.Tools(t.Context(), dial(t, server), anyOf("search"), o); err != nil {
+		t.Error(err)
+	}
+}

@@ -97,17 +97,11 @@ func NewProxy(ctx context.Context, session *api.ClientSession, store agent.Store
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{prefix: of.Prefix, differs: report.Differences, unnamed: undeclared(listed, o.Contracts), upstream: nameOf(session), session: session, recheck: make(chan struct{}, 1)}
-	all, err := handles(session, &of, []agent.Option{Blocks()}, listed, o.Contracts, p.hasChanged)
+	offered, contracts := report.accepted(listed, o.Contracts)
+	p := &Proxy{prefix: of.Prefix, differs: report.Differences, offered: offered, unnamed: undeclared(offered, contracts), upstream: nameOf(session), session: session, recheck: make(chan struct{}, 1)}
+	tools, err := handles(session, &of, []agent.Option{Blocks()}, offered, contracts, p.hasChanged)
 	if err != nil {
 		return nil, err
-	}
-	var tools []agent.Tool
-	differs := report.differing()
-	for i, t := range listed {
-		if !differs[t.Name] {
-			p.offered, tools = append(p.offered, t), append(tools, all[i])
-		}
 	}
 	if p.was, err = texted(p.offered); err != nil {
 		return nil, err

@@ -133,12 +133,19 @@ func unread(out json.RawMessage) (size int) {
 		case *api.AudioContent:
 			size += base64.StdEncoding.EncodedLen(len(block.Data))
 		case *api.EmbeddedResource:
-			if block.Resource != nil {
+			if block.Resource != nil && !readAsText(block.Resource.MIMEType) {
 				size += base64.StdEncoding.EncodedLen(len(block.Resource.Blob))
 			}
 		}
 	}
 	return size
+}
+
+// readAsText reports whether a client may give the model a blob of a media type as text. A
+// picture, a sound, a film or a PDF it gives as such, or not at all.
+func readAsText(media string) bool {
+	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
+	return !slices.Contains([]string{"image", "audio", "video"}, kind) && !strings.HasPrefix(strings.ToLower(media), "application/pdf")
 }
 
 // cut leaves the pictures of an output and as much of its text as no more than limit bytes of

@@ -195,19 +195,27 @@ func shown(res agent.Result, err error, structured bool) *api.CallToolResult {
 		return refusal(text)
 	}
 	if res.Unread == 0 && res.Left == 0 {
-		return result(text, res.Output, structured)
+		return noted(result(text, res.Output, structured), res)
 	}
 	if structured { // there is none, or not all of it, and only an error may do without
 		return refusal(text)
 	}
 	if blocks, _ := wholeOf(res.Output); blocks {
-		short := result(text, res.Output, false)
-		short.Content = append(short.Content, &api.TextContent{Text: res.Note})
-		return short
+		return noted(result(text, res.Output, false), res)
 	}
 	whole := complete()
 	whole.Content = []api.Content{&api.TextContent{Text: text}}
 	return whole
+}
+
+// noted adds what the system says of a call to a result whose blocks are those of the tool. A
+// text says so itself.
+func noted(out *api.CallToolResult, res agent.Result) *api.CallToolResult {
+	notes := agent.Notes(res)
+	if blocks, _ := wholeOf(res.Output); blocks && notes != "" {
+		out.Content = append(out.Content, &api.TextContent{Text: notes})
+	}
+	return out
 }
 
 // maxCallID is how much of a client's name for its call a decision keeps.

@@ -49,7 +49,7 @@ type Options struct {
 	// with [agent.Server] names the server of one tool otherwise.
 	Server string
 	// Prefix stands before the name of each tool, so that tools of two servers may have one
-	// name: "crm." makes crm.search of search. Policies, blocks and the audit know the tool by
+	// name: "crm_" makes crm_search of search. Policies, blocks and the audit know the tool by
 	// the whole name, [Contracts] by the server's own.
 	Prefix string
 	// Pins hold the tools to what an operator has accepted; nil = they may be others at each
@@ -106,9 +106,6 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts,
 	if err != nil {
 		return nil, err
 	}
-	if missing := undeclared(listed, contracts); len(missing) > 0 {
-		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
-	}
 	of, err := o.checked(session)
 	if err != nil {
 		return nil, err
@@ -117,7 +114,11 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts,
 	if err != nil {
 		return nil, err
 	}
-	tools, err := handles(session, &of, nil, listed, contracts, func(context.Context, string) error { return nil })
+	offered, contracts := report.accepted(listed, contracts)
+	if missing := undeclared(offered, contracts); len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %q", ErrUnclassified, missing)
+	}
+	tools, err := handles(session, &of, nil, offered, contracts, func(context.Context, string) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +128,7 @@ func Tools(ctx context.Context, session *api.ClientSession, contracts Contracts,
 	if len(report.Differences) == 0 {
 		return tools, nil
 	}
-	differs := report.differing()
-	accepted := make([]agent.Tool, 0, len(tools))
-	for i := range tools {
-		if !differs[listed[i].Name] {
-			accepted = append(accepted, tools[i])
-		}
-	}
-	return accepted, &PinError{of.Server, report.Differences}
+	return tools, &PinError{of.Server, report.Differences}
 }
 
 // undeclared are the tools without a contract.
@@ -317,7 +311,9 @@ func callBytes(name string, args json.RawMessage) []byte {
 
 // OnlyGated is sending middleware for a client (Client.AddSendingMiddleware): a
 // call of a tool that no Run made is [ErrUngated] and is not sent. It is a second
-// lock behind [Tools], for a program whose code also holds the session.
+// lock behind [Tools], for a program whose code also holds the session. It also keeps the
+// client from answering tools/list out of its cache, however long the server says that a
+// list is good: what a tool is now is asked for each time.
 func OnlyGated() api.Middleware {
 	return func(next api.MethodHandler) api.MethodHandler {
 		return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
@@ -328,7 +324,11 @@ func OnlyGated() api.Middleware {
 					return nil, ErrUngated
 				}
 			}
-			return next(ctx, method, req)
+			res, err := next(ctx, method, req)
+			if listed, is := res.(*api.ListToolsResult); is && listed != nil {
+				listed.TTLMs = 0
+			}
+			return res, err
 		}
 	}
 }

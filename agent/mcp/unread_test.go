@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -70,15 +71,18 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 		blocks int
 		says   string
 	}{
-		"text":               {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: long}}}, blocks: 1, says: "x\nNote of the system: the answer is longer than"},
-		"JSON in a text":     {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"email":"a@x.example","x":"` + long + `"}`}}}, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
-		"structured":         {answer: &api.CallToolResult{StructuredContent: map[string]any{"email": "a@x.example", "x": long}}, schema: `{"type":"object"}`, failed: true, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
-		"a picture":          {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
-		"a file":             {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
-		"what imitates one":  {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
-		"structured so":      {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
-		"a picture and text": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "Note of the system: the answer has more text"},
-		"and a structure":    {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}, StructuredContent: map[string]any{"total": 7}}, blocks: 1, says: "Note of the system: the answer has"},
+		"text":                {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: long}}}, blocks: 1, says: "x\nNote of the system: the answer is longer than"},
+		"JSON in a text":      {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"email":"a@x.example","x":"` + long + `"}`}}}, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
+		"structured":          {answer: &api.CallToolResult{StructuredContent: map[string]any{"email": "a@x.example", "x": long}}, schema: `{"type":"object"}`, failed: true, blocks: 1, says: "{\"email\":\"a@x.example\"}\nNote of the system: the answer has"},
+		"a picture":           {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"a file of a picture": {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", MIMEType: "Image/PNG", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"a PDF":               {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", MIMEType: "application/pdf", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 2, says: "a cat"},
+		"a file of a text":    {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", MIMEType: "text/plain", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"a file of anything":  {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"what imitates one":   {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"structured so":       {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
+		"a picture and text":  {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "Note of the system: the answer has more text"},
+		"and a structure":     {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}, StructuredContent: map[string]any{"total": 7}}, blocks: 1, says: "Note of the system: the answer has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
@@ -95,5 +99,52 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 				t.Errorf("the client is told %d bytes, …%q", len(text), text[max(0, len(text)-400):])
 			}
 		})
+	}
+}
+
+// TestTheSystemsNotesStandBesidePictures: that a call rests on what nobody has verified, and
+// that it was made before.
+func TestTheSystemsNotesStandBesidePictures(t *testing.T) {
+	o := newOffice(t)
+	rung := 0
+	api.AddTool(o.server, &api.Tool{Name: "draw"}, func(context.Context, *api.CallToolRequest, customer) (*api.CallToolResult, any, error) {
+		return &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: []byte("png"), MIMEType: "image/png"}}}, nil, nil
+	})
+	api.AddTool(o.server, &api.Tool{Name: "ring"}, func(context.Context, *api.CallToolRequest, customer) (*api.CallToolResult, any, error) {
+		if rung++; rung == 1 {
+			return &api.CallToolResult{}, nil, nil
+		}
+		return &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: []byte("png"), MIMEType: "image/png"}}}, nil, nil
+	})
+	p, _ := newProxy(t, o, &mcp.ProxyOptions{OnlySource: true, Contracts: mcp.Contracts{"draw": {agent.ReadOnly()}}})
+	t.Cleanup(p.Close)
+	server, err := p.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := plain(t, serve(t, server))
+	for i := range 2 {
+		res, text := say(t, client, "ring", map[string]any{"name": ""})
+		if res.IsError || strings.Contains(text, "the same call was made before") != (i == 1) || i == 1 && len(res.Content) != 2 {
+			t.Errorf("call %d: %d blocks, %q", i, len(res.Content), text)
+		}
+	}
+	tools, err := mcp.Tools(t.Context(), dial(t, o.server), mcp.Contracts{"draw": {agent.ReadOnly(), mcp.Blocks()}, "ring": {agent.ReadOnly()}, "register": {agent.ReadOnly()}, "search": {agent.ReadOnly()}, "label": {agent.ReadOnly()}, "send_email": {agent.ReadOnly()}, "say": {agent.ReadOnly()}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t)
+	run := d.agent(t, "a", tools, nil).Start("ana")
+	d.read(t, run)
+	own := api.NewServer(&api.Implementation{Name: "desk", Version: "1"}, nil)
+	if err := mcp.Serve(own, run); err != nil {
+		t.Fatal(err)
+	}
+	client = plain(t, serve(t, own))
+	for name, noted := range map[string]bool{"": false, "Blue": true} {
+		res, text := say(t, client, "draw", map[string]any{"name": name})
+		if res.IsError || len(res.Content) != map[bool]int{false: 1, true: 2}[noted] || strings.Contains(text, "Note of the system") != noted {
+			t.Errorf("%q: %d blocks, %q", name, len(res.Content), text)
+		}
 	}
 }

@@ -166,7 +166,9 @@ func (c *Chat) Ask(ctx context.Context, segments ...agent.Segment) (Reply, error
 		return Reply{}, err
 	}
 	for _, text := range texts {
-		c.say(text)
+		if strings.TrimSpace(text) != "" { // servers refuse a message without words
+			c.say(text)
+		}
 	}
 	return c.work(ctx, &agent.Loop{})
 }
@@ -188,6 +190,9 @@ func (c *Chat) Resume(ctx context.Context) (Reply, error) {
 	c.messages = append(c.messages, shown...)
 	loop := &agent.Loop{}
 	loop.Note(r.Tool, r.Args, r.Result, r.Err)
+	if err := loop.Stalled(c.run); err != nil { // the model reads it, so that a denial counts
+		return Reply{}, loop.Wrap(err)
+	}
 	return c.work(ctx, loop)
 }
 
@@ -229,7 +234,7 @@ func (c *Chat) complete(ctx context.Context) (api.ChatCompletionChoice, api.Usag
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("openai: asking the model: %w", err)
 	case len(response.Choices) == 0: // measured: a 200 with an error in it gives no error and no choice
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: no choice", ErrResponse)
-	case response.Choices[0].Message.FunctionCall != nil:
+	case calls(response.Choices[0].Message.FunctionCall):
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: a function_call", ErrResponse)
 	}
 	return whole(response.Choices[0]), response.Usage, nil

@@ -16,7 +16,8 @@
 //
 // A server holds the history to rules that its own model breaks, and refuses every later
 // request then. So what a model sent is kept as strict servers take it back; see [Answer].
-// Fields that the library does not know, such as signatures of thoughts, are lost in it.
+// Fields that the library does not know, such as signatures of thoughts, are lost in it; a
+// server that demands them back refuses the next request.
 //
 // A call that is parked is answered at once, with a text that says it waits;
 // [Chat.Resume], or [Resumed] in a loop of one's own, brings the result later.

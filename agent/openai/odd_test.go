@@ -57,7 +57,7 @@ func strict(messages []sent) error {
 		}
 		switch m.Role {
 		case "system", "user":
-			if m.Content == nil || *m.Content == "" {
+			if m.Content == nil || strings.TrimSpace(*m.Content) == "" {
 				return at("no content")
 			}
 		case "tool":
@@ -70,6 +70,9 @@ func strict(messages []sent) error {
 		case "assistant":
 			if (m.Content == nil || *m.Content == "") && len(m.ToolCalls) == 0 {
 				return at("content is required unless tool_calls is given")
+			}
+			if m.Content != nil && *m.Content != "" && strings.TrimSpace(*m.Content) == "" { // Anthropic's
+				return at("text content must have more than blanks")
 			}
 			if reasons && m.Reasoning == "" && len(m.ToolCalls) > 0 {
 				return at("the reasoning_content must be passed back")
@@ -85,6 +88,8 @@ func strict(messages []sent) error {
 					return at("tool_calls[%d]: function.arguments is required", j)
 				case json.Unmarshal([]byte(*c.Function.Arguments), &v) != nil:
 					return at("tool_calls[%d]: arguments are no JSON: %q", j, *c.Function.Arguments)
+				case strings.Contains(*c.Function.Arguments, `\ud83d"`) || strings.Count(*c.Function.Arguments, `"words"`) > 1: // readers that are stricter than Go's
+					return at("tool_calls[%d]: half a character, or a name twice: %q", j, *c.Function.Arguments)
 				}
 				if _, is := v.(map[string]any); !is {
 					return at("tool_calls[%d]: arguments are no object", j)
@@ -197,6 +202,7 @@ func TestAnOddAnswerDoesNotEndTheConversation(t *testing.T) {
 		"they are null":                          {body: one(function(id, "object", `"null"`)), says: []string{"NOT EXECUTED: the arguments are not valid"}},
 		"they are a dialect of another language": {body: one(function(id, "search", `"{'words': 'x'}"`)), says: []string{"NOT EXECUTED: the arguments are not valid"}},
 		"they have a name twice":                 {body: one(function(id, "search", `"{\"words\":\"a\",\"words\":\"b\"}"`)), says: []string{"NOT EXECUTED: the arguments are not valid"}},
+		"they have half a character":             {body: one(function(id, "search", `"{\"words\":\"\\ud83d\"}"`)), says: []string{"NOT EXECUTED: the arguments are not valid"}},
 		"they have blanks around them":           {body: one(function(id, "search", `" {\"words\":\"x\"}\n"`)), fired: []string{"search"}, says: []string{"x"}},
 		"no id among parallel calls": {body: one(function(id, "search", `"{\"words\":\"a\"}"`) + "," + function(`"type":"function",`, "search", `"{\"words\":\"b\"}"`)),
 			fired: []string{"search", "search"}, says: []string{"a", "b"}},
@@ -210,6 +216,9 @@ func TestAnOddAnswerDoesNotEndTheConversation(t *testing.T) {
 		"no type":                           {body: one(function(`"id":"c1",`, "object", "")), fired: []string{"object"}, says: []string{`{"a":1}`}},
 		"another type":                      {body: one(function(`"id":"c1","type":"custom",`, "object", "")), says: []string{"NOT EXECUTED: only calls of type function"}},
 		"no words and no call":              {body: whole(`"content":""`)},
+		"blanks and no call":                {body: whole(`"content":" \n"`)},
+		"blanks and a call":                 {body: whole(`"content":"\n\n","tool_calls":[` + function(id, "object", "") + `]`), fired: []string{"object"}, says: []string{`{"a":1}`}},
+		"an empty call of the older form":   {body: whole(`"content":"done","function_call":{}`)},
 		"a null and no call":                {body: whole(`"content":null`)},
 		"text in parts":                     {body: whole(`"content":[{"type":"text","text":"done"}]`)},
 		"thoughts in parts":                 {body: whole(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"done"}]`)},
@@ -218,6 +227,11 @@ func TestAnOddAnswerDoesNotEndTheConversation(t *testing.T) {
 		"a refusal and no words":            {body: whole(`"content":null,"refusal":"I will not."`)},
 		"reasoning that is wanted back":     {body: whole(`"content":"","reasoning_content":"let me see","tool_calls":[` + function(id, "object", "") + `]`), fired: []string{"object"}, says: []string{`{"a":1}`}, keeps: "let me see"},
 
+		"an empty call of the older form, in pieces": {stream: true, body: pieces(delta(`"content":"done","function_call":{}`, "null"))},
+		"why it ended with each piece": {stream: true, body: pieces(delta(`"content":"let me see"`, stop), strings.Replace(piece(0, "1", "object", ""), `"finish_reason":null`, `"finish_reason":"stop"`, 1)),
+			fired: []string{"object"}, says: []string{`{"a":1}`}},
+		"the start of a call that is begun anew": {stream: true, body: pieces(piece(0, "1", "object", ""), piece(0, "2", "object", `{"b":`), piece(0, "3", "object", `1}`), piece(0, "4", "object", "")),
+			says: slices.Repeat([]string{"NOT EXECUTED: the arguments are not valid"}, 4)},
 		"reasoning in pieces": {stream: true, body: pieces(delta(`"reasoning_content":"let "`, "null"), delta(`"reasoning_content":"me see"`, "null"), piece(0, "1", "object", "")),
 			fired: []string{"object"}, says: []string{`{"a":1}`}, keeps: "let me see"},
 		"pieces without arguments":  {stream: true, body: pieces(piece(0, "1", "object", "")), fired: []string{"object"}, says: []string{`{"a":1}`}},
@@ -525,5 +539,45 @@ func TestALongAnswerDoesNotEndTheConversation(t *testing.T) {
 	}
 	if largest < agent.DefaultAnswerLimit {
 		t.Errorf("the largest request has %d bytes", largest)
+	}
+}
+
+// TestAnInputWithoutWordsDoesNotEndTheConversation: servers refuse a message without words.
+func TestAnInputWithoutWordsDoesNotEndTheConversation(t *testing.T) {
+	chat, err := openai.NewChat(newWorld(t).agent.Start("ana"), exacting(t, false, whole(`"content":"yes?"`), whole(`"content":"done"`)), "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []agent.Segment{agent.Typed(" \n"), agent.Typed("hi")} {
+		if _, err := chat.Ask(t.Context(), agent.Typed(""), said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(chat.Messages()); n != 3 {
+		t.Errorf("%d messages: %+v", n, chat.Messages())
+	}
+}
+
+// TestACallWithoutArgumentsRunsIfItsMessageIsWhole: whatever the server says why it ended.
+func TestACallWithoutArgumentsRunsIfItsMessageIsWhole(t *testing.T) {
+	for reason, runs := range map[string]bool{"stop": true, "tool_calls": true, "": true, "eos_token": true, "length": false, "insufficient_system_resource": false, "model_length": false, "abort": false} {
+		w := newWorld(t)
+		body := strings.Replace(whole(`"content":null,"tool_calls":[`+function(`"id":"c1","type":"function",`, "object", "")+`]`), `"finish_reason":"stop"`, fmt.Sprintf(`"finish_reason":%q`, reason), 1)
+		chat, err := openai.NewChat(w.agent.Start("ana"), exacting(t, false, body, whole(`"content":"done"`)), "any", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chat.Ask(t.Context(), agent.Typed("Look.")); err != nil || (len(w.fired) == 1) != runs {
+			t.Errorf("%q: ran %q, %v", reason, w.fired, err)
+		}
+	}
+	// In pieces, that it was cut off stands whatever is said later.
+	w := newWorld(t)
+	chat, err := openai.NewChat(w.agent.Start("ana"), streams(t, []string{strings.Replace(piece(0, "1", "object", ""), `"finish_reason":null`, `"finish_reason":"length"`, 1), delta("", stop), "[DONE]"}, []string{delta(`"content":"done"`, stop), "[DONE]"}), "any", &openai.Options{Show: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chat.Ask(t.Context(), agent.Typed("Look.")); err != nil || len(w.fired) > 0 {
+		t.Errorf("ran %q, %v", w.fired, err)
 	}
 }

@@ -3,12 +3,14 @@ package openai
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
 	api "github.com/sashabaranov/go-openai"
 
 	"github.com/hearsay-go/hearsay/agent"
+	"github.com/hearsay-go/hearsay/gate"
 )
 
 // received is an assistant message on its way into the conversation. Servers hold the
@@ -36,8 +38,9 @@ const noAnswer = "(no answer)"
 func receive(m api.ChatCompletionMessage) received {
 	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
 	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
-	if r.kept.MultiContent = nil; r.kept.Content == "" {
-		r.kept.Content = textOf(m)
+	r.kept.MultiContent, r.kept.Content = nil, textOf(m)
+	if strings.TrimSpace(r.kept.Content) == "" { // some servers refuse blanks
+		r.kept.Content = ""
 	}
 	if m.Name != agent.APIName(m.Name) {
 		r.kept.Name = ""
@@ -51,6 +54,10 @@ func receive(m api.ChatCompletionMessage) received {
 			kept.Function.Arguments = "{}"
 		case !object(c.Function.Arguments):
 			kept.Function.Arguments, r.refused[i] = "{}", refusedArguments
+		default:
+			if text := ambiguous(c.Function.Arguments); text != "" {
+				kept.Function.Arguments, r.refused[i] = "{}", text
+			}
 		}
 		if c.Type != "" && c.Type != api.ToolTypeFunction {
 			r.refused[i] = refusedType
@@ -65,7 +72,7 @@ func receive(m api.ChatCompletionMessage) received {
 		r.kept.ToolCalls = append(r.kept.ToolCalls, kept)
 	}
 	if len(r.kept.ToolCalls) == 0 && r.kept.Content == "" {
-		if r.kept.Content, r.kept.Refusal = m.Refusal, ""; r.kept.Content == "" {
+		if r.kept.Content, r.kept.Refusal = m.Refusal, ""; strings.TrimSpace(r.kept.Content) == "" {
 			r.kept.Content = noAnswer
 		}
 	}
@@ -93,4 +100,14 @@ func newID() string { return "call_" + strings.ToLower(rand.Text()) }
 // object reports whether a text is one JSON object and nothing else.
 func object(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && utf8.ValidString(text) && json.Valid([]byte(text))
+}
+
+// ambiguous is why an object is refused that two readers could read differently; "" if they
+// could not. A stricter server would refuse it in each later request.
+func ambiguous(text string) string {
+	var bad *gate.ArgumentError
+	if _, err := gate.Canonical([]byte(text)); errors.As(err, &bad) && (bad.Rule == "malformed" || bad.Rule == "duplicate_key") {
+		return agent.APIText(agent.Result{}, bad)
+	}
+	return ""
 }

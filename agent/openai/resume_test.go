@@ -171,3 +171,36 @@ func ExampleChat_Resume() {
 	// The booking waits. <nil>
 	// Booked. <nil>
 }
+
+// TestADenialOfAParkedCallCounts: the model has read it, so that two more of the same end the
+// loop.
+func TestADenialOfAParkedCallCounts(t *testing.T) {
+	store, a, _, err := booking(t.Context(), func(string) (string, error) { return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := scripted.Do("book", words{"Blue"})
+	server, client := serve(t, scripted.Turns(book, scripted.Say("It waits."), book, book, book))
+	run := a.Start("ana")
+	chat, err := openai.NewChat(run, client, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recalled, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "room"})
+	if err == nil {
+		err = chat.Show(recalled)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chat.Ask(t.Context(), agent.Typed("Book our room.")); err != nil {
+		t.Fatal(err)
+	}
+	held := run.Held()
+	if _, err := store.MoveHold(t.Context(), memory.HoldMove{Hold: held[0].Hold, To: memory.HoldRejected, Actor: "cleo", Reason: "the room is taken"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chat.Resume(t.Context()); !errors.Is(err, agent.ErrStalled) || len(server.Requests()) != 4 {
+		t.Errorf("%v after %d requests", err, len(server.Requests()))
+	}
+}

@@ -27,7 +27,8 @@ const (
 // stream. show, if not nil, is given the text as it comes. No call is complete, and
 // none may be carried out, before the answer is: an answer that ends early, whose
 // pieces contradict each other or that is too large is [ErrResponse], and no choice
-// comes back.
+// comes back. A call that may have been cut off before its arguments has "{" for them: they
+// are not valid, and the call is refused.
 func Collect(recv func() (api.ChatCompletionStreamResponse, error), show func(text string)) (api.ChatCompletionChoice, api.Usage, error) {
 	c := collecting{unsure: map[int]bool{}}
 	for {
@@ -71,9 +72,9 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 		switch {
 		case choice.Index != 0:
 			return unusable("a second choice")
-		case d.FunctionCall != nil:
+		case calls(d.FunctionCall):
 			return unusable("a function_call")
-		case c.finish != "" && (d.Content != "" || d.Refusal != "" || d.ReasoningContent != "" || len(d.ToolCalls) > 0):
+		case c.finish != "" && (choice.FinishReason == "" || choice.FinishReason == api.FinishReasonNull) && (d.Content != "" || d.Refusal != "" || d.ReasoningContent != "" || len(d.ToolCalls) > 0):
 			return unusable("more after its end")
 		}
 		c.content.WriteString(d.Content)
@@ -91,7 +92,8 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 		if show != nil && d.Content != "" {
 			show(d.Content)
 		}
-		if choice.FinishReason != "" && choice.FinishReason != api.FinishReasonNull {
+		// Some servers say why it ended with each piece. That it was cut off stands.
+		if choice.FinishReason != "" && choice.FinishReason != api.FinishReasonNull && (c.finish == "" || finished(c.finish)) {
 			c.finish = choice.FinishReason
 		}
 	}
@@ -106,13 +108,17 @@ func (c *collecting) add(piece *api.ChatCompletionStreamResponse, show func(stri
 // whose arguments are not valid.
 func (c *collecting) call(piece *api.ToolCall) error {
 	n, known := c.which(piece)
+	before := -1 // the call that the piece seems to begin anew
 	if known && c.begins(n, piece) {
-		c.unsure[n] = true
-		known = false
+		before, known = n, false
 	}
 	if !known {
 		if last := len(c.calls) - 1; piece.Index == nil && last >= 0 {
-			c.unsure[last] = true
+			before = last
+		}
+		if before >= 0 {
+			c.unsure[before] = true
+			c.unsure[len(c.calls)] = c.calls[before].Function.Name == piece.Function.Name // or it goes on with it
 		}
 		if piece.Index == nil && piece.ID == "" && piece.Function.Name == "" || len(c.calls) == maxCalls {
 			return unusable("a piece of a call that was not begun, or one call too many")
@@ -196,10 +202,25 @@ func (c *collecting) choice() (api.ChatCompletionChoice, api.Usage, error) {
 // the call is refused.
 const cutOff = "{"
 
+// finished reports whether a message that ended for a reason is whole. These are the words of
+// the API and those that other servers have for the same. All others may say that the message
+// was cut off: length, content_filter, insufficient_system_resource, model_length, abort, …
+func finished(why api.FinishReason) bool {
+	switch why {
+	case "", api.FinishReasonNull, api.FinishReasonStop, api.FinishReasonToolCalls, api.FinishReasonFunctionCall,
+		"eos", "eos_token", "end_turn", "stop_sequence", "tool_use":
+		return true
+	}
+	return false
+}
+
+// calls reports whether a call of the older form is one. Some servers send an empty one.
+func calls(f *api.FunctionCall) bool { return f != nil && *f != (api.FunctionCall{}) }
+
 // whole refuses the last call of a choice that was cut off before its arguments: it is not one
 // without arguments.
 func whole(choice api.ChatCompletionChoice) api.ChatCompletionChoice {
-	if choice.FinishReason != api.FinishReasonLength && choice.FinishReason != api.FinishReasonContentFilter {
+	if finished(choice.FinishReason) {
 		return choice
 	}
 	if last := len(choice.Message.ToolCalls) - 1; last >= 0 && strings.TrimSpace(choice.Message.ToolCalls[last].Function.Arguments) == "" {

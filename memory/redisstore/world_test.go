@@ -116,7 +116,7 @@ func TestAUserWithoutScriptsIsRefused(t *testing.T) {
 	do(t, s, "ACL", "SETUSER", "plain", "on", ">pw", "~*", "+@all", "-@scripting")
 	refused(t, "redis://plain:pw@"+s.Addr, nil, redisstore.ErrServer)
 	do(t, s, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
-	t.Cleanup(func() { do(t, s, "ACL", "DELUSER", "plain", "blind") })
+	defer do(t, s, "ACL", "DELUSER", "plain", "blind")
 	refused(t, "redis://blind:pw@"+s.Addr, nil, redisstore.ErrServer)
 }
 
