@@ -81,6 +81,18 @@ func APIText(res Result, err error) string {
 	return ToolText(res, err)
 }
 
+// Ambiguous is why arguments are refused that two readers could read differently: a name that
+// is there twice, half a character. It is a [*gate.ArgumentError], and nil of others. A run
+// refuses them too; an adapter that keeps the history of a conversation keeps them out of it,
+// since a stricter server would refuse it from then on.
+func Ambiguous(args json.RawMessage) error {
+	var bad *gate.ArgumentError
+	if _, err := gate.Canonical(args); errors.As(err, &bad) && (bad.Rule == "malformed" || bad.Rule == "duplicate_key") {
+		return bad
+	}
+	return nil
+}
+
 // answered is what a tool said, with the last line that says how much is left out.
 func answered(res Result) string {
 	switch words := toolWords(res.Output); {

@@ -13,9 +13,9 @@ import (
 	"github.com/hearsay-go/hearsay/gate"
 )
 
-// StalledAfter is how often the same call is denied or refused before a loop ends, in messages
-// of the model that follow one on the other, or between which no call is made: a model that
-// gets the same answer a third time asks on until its turns are used up.
+// StalledAfter is how often the same call is denied or refused before a loop ends, if no message
+// of the model in between made calls without that one: a model that gets the same answer a third
+// time asks on until its turns are used up.
 const StalledAfter = 3
 
 // ErrStalled: the model repeats a call that is denied or refused. The error is a

@@ -30,6 +30,18 @@ func held(t *testing.T, d gate.Decision, prior string) {
 	}
 }
 
+// fromCRM is a verified row of a system of record.
+func (w *scene) fromCRM(t *testing.T, subject, predicate, object string) memory.ID {
+	t.Helper()
+	r, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: subject, Predicate: predicate, Object: object, Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginFirstHand,
+		State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
+		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
+}
+
 // jump lets time pass.
 func (w *scene) jump(d time.Duration) { w.at(w.Now().Add(d)) }
 
@@ -266,14 +278,9 @@ func TestWhatAPersonSettledAsDoneIsNotDoneByTheNextRun(t *testing.T) {
 	} {
 		w := newScene(t, storetest.NewMap())
 		g := newGate(t, w.Store, declared(), nil)
-		row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "eve", Predicate: "iban", Object: "x", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginFirstHand,
-			State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
-			Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := w.fromCRM(t, "eve", "iban", "x")
 		first := payment("monday")
-		first.Lineage = gate.Known([]memory.ID{row.ID}, nil)
+		first.Lineage = gate.Known([]memory.ID{row}, nil)
 		id := fired(t, g.Decide(t.Context(), first))
 		erase := func() {
 			if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"}); err != nil {
@@ -321,16 +328,11 @@ func TestWhatAPersonSettledAsDoneIsNotDoneByTheNextRun(t *testing.T) {
 func TestAReadingTellsOfItsOwnCallAlone(t *testing.T) {
 	w := newScene(t, storetest.NewMap())
 	g := newGate(t, w.Store, declared(), nil)
-	row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "7", Predicate: "order.state", Object: "open", Cardinality: memory.CardinalityFunctional}, Origin: memory.OriginFirstHand,
-		State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
-		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	row := w.fromCRM(t, "7", "order.state", "open")
 	ask := func(run, of string) gate.Decision {
 		r := payment(run)
 		r.Contract.Shown = "order.state"
-		r.Lineage, r.Told, r.ToldOf = gate.Known([]memory.ID{row.ID}, nil), row.ID, of
+		r.Lineage, r.Told, r.ToldOf = gate.Known([]memory.ID{row}, nil), row, of
 		return g.Decide(t.Context(), r)
 	}
 	first := fired(t, ask("monday", ""))
@@ -367,16 +369,11 @@ func TestAnApprovalUnderAnotherNameOfTheTool(t *testing.T) {
 func TestTheTimeOfACallOutlivesItsRecord(t *testing.T) {
 	w := newScene(t, storetest.NewMap())
 	g := newGate(t, w.Store, declared(), nil)
-	row, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "eve", Predicate: "iban", Object: "x", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginFirstHand,
-		State: memory.StateVerified, Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "ana", Tool: "crm"},
-		Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "call", Group: "tool:crm", Anchor: memory.Anchor{URI: "call:1"}, At: w.Now()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	row := w.fromCRM(t, "eve", "iban", "x")
 	call := payment("monday")
 	call.Contract.Effect = gate.StateChanging
 	first := call
-	first.Lineage = gate.Known([]memory.ID{row.ID}, nil)
+	first.Lineage = gate.Known([]memory.ID{row}, nil)
 	id := fired(t, g.Decide(t.Context(), first))
 	if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "eve", Request: "R-1", Actor: "dpo"}); err != nil {
 		t.Fatal(err)

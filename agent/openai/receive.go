@@ -3,14 +3,12 @@ package openai
 import (
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"strings"
 	"unicode/utf8"
 
 	api "github.com/sashabaranov/go-openai"
 
 	"github.com/hearsay-go/hearsay/agent"
-	"github.com/hearsay-go/hearsay/gate"
 )
 
 // received is an assistant message on its way into the conversation. Servers hold the
@@ -55,8 +53,8 @@ func receive(m api.ChatCompletionMessage) received {
 		case !object(c.Function.Arguments):
 			kept.Function.Arguments, r.refused[i] = "{}", refusedArguments
 		default:
-			if text := ambiguous(c.Function.Arguments); text != "" {
-				kept.Function.Arguments, r.refused[i] = "{}", text
+			if err := agent.Ambiguous(json.RawMessage(c.Function.Arguments)); err != nil {
+				kept.Function.Arguments, r.refused[i] = "{}", agent.APIText(agent.Result{}, err)
 			}
 		}
 		if c.Type != "" && c.Type != api.ToolTypeFunction {
@@ -100,14 +98,4 @@ func newID() string { return "call_" + strings.ToLower(rand.Text()) }
 // object reports whether a text is one JSON object and nothing else.
 func object(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && utf8.ValidString(text) && json.Valid([]byte(text))
-}
-
-// ambiguous is why an object is refused that two readers could read differently; "" if they
-// could not. A stricter server would refuse it in each later request.
-func ambiguous(text string) string {
-	var bad *gate.ArgumentError
-	if _, err := gate.Canonical([]byte(text)); errors.As(err, &bad) && (bad.Rule == "malformed" || bad.Rule == "duplicate_key") {
-		return agent.APIText(agent.Result{}, bad)
-	}
-	return ""
 }

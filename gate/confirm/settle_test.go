@@ -36,6 +36,20 @@ func doubtful(t *testing.T) (*desk, gate.Request, *memory.DecisionRecord) {
 	return w, req, &d
 }
 
+// post sends a statement over HTTP.
+func (w *desk) post(s confirm.SignedCall) *httptest.ResponseRecorder {
+	w.t.Helper()
+	h, err := confirm.NewHandler(w.Store, w.keys, nil)
+	must(w.t, err)
+	b, err := json.Marshal(s)
+	must(w.t, err)
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	return rec
+}
+
 // settling is a signed statement of how a call ended.
 func (w *desk) settling(v confirm.CallVerb, d *memory.DecisionRecord, who string, change func(*confirm.CallStatement)) confirm.SignedCall {
 	w.t.Helper()
@@ -93,14 +107,7 @@ func TestOnlyASignedWordOfWhoMaySettlesACall(t *testing.T) {
 						t.Errorf("%v", err)
 					}
 				} else {
-					h, err := confirm.NewHandler(w.Store, w.keys, nil)
-					must(t, err)
-					b, err := json.Marshal(s)
-					must(t, err)
-					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
-					r.Header.Set("Content-Type", "application/json")
-					rec := httptest.NewRecorder()
-					if h.ServeHTTP(rec, r); rec.Code != c.status {
+					if rec := w.post(s); rec.Code != c.status {
 						t.Errorf("%d: %s", rec.Code, rec.Body)
 					}
 				}
@@ -224,14 +231,7 @@ func TestAStatementAboutAnErasedCallOverHTTP(t *testing.T) {
 	s := w.settling(confirm.NotDone, &made, "tom", nil)
 	_, err = w.Erase(t.Context(), memory.Erasure{Subject: "acme", Request: "R-1", Actor: "dpo"})
 	must(t, err)
-	h, err := confirm.NewHandler(w.Store, w.keys, nil)
-	must(t, err)
-	b, err := json.Marshal(s)
-	must(t, err)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
-	r.Header.Set("Content-Type", "application/json")
-	rec := httptest.NewRecorder()
-	if h.ServeHTTP(rec, r); rec.Code != http.StatusGone || !strings.Contains(rec.Body.String(), "erased") {
+	if rec := w.post(s); rec.Code != http.StatusGone || !strings.Contains(rec.Body.String(), "erased") {
 		t.Errorf("%d: %s", rec.Code, rec.Body)
 	}
 	must(t, w.Close())
