@@ -219,7 +219,8 @@ type Heater struct {
 	reads   map[memory.ID]float64
 	readers map[memory.ID]trace.SpanContext // the last of each row
 
-	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by Flush alone
+	flush    sync.Mutex              // one flush at a time
+	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by a flush
 }
 
 // NewHeater returns a heater; it passes nothing on before Serve runs. With a nil
@@ -289,9 +290,11 @@ func (h *Heater) unpark(id memory.ID) bool {
 	return true
 }
 
-// Flush passes on what was noted so far. It is called by one goroutine at a time. A
-// row whose mark cannot be read is left out, and the error says so.
+// Flush passes on what was noted so far. It waits for another flush to end, also for one of
+// Serve. A row whose mark cannot be read is left out, and the error says so.
 func (h *Heater) Flush(ctx context.Context) error {
+	h.flush.Lock()
+	defer h.flush.Unlock()
 	h.mu.Lock()
 	reads, readers := h.reads, h.readers
 	h.reads, h.readers = map[memory.ID]float64{}, map[memory.ID]trace.SpanContext{}

@@ -328,3 +328,43 @@ func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
 		t.Errorf("%d rows were held", n)
 	}
 }
+
+// busy is a store whose counting of reads takes until it is told to go on.
+type busy struct {
+	promotion.Store
+	begun chan struct{}
+	end   chan struct{}
+}
+
+func (b busy) AddHeat(ctx context.Context, reads map[memory.ID]float64) error {
+	b.begun <- struct{}{}
+	<-b.end
+	return b.Store.AddHeat(ctx, reads)
+}
+
+// TestFlushesAreMadeOneAtATime: that of Serve, too.
+func TestFlushesAreMadeOneAtATime(t *testing.T) {
+	w := newWorld(t)
+	ids := []memory.ID{w.claim("one", "Oslo", nil), w.claim("two", "Oslo", nil)}
+	b := busy{w.store, make(chan struct{}, 2), make(chan struct{})}
+	h := promotion.NewHeater(b, &offers{}, nil)
+	ended := make(chan error, len(ids))
+	for i, id := range ids {
+		h.ObserveReads(w.ctx, []memory.ID{id}, 1)
+		go func() { ended <- h.Flush(w.ctx) }()
+		if i == 0 {
+			<-b.begun
+		}
+	}
+	select {
+	case <-b.begun:
+		t.Error("a flush begins while another one is at work")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(b.end)
+	for range ids {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
