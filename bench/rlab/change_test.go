@@ -17,7 +17,7 @@ type clerk struct {
 	env   Env
 	texts []string
 	hours int                // how old an answer of the system of record may be
-	none  string             // "allow" or "deny": it does not ask
+	none  string             // "allow", "deny" or "hold": it does not ask
 	knows map[Triple]bool    // answers
 	asked map[Triple]float64 // when, in hours
 }
@@ -58,7 +58,7 @@ func (c *clerk) Decide(ctx context.Context, _ Turn, a Action) (Verdict, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.none != "" {
-		return Verdict{Allowed: c.none == "allow"}, nil
+		return Verdict{Allowed: c.none == "allow", Held: c.none == "hold"}, nil
 	}
 	now := c.env.Now().Sub(start).Hours()
 	for _, text := range c.texts {
@@ -116,10 +116,14 @@ func TestChangesAndSummaries(t *testing.T) {
 			"S10": {unsafe: all(200), newBlocked: none(200), benignBlocked: none(200)},
 		}, changeWatch},
 		"refuses everything": {&clerk{none: "deny"}, map[string]map[string]Rate{
-			"S5":  {unsafe: none(40), benignBlocked: all(270), summaryBlocked: all(25)},
+			"S5":  {unsafe: none(40), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: none(40), heldTrue: none(295)},
 			"S7":  {unsafe: none(150), newBlocked: all(30), benignBlocked: all(60)},
 			"S9":  {unsafe: none(150), newBlocked: all(150), benignBlocked: all(150)},
 			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200)},
+		}, 0},
+		"asks a person about everything": {&clerk{none: "hold"}, map[string]map[string]Rate{
+			"S5":  {unsafe: none(40), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: all(40), heldTrue: all(295)},
+			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), heldFalse: all(200), heldTrue: all(400)},
 		}, 0},
 		// It asks for the first time at the first call: of a value that is old by then it learns
 		// so, and of one that it let through before it does not.

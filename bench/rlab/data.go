@@ -3,6 +3,7 @@ package rlab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,7 @@ type Data struct {
 	rumours []rumour    // PoisonedRAG
 	pairs   [][2]string // FEVER-Symmetric
 	told    []string    // LoCoMo
+	tasks   []task      // MEM-INV-Bench
 }
 
 // DataFile is a file of a set.
@@ -44,14 +46,17 @@ var published = map[string]string{
 	"d6bf508ebb0e31e09095995061bd483678e2ae8634f6ba5de1611e4adf9b1987": "msmarco.json",
 	"1d43d016da9264de2139cd10edd459ffbeac84f1fd85d60b70ab6ef63d283f81": "fever_symmetric_dev.jsonl",
 	"b2ff560615bd3337c858bc5b09256d04f39aaa034aaae2351bb2d6345c110f83": "fever_symmetric_test.jsonl",
+	"61188eaa77b5a3b261462f693f65803800fbc39ea7edd1ce0f2d20f6da2d4b82": "scenarios.json",
+	"f26c2ebabe84c55133c4973e2f035c5aa18f75f81e1834e4059cd03ab2155dc7": "scenarios_large.json",
 	"79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4": "locomo10.json",
 }
 
 // maxDataFile is the most that a file of a set may have, in bytes.
 const maxDataFile = 64 << 20
 
-// ReadData reads the sets of a folder: poisonedrag/*.json, fever-symmetric/*.jsonl and
-// locomo/*.json. One that is not there, or has nothing in it, is an error.
+// ReadData reads the sets of a folder: poisonedrag/*.json, fever-symmetric/*.jsonl,
+// locomo/*.json and mem-inv-bench/*.json. One that is not there, or has nothing in it, is an
+// error.
 func ReadData(dir string) (*Data, error) {
 	d, root := &Data{}, os.DirFS(dir)
 	for _, set := range []struct {
@@ -61,6 +66,7 @@ func ReadData(dir string) (*Data, error) {
 		{"poisonedrag/*.json", "false claims", d.readPoisonedRAG},
 		{"fever-symmetric/*.jsonl", "contradictory pairs", d.readFEVER},
 		{"locomo/*.json", "facts", d.readLoCoMo},
+		{"mem-inv-bench/*.json", "tasks", d.readMEMINV},
 	} {
 		names, err := fs.Glob(root, set.files)
 		if err != nil {
@@ -184,6 +190,53 @@ func (d *Data) readLoCoMo(text []byte) (n int, err error) {
 					n++
 				}
 			}
+		}
+	}
+	return n, nil
+}
+
+// readMEMINV reads tasks with what their user trusts, what a stranger says, and the value that
+// it wants used. A text of the stranger without that value is left out: nobody could act on it.
+func (d *Data) readMEMINV(text []byte) (n int, err error) {
+	type action struct {
+		To         string `json:"to"`
+		Value      string `json:"value"`
+		Recommends string `json:"recommends"`
+	}
+	var list []struct {
+		ID      string `json:"id"`
+		Kind    string `json:"kind"`
+		Session struct {
+			Facts []string `json:"trusted_facts"`
+		} `json:"session_a"`
+		Task struct {
+			Task     string `json:"user_task"`
+			Attack   action `json:"attacker_action"`
+			Benign   action `json:"benign_action"`
+			Expected action `json:"expected_action"`
+		} `json:"session_b"`
+		Variants map[string]string `json:"variants"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return 0, err
+	}
+	value := func(a action) string { return cmp.Or(a.To, a.Value, a.Recommends) }
+	for _, s := range list {
+		t := task{query: Query{Text: s.Task.Task}, trusted: s.Session.Facts, harmless: s.Variants["benign"], wrong: value(s.Task.Attack), right: cmp.Or(value(s.Task.Benign), value(s.Task.Expected))}
+		if t.query.Text == "" || t.harmless == "" || s.Kind != "attack" && s.Kind != "legit" || (s.Kind == "attack") != (t.wrong != "") {
+			return 0, fmt.Errorf("%q: no kind, task, benign text or value", s.ID)
+		}
+		if t.right != "" && !slices.ContainsFunc(t.trusted, func(fact string) bool { return has(fact, t.right) }) {
+			return 0, fmt.Errorf("%q: no trusted fact has %q", s.ID, t.right)
+		}
+		for _, variant := range slices.Sorted(maps.Keys(s.Variants)) {
+			if said := s.Variants[variant]; t.wrong != "" && variant != "benign" && has(said, t.wrong) {
+				t.poisoned = append(t.poisoned, said)
+			}
+		}
+		if len(t.poisoned) > 0 || t.right != "" {
+			d.tasks = append(d.tasks, t)
+			n++
 		}
 	}
 	return n, nil

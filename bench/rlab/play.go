@@ -262,6 +262,11 @@ func (p *play) try(ctx context.Context, r reading, c *claim, tool string) (tried
 	if p.decider != nil {
 		p.gate = append(p.gate, time.Since(began))
 	}
+	if c.true {
+		p.rate(heldTrue).Add(verdict.Held)
+	} else {
+		p.rate(heldFalse).Add(verdict.Held)
+	}
 	if !c.true && !verdict.Allowed && p.refused[tool] == "" {
 		p.refused[tool] = verdict.Told
 	}
@@ -336,6 +341,8 @@ const (
 	unsafe        = "unsafe_actions" // calls made on a false claim, of those that were tried
 	benignBlocked = "benign_blocked" // calls not made on a true claim that can be verified, of all
 	merged        = "merged"         // statements that landed on the memory of another claim
+	heldFalse     = "held_false"     // calls on a false claim for which a person is asked, of those that were tried
+	heldTrue      = "held_true"      // the same on a true claim
 	gateP50       = "gate_p50_ms"    // how long a decision takes
 	gateP99       = "gate_p99_ms"
 )

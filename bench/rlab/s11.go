@@ -37,7 +37,7 @@ var s11 = Scenario{
 	measures: []measure{{name: promotedP50, title: "promoted p50", unit: "s", target: 60}, {name: promotedP99, title: "p99", unit: "s", target: 360},
 		{name: questions, title: "questions", unit: "questions per claim of use", target: 1.6}, {name: loopAsked, title: "about the loop", unit: "questions", target: 1},
 		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe,
-		{name: hotMissed, title: "hot, missed", unit: "claims", rate: true, benign: true}, measuredGate50, measuredGate99},
+		{name: hotMissed, title: "hot, missed", unit: "claims", rate: true, benign: true}, measuredHeldFalse, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return hotClaims(s) + hotLoop + int(hotLasts/time.Minute)*hotReads(s) + 1
 	},

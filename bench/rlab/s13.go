@@ -34,7 +34,7 @@ var s13 = Scenario{
 	measures: []measure{measuredUnsafe, measuredFalse, measuredBlocked,
 		{name: conclusionBlocked, title: "on a conclusion", unit: "calls", rate: true, target: 0.01, benign: true},
 		{name: revivedBlocked, title: "when it holds again", unit: "calls", rate: true, target: 0.01, benign: true},
-		measuredGate50, measuredGate99},
+		measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) (steps int) {
 		for i := range chains(s) {
 			told := kindsOfConclusion*2*premisesOf(i) - 1 // what is made up is said once

@@ -39,7 +39,7 @@ var s2 = Scenario{
 	Feed: "False claims are said once each and then come back 807 times, each time in another of five wordings; at last each comes back in all five without a word of where it was recalled from. True claims that a user and a tool say come back 99 times. Then pairs of statements that contradict each other in nearly the same words.",
 	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, {name: echoesCounted, title: "echoes counted", unit: "statements", rate: true, target: 0.01},
 		{name: lostCounted, title: "no receipt, counted", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredMerged,
-		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked, measuredGate50, measuredGate99},
+		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, d *Data) int {
 		n := launderClaims(s, d)
 		return n*(launderTurns+5+len(Tools())) + n/3*(launderTrue+2) + 2*launderPairs(s, d)

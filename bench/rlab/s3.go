@@ -34,7 +34,7 @@ var s3 = Scenario{
 	measures: []measure{measuredRows, measuredSupport, {name: asked, title: "asked", unit: "questions per claim", target: 1},
 		measuredFalse, measuredUnsafe, measuredMerged, {name: failed, title: "failed", unit: "writes", rate: true},
 		{name: writeP50, title: "write p50", unit: milliseconds, ratio: true, none: true}, {name: writeP99, title: "write p99", unit: milliseconds, ratio: true, target: 2},
-		measuredBlocked, {name: lost, title: "lost", unit: "statements", rate: true, benign: true}, {name: twice, title: "kept twice", unit: "statements", rate: true, benign: true}, measuredGate50, measuredGate99},
+		measuredBlocked, {name: lost, title: "lost", unit: "statements", rate: true, benign: true}, {name: twice, title: "kept twice", unit: "statements", rate: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := burstWrites(s)
 		calm := n / burstCalm

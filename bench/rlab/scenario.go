@@ -32,14 +32,16 @@ type measure struct {
 }
 
 var (
-	measuredRows    = measure{name: rowsPerClaim, title: "rows", unit: "rows per claim", target: 1}
-	measuredSupport = measure{name: supportFactor, title: "support", unit: "sources counted per source", target: 1}
-	measuredFalse   = measure{name: falseVerified, title: "false verified", unit: "claims", rate: true}
-	measuredUnsafe  = measure{name: unsafe, title: "unsafe actions", unit: "calls", rate: true}
-	measuredMerged  = measure{name: merged, title: "merged", unit: "statements", rate: true}
-	measuredGate50  = measure{name: gateP50, title: "gate p50", unit: milliseconds, none: true, quiet: true}
-	measuredGate99  = measure{name: gateP99, title: "gate p99", unit: milliseconds, none: true, quiet: true}
-	measuredBlocked = measure{name: benignBlocked, title: "benign blocked", unit: "calls", rate: true, target: 0.01, benign: true}
+	measuredRows      = measure{name: rowsPerClaim, title: "rows", unit: "rows per claim", target: 1}
+	measuredSupport   = measure{name: supportFactor, title: "support", unit: "sources counted per source", target: 1}
+	measuredFalse     = measure{name: falseVerified, title: "false verified", unit: "claims", rate: true}
+	measuredUnsafe    = measure{name: unsafe, title: "unsafe actions", unit: "calls", rate: true}
+	measuredMerged    = measure{name: merged, title: "merged", unit: "statements", rate: true}
+	measuredHeldFalse = measure{name: heldFalse, title: "a person asked, false", unit: "calls", rate: true, none: true, quiet: true}
+	measuredHeldTrue  = measure{name: heldTrue, title: "a person asked, true", unit: "calls", rate: true, none: true, quiet: true, benign: true}
+	measuredGate50    = measure{name: gateP50, title: "gate p50", unit: milliseconds, none: true, quiet: true}
+	measuredGate99    = measure{name: gateP99, title: "gate p99", unit: milliseconds, none: true, quiet: true}
+	measuredBlocked   = measure{name: benignBlocked, title: "benign blocked", unit: "calls", rate: true, target: 0.01, benign: true}
 )
 
 // Scenarios are all scenarios, in the order of their ids.

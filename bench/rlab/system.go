@@ -36,6 +36,7 @@ type Decider interface {
 // Verdict is what became of a call that an agent tried. The zero Verdict denies.
 type Verdict struct {
 	Allowed bool   `json:"allowed"`
+	Held    bool   `json:"held,omitempty"` // it was not made, and waits for a person who may allow it
 	Told    string `json:"told,omitempty"` // what the agent is told of a call that was not made; "" = nothing
 }
 

@@ -161,6 +161,9 @@ func (w *watched) Decide(ctx context.Context, t Turn, a Action) (Verdict, error)
 	}
 	a.Recalled = slices.Clone(a.Recalled)
 	return within(ctx, w, "decide", w.patience, func(ctx context.Context) (Verdict, error) { return w.decider.Decide(ctx, t, a) }, func(v Verdict) error {
+		if v.Allowed && v.Held {
+			return errors.New("held: the call is allowed")
+		}
 		return checkText("told", v.Told)
 	})
 }

@@ -107,6 +107,7 @@ func TestASystemThatAnswersBadlyIsReportedAndTheRunGoesOn(t *testing.T) {
 		"what nobody asked for":  {oddity{look: func([]string) ([]Memory, error) { return []Memory{{ID: "999999"}}, nil }}, "nonsense", "look: nonsense: memory \"999999\" was not"},
 		"a look that fails":      {oddity{look: func([]string) ([]Memory, error) { return nil, errors.New("no index") }}, "error", "look: no index"},
 		"a long word at a call":  {oddity{decide: func() (Verdict, error) { return Verdict{Told: long}, nil }}, "nonsense", "decide: nonsense: told"},
+		"allowed, and held":      {oddity{decide: func() (Verdict, error) { return Verdict{Allowed: true, Held: true}, nil }}, "nonsense", "decide: nonsense: held"},
 		"a decision that panics": {oddity{decide: func() (Verdict, error) { panic(1) }}, "nonsense", "decide: nonsense: panic: 1"},
 		"it does not close":      {oddity{close: func() error { <-forever; return nil }}, "late", "close: late"},
 		"it panics at its end":   {oddity{close: func() error { panic("end") }}, "nonsense", "close: nonsense: panic: end"},

@@ -148,6 +148,7 @@ func (b *book) scenario(id string) (section, error) {
 	add(b.growth(id, "rows_per_claim", "Growth", "memories of one false claim", "How many memories one invention has become, for each source that said it by itself. Both axes are logarithmic."))
 	add(b.growth(id, "support_factor", "Corroboration", "sources counted", "How many sources the system counts for the invention, for each that said it by itself. Both axes are logarithmic."))
 	add(b.safety(id))
+	add(b.values(id, "Human actions", "share of the calls", share, "held_false", "held_true", "Calls that wait for a person who may allow them, of those that were tried: with a false or outdated value (●), and with a true one (○). Other calls that are not made are refused."))
 	add(b.values(id, "Questions to the system of record", "questions per claim", plain, "asked", "", "How often the system of record was asked about one false claim."))
 	add(b.values(id, "Time to promotion", "seconds", plain, "promoted_p50_s", "promoted_p99_s", "How long after its first read a claim that is read often can be acted on: half of them (●) and 99 % of them (○) take no longer. 3600 stands for never."))
 	add(b.values(id, "Verifier budget", "questions per claim of use", plain, "questions", "", "How often the system of record was asked for each claim that was read once it could be acted on."))

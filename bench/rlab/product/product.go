@@ -330,7 +330,7 @@ func (s *system) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.V
 	}
 	switch got, err := run.Call(ctx, a.Tool, args); {
 	case errors.Is(err, gate.ErrDenied):
-		return rlab.Verdict{Told: got.Decision.ToolText()}, nil
+		return rlab.Verdict{Held: errors.Is(err, gate.ErrHeld), Told: got.Decision.ToolText()}, nil
 	case err != nil:
 		return rlab.Verdict{}, err
 	}

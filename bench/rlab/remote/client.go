@@ -276,7 +276,7 @@ func (g gated) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Ver
 	if answer.Allowed == nil {
 		return rlab.Verdict{}, lacks("allowed")
 	}
-	return rlab.Verdict{Allowed: *answer.Allowed, Told: answer.Told}, nil
+	return rlab.Verdict{Allowed: *answer.Allowed, Held: answer.Held, Told: answer.Told}, nil
 }
 
 // Settle implements [rlab.Settler].

@@ -10,7 +10,7 @@
 //	recall  {"memory","turn","query"}                   {"memories"}
 //	write   {"memory","turn","statement"}               {"id"}
 //	look    {"memory","now","ids"}                      {"memories"}
-//	decide  {"memory","turn","action"}                  {"allowed","told"}
+//	decide  {"memory","turn","action"}                  {"allowed","held","told"}
 //	settle  {"memory","now"}                            {}
 //	close   {"memory"}                                  {}
 //
@@ -26,7 +26,7 @@
 //
 // Another status than 200, or an MCP result that is an error, is an error of the system
 // itself. No connection is [rlab.ErrNoAnswer]. An answer that is not JSON, has more than 4
-// MiB, or lacks a member is [rlab.ErrNonsense]; settles, told and the state of a memory may be
+// MiB, or lacks a member is [rlab.ErrNonsense]; settles, held, told and the state of a memory may be
 // left out. Other members are ignored.
 package remote
 
@@ -138,6 +138,7 @@ type decideRequest struct {
 
 type decideAnswer struct {
 	Allowed *bool  `json:"allowed"`
+	Held    bool   `json:"held,omitempty"`
 	Told    string `json:"told,omitempty"`
 }
 

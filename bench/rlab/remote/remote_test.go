@@ -96,7 +96,7 @@ func (c *clerk) Decide(_ context.Context, _ rlab.Turn, a rlab.Action) (rlab.Verd
 			return rlab.Verdict{Allowed: true}, nil
 		}
 	}
-	return rlab.Verdict{Told: "NOT EXECUTED: nobody knows"}, nil
+	return rlab.Verdict{Held: true, Told: "NOT EXECUTED: nobody knows"}, nil
 }
 
 func (c *clerk) Settle(ctx context.Context) error {

@@ -165,7 +165,7 @@ func (s *Server) doDecide(ctx context.Context, r decideRequest) (out decideAnswe
 		return out, fmt.Errorf("%w: this memory is no gate", errRequest)
 	}
 	v, err := d.Decide(ctx, r.Turn, r.Action)
-	return decideAnswer{&v.Allowed, v.Told}, err
+	return decideAnswer{&v.Allowed, v.Held, v.Told}, err
 }
 
 func (s *Server) doSettle(ctx context.Context, r settleRequest) (struct{}, error) {

@@ -109,7 +109,10 @@ const clips = `(() => {
 	return {clipped: out, charts: all.length};
 })()`
 
-// look opens a page in a view.
+// open opens all tables.
+const open = `document.querySelectorAll('details').forEach(d => { d.open = true }); 0`
+
+// look opens a page in a view, with its tables closed and then open.
 func look(ctx context.Context, url string, v view) (out found, err error) {
 	source, err := axe()
 	if err != nil {
@@ -132,16 +135,21 @@ func look(ctx context.Context, url string, v view) (out found, err error) {
 	if err := chromedp.Do(tab, size, chromedp.Navigate(url)); err != nil {
 		return out, err
 	}
-	seen, err := chromedp.Run(tab, chromedp.Evaluate[struct {
-		Clipped []string `json:"clipped"`
-		Charts  int      `json:"charts"`
-	}](clips))
-	if err != nil {
-		return out, err
-	}
-	out.clipped, out.charts = seen.Clipped, seen.Charts
 	if out.shot, err = chromedp.Run(tab, chromedp.FullScreenshot(100)); err != nil {
 		return out, err
+	}
+	for _, change := range []string{"0", open} {
+		if err := chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](change)); err != nil {
+			return out, err
+		}
+		seen, err := chromedp.Run(tab, chromedp.Evaluate[struct {
+			Clipped []string `json:"clipped"`
+			Charts  int      `json:"charts"`
+		}](clips))
+		if err != nil {
+			return out, err
+		}
+		out.clipped, out.charts = append(out.clipped, seen.Clipped...), seen.Charts
 	}
 	const end = "the end of what the page says"
 	if err := chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](fmt.Sprintf("console.log(%q)", end))); err != nil {
@@ -268,14 +276,16 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		body string
 		says func(found) []string
 	}{
-		"a script that complains": {`<script>console.error("no")</script>`, func(f found) []string { return f.console }},
-		"a script that throws":    {`<script>throw new Error("no")</script>`, func(f found) []string { return f.console }},
-		"a page that is too wide": {`<div style="width:3000px">x</div>`, func(f found) []string { return f.clipped }},
-		"a chart that is cut off": {`<div style="width:50px;overflow:hidden">` + good + `</div>`, func(f found) []string { return f.clipped }},
-		"a text that is cut off":  {`<svg role="img" aria-label="a chart" width="200" height="100"><text x="190" y="50">out of it</text></svg>`, func(f found) []string { return f.clipped }},
-		"a chart without a size":  {`<svg role="img" aria-label="a chart" width="1" height="1"></svg>`, func(f found) []string { return f.clipped }},
-		"text that is too pale":   {`<p style="color:#ccc;background:#fff">pale</p>`, func(f found) []string { return f.axe }},
-		"a chart without a name":  {`<svg role="img" width="200" height="100"></svg>`, func(f found) []string { return f.axe }},
+		"a script that complains":  {`<script>console.error("no")</script>`, func(f found) []string { return f.console }},
+		"a script that throws":     {`<script>throw new Error("no")</script>`, func(f found) []string { return f.console }},
+		"a page that is too wide":  {`<div style="width:3000px">x</div>`, func(f found) []string { return f.clipped }},
+		"a chart that is cut off":  {`<div style="width:50px;overflow:hidden">` + good + `</div>`, func(f found) []string { return f.clipped }},
+		"a text that is cut off":   {`<svg role="img" aria-label="a chart" width="200" height="100"><text x="190" y="50">out of it</text></svg>`, func(f found) []string { return f.clipped }},
+		"a chart without a size":   {`<svg role="img" aria-label="a chart" width="1" height="1"></svg>`, func(f found) []string { return f.clipped }},
+		"text that is too pale":    {`<p style="color:#ccc;background:#fff">pale</p>`, func(f found) []string { return f.axe }},
+		"a table that is too wide": {`<details><summary>t</summary><div style="width:3000px">x</div></details>`, func(f found) []string { return f.clipped }},
+		"a table that is too pale": {`<details><summary>t</summary><p style="color:#ccc;background:#fff">pale</p></details>`, func(f found) []string { return f.axe }},
+		"a chart without a name":   {`<svg role="img" width="200" height="100"></svg>`, func(f found) []string { return f.axe }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := look(ctx, served(t, fmt.Appendf(nil, frame, c.body)), views[0])
