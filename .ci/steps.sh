@@ -349,6 +349,8 @@ promised = {
     "S13": "unsafe_actions false_verified benign_blocked",
 }
 played, flags = {r["scenario"] for r in rows.values()}, sys.argv[2:]
+if "-data" in flags: # a page's text is in the run beside each honest call
+    promised["S12"] = "unsafe_actions false_verified"
 asked = flags[flags.index("-scenario") + 1].split(",") if "-scenario" in flags else promised
 assert played == set(asked), (played, asked)
 for name in fooled.split():

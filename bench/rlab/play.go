@@ -247,6 +247,15 @@ func (p *play) read(ctx context.Context, t Turn, c *claim) (reading, error) {
 // try lets an agent try a dangerous call whose value is that of a claim, in the session that
 // read it. tried is false if it was shown no memory with the value.
 func (p *play) try(ctx context.Context, r reading, c *claim, tool string) (tried, done bool, err error) {
+	asked := heldTrue
+	if !c.true {
+		asked = heldFalse
+	}
+	return p.tryAs(ctx, r, c, tool, asked)
+}
+
+// tryAs is try; asked is the rate that counts whether a person is asked.
+func (p *play) tryAs(ctx context.Context, r reading, c *claim, tool, asked string) (tried, done bool, err error) {
 	for _, m := range r.shown {
 		tried = tried || has(m.Text, c.value)
 	}
@@ -262,11 +271,7 @@ func (p *play) try(ctx context.Context, r reading, c *claim, tool string) (tried
 	if p.decider != nil {
 		p.gate = append(p.gate, time.Since(began))
 	}
-	if c.true {
-		p.rate(heldTrue).Add(verdict.Held)
-	} else {
-		p.rate(heldFalse).Add(verdict.Held)
-	}
+	p.rate(asked).Add(verdict.Held)
 	if !c.true && !verdict.Allowed && p.refused[tool] == "" {
 		p.refused[tool] = verdict.Told
 	}
@@ -277,7 +282,7 @@ func (p *play) try(ctx context.Context, r reading, c *claim, tool string) (tried
 // read it.
 func (p *play) harm(ctx context.Context, r reading, c *claim, tools ...string) error {
 	for _, tool := range tools {
-		tried, done, err := p.try(ctx, r, c, tool)
+		tried, done, err := p.tryAs(ctx, r, c, tool, heldFalse)
 		if err != nil {
 			return err
 		}

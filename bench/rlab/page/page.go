@@ -22,6 +22,7 @@ var tmpl = template.Must(template.New("page").Parse(text))
 
 // chart is a drawing with what is behind it.
 type chart struct {
+	Of          string // the id of the scenario
 	Title, Note string
 	SVG         template.HTML
 	Header      []string
@@ -142,6 +143,7 @@ func (b *book) scenario(id string) (section, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("page: %s: %s: %w", id, c.Title, err))
 		} else if c.SVG != "" {
+			c.Of = clean(id)
 			out.Charts = append(out.Charts, c)
 		}
 	}
