@@ -200,7 +200,7 @@ func TestI8NoOutputReachesTheModelUnrecorded(t *testing.T) {
 // A policy takes back that what a tool returns is believed.
 func TestAPolicyHasNothingBelievedOfWhatAToolReturns(t *testing.T) {
 	w := newWorld(t)
-	g, err := gate.New(w.store, gate.Policy{Name: "p", Declared: true, Tools: map[string]gate.Rule{"register": {PlainOutput: true}}}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "p", Declared: true, Tools: map[string]gate.Rule{"register": {PlainOutput: true}}}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -312,7 +312,7 @@ func TestTheSourceSaysHowACallEnded(t *testing.T) {
 		for _, effect := range []gate.Effect{gate.StateChanging, gate.Irreversible} {
 			t.Run(name+", "+effect.String(), func(t *testing.T) {
 				w := newWorld(t)
-				g, err := gate.New(w.store, gate.Policy{Name: "p", Version: "1", Declared: true, Tools: map[string]gate.Rule{"pack": c.rule}}, nil)
+				g, err := gate.New(w.store, gate.Policy{Name: "p", Version: "1", Declared: true, Tools: map[string]gate.Rule{"pack": c.rule}}, &gate.Options{Timeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}

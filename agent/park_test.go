@@ -167,7 +167,7 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 	t.Run("under a policy that calls it irreversible", func(t *testing.T) {
 		w := newWorld(t)
 		grave := gate.Irreversible
-		g, err := gate.New(w.store, gate.Policy{Name: "p", Tools: map[string]gate.Rule{"book": {Effect: &grave}}}, nil)
+		g, err := gate.New(w.store, gate.Policy{Name: "p", Tools: map[string]gate.Rule{"book": {Effect: &grave}}}, &gate.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -335,7 +336,7 @@ func TestACallThatReachesTooFarIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			g, err := gate.New(w.store, gate.Policy{Name: "near", Version: "1", Declared: true, MaxBlastRadius: gate.PrincipalsOwn}, nil)
+			g, err := gate.New(w.store, gate.Policy{Name: "near", Version: "1", Declared: true, MaxBlastRadius: gate.PrincipalsOwn}, &gate.Options{Timeout: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}

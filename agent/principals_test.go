@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
@@ -30,7 +31,7 @@ func TestANamespaceSeparatesPrincipals(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				g, err := gate.New(s, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+				g, err := gate.New(s, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}

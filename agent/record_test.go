@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"pgregory.net/rapid"
@@ -510,7 +511,7 @@ func TestAShortValueThatIsHistoryIsHeld(t *testing.T) {
 func TestOnlyAPlainNumberOrADateIsComputed(t *testing.T) {
 	in := schemaOf(t, `{"type":"object","properties":{"n":{},"day":{},"list":{"type":"array","items":{"type":"number"}}},"additionalProperties":false}`)
 	w := newWorld(t)
-	g, err := gate.New(w.store, gate.Policy{Name: "t", Version: "1", Tools: map[string]gate.Rule{"due": {FromNowhere: true}, "pay": {}}}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "t", Version: "1", Tools: map[string]gate.Rule{"due": {FromNowhere: true}, "pay": {}}}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, w *world)) {
 			}
 		})
 		var err error
-		if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil); err != nil {
+		if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		test(t, w)

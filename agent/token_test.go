@@ -106,7 +106,7 @@ func (s *site) process(t testing.TB, name string, scope memory.Options, o agent.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.store.Close() })
-	if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil); err != nil {
+	if w.gate, err = gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if o.Audience == "" {

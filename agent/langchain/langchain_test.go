@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/tmc/langchaingo/agents"
@@ -82,7 +83,7 @@ func (w *world) ran(name string) {
 func newWorld(t testing.TB, extra ...agent.Tool) *world {
 	t.Helper()
 	w := &world{t: t, store: storetest.NewStore(nil)}
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestAToolHasTheNameThatModelAPIsTake(t *testing.T) {
 func TestADenialNamesAToolAsTheModelCallsIt(t *testing.T) {
 	fn := func(_ context.Context, in words) (string, error) { return in.Words, nil }
 	w := newWorld(t, agent.Func("crm.get", "", fn, agent.ReadOnly()))
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 func holding(t *testing.T) *agent.Run {
 	t.Helper()
 	store := storetest.NewStore(nil)
-	g, err := gate.New(store, gate.Policy{Declared: true}, nil)
+	g, err := gate.New(store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,7 +42,7 @@ func FuzzFrames(f *testing.F) {
 			return
 		}
 		store := storetest.NewStore(nil)
-		g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+		g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

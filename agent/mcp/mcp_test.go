@@ -161,7 +161,7 @@ func (d counting) Decide(ctx context.Context, r gate.Request) gate.Decision {
 
 func (o *office) decider(t testing.TB, store *memory.Store) counting {
 	t.Helper()
-	g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestAnnotationsOnlyTighten(t *testing.T) {
 					t.Fatal(err)
 				}
 				store := storetest.NewStore(nil)
-				g, err := gate.New(store, gate.Policy{Declared: true}, nil)
+				g, err := gate.New(store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -421,7 +421,7 @@ func TestAServerThatReachesOutsideIsBelieved(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := storetest.NewStore(nil)
-			g, err := gate.New(store, gate.Policy{Declared: true, MaxBlastRadius: gate.OneObject}, nil)
+			g, err := gate.New(store, gate.Policy{Declared: true, MaxBlastRadius: gate.OneObject}, &gate.Options{Timeout: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -494,7 +494,7 @@ func TestToolsThatCannotBeUsedAreRefused(t *testing.T) {
 				mine[tool] = nil
 			}
 			store := storetest.NewStore(nil)
-			g, err := gate.New(store, gate.Policy{Declared: true}, nil)
+			g, err := gate.New(store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -779,7 +779,7 @@ func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 				t.Fatal(err)
 			}
 			store := storetest.NewStore(nil)
-			g, err := gate.New(store, gate.Policy{Declared: true}, nil)
+			g, err := gate.New(store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}

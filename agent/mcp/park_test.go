@@ -160,7 +160,7 @@ func newDesk(t testing.TB) *desk {
 
 func (d *desk) agent(t testing.TB, name string, tools []agent.Tool, tokens *agent.Tokens) *agent.Agent {
 	t.Helper()
-	g, err := gate.New(d.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(d.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ var parking = map[string]func(t testing.TB, d *desk, connect func(*api.Server) a
 			return &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: text}}}, nil, err
 		})
 		// The row is served by a tool of the server that it is the system of record of nothing for.
-		g, err := gate.New(d.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+		g, err := gate.New(d.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -799,7 +799,7 @@ func TestWhatCannotBeUndoneIsNotParkedOverMCP(t *testing.T) {
 			api.AddTool(upstream, &api.Tool{Name: "book", Annotations: c.says}, func(ctx context.Context, _ *api.CallToolRequest, in booking) (*api.CallToolResult, any, error) {
 				return nil, nil, nil
 			})
-			g, err := gate.New(d.store, gate.Policy{Declared: true}, nil)
+			g, err := gate.New(d.store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}

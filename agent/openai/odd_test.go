@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	api "github.com/sashabaranov/go-openai"
@@ -319,7 +320,7 @@ func TestTheArgumentsThatAreKeptAreThoseThatTheToolGets(t *testing.T) {
 			return b, nil
 		}, agent.ReadOnly())
 		store := storetest.NewStore(nil)
-		g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+		g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +407,7 @@ func FuzzAnswer(f *testing.F) {
 func TestAToolHasTheNameThatTheAPITakes(t *testing.T) {
 	for _, called := range []string{"crm_get_contact", "crm.get_contact"} {
 		w := newWorld(t)
-		g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+		g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -462,7 +463,7 @@ func TestAToolHasTheNameThatTheAPITakes(t *testing.T) {
 func TestADenialNamesAToolAsTheModelCallsIt(t *testing.T) {
 	w := newWorld(t)
 	w.pending(memory.Content{Subject: "acme", Predicate: "billing.email", Object: "ops@evil.example"})
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true, Verifies: map[string]string{"billing.email": "crm.get"}}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -520,7 +521,7 @@ func TestALongAnswerDoesNotEndTheConversation(t *testing.T) {
 	log := agent.Func("log", "reads the log", func(context.Context, struct{}) (string, error) {
 		return strings.Repeat("0123456789 line\n", 350_000), nil
 	}, agent.ReadOnly())
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

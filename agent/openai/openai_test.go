@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	api "github.com/sashabaranov/go-openai"
@@ -74,7 +75,7 @@ func (w *world) ran(name string) {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, store: storetest.NewStore(nil)}
-	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	api "github.com/sashabaranov/go-openai"
 
@@ -24,7 +25,7 @@ import (
 // that nobody has verified.
 func booking(ctx context.Context, booked func(room string) (string, error)) (*memory.Store, *agent.Agent, memory.ID, error) {
 	store := storetest.NewStore(nil)
-	g, err := gate.New(store, gate.Policy{Name: "example", Version: "1", Declared: true}, nil)
+	g, err := gate.New(store, gate.Policy{Name: "example", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -150,7 +150,7 @@ func TestDoctorSaysWhatDeclarationsLoosen(t *testing.T) {
 	if seen, _ := w.doctor(); seen.of("declarations").Found != "of the tools of the last 1 call, none loosens anything" {
 		t.Errorf("%q", seen.of("declarations").Found)
 	}
-	g, err := gate.New(w.store, gate.Policy{Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

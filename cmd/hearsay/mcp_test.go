@@ -503,7 +503,7 @@ func TestMCPProxyReadsLineageTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, nil)
+	g, err := gate.New(store, gate.Policy{Name: "test", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestConfirmingARowNamesExactlyTheCallsItFrees(t *testing.T) {
 func (w *world) sends(to string, row string) gate.Decision {
 	w.t.Helper()
 	w.now = w.now.Add(time.Minute)
-	g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, nil)
+	g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		w.t.Fatal(err)
 	}

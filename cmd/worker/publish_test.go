@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/gate"
@@ -22,7 +23,7 @@ func TestAgentsAreToldThatAVerifierIsDown(t *testing.T) {
 	d := start(t, env, "-store", "sqlite:"+path, "-budget", "0", "-sweep-every", "200ms", "-leave-alone", "1s", "-publish-every", "200ms",
 		"-verifier-http", "crm="+o.URL+"/fact,predicate=billing.email")
 	s := openStore(t, path)
-	g, err := gate.New(s, gate.Policy{Name: "t", Version: "1", Declared: true}, nil)
+	g, err := gate.New(s, gate.Policy{Name: "t", Version: "1", Declared: true}, &gate.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestAnApprovalThatDoesNotStandIsRefusedByTheGate(t *testing.T) {
 			w.reopen()
 		}, gate.ErrApprovalForged, ""},
 		"without a key at the gate": {func(t *testing.T, w *desk, _ *gate.Request, id string) {
-			g, err := gate.New(w, gate.Policy{Name: "desk", Version: "0", Declared: true}, nil)
+			g, err := gate.New(w, gate.Policy{Name: "desk", Version: "0", Declared: true}, &gate.Options{Timeout: time.Hour})
 			must(t, err)
 			w.gate = g
 		}, gate.ErrApprovalForged, ""},
