@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -142,13 +143,19 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 	if a.opts.Logger == nil {
 		a.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	folded := map[string]string{}
+	folded, atServer := map[string]string{}, map[string]string{}
 	for _, t := range tools {
 		if err := t.seal(); err != nil {
 			return nil, err
 		}
 		if other, taken := folded[strings.ToLower(t.name)]; taken {
 			return nil, fmt.Errorf("agent: New: tools %q and %q have one name", other, t.name)
+		}
+		if at := t.contract.Server + "\x00" + cmp.Or(t.contract.AtServer, t.contract.Tool); t.contract.Server != "" {
+			if other, taken := atServer[at]; taken {
+				return nil, fmt.Errorf("agent: New: tools %q and %q are one tool of the server %q: name the servers apart", other, t.name, t.contract.Server)
+			}
+			atServer[at] = t.name
 		}
 		folded[strings.ToLower(t.name)] = t.name
 		t.contract.Sinks, t.contract.Output = slices.Clone(t.contract.Sinks), slices.Clone(t.contract.Output)

@@ -330,7 +330,7 @@ func TestTheSourceSaysHowACallEnded(t *testing.T) {
 				}
 				s.lostOutcome.Store(false)
 				c.reads(t, w, run)
-				if !c.free {
+				if !c.free || effect == gate.Irreversible { // which value says that it was done nobody has declared
 					mustBlock(t, run, "pack", searchIn{"7"}, gate.ErrOutcomeUnknown)
 					return
 				}

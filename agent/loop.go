@@ -88,13 +88,22 @@ func (l *Loop) Reset() {
 	l.made, l.denied, l.counted, l.moved, l.stalled = nil, nil, nil, false, nil
 }
 
-// sameDenial is one for denials of the same call for the same reasons.
+// sameDenial is one for denials of the same call for the same kinds of reasons. Which rows are at
+// fault is no part of it: what the model reads beside the call adds some each time. Calls that
+// are held because one was done are the same if that was the same one.
 func sameDenial(d *gate.Decision) string {
-	parts := []string{d.Tool, d.ArgsSHA256, d.Outcome.String()}
+	what, kinds := d.ArgsSHA256, []string{}
 	for _, r := range d.Reasons {
-		parts = append(parts, string(r.Code)+" "+string(r.Row))
+		if r.Outcome == gate.Permit {
+			continue
+		}
+		if r.Code == gate.AlreadyDone {
+			what = r.Detail
+		}
+		kinds = append(kinds, string(r.Code))
 	}
-	return strings.Join(parts, "\x00")
+	slices.Sort(kinds)
+	return strings.Join(append([]string{d.Tool, what, d.Outcome.String()}, slices.Compact(kinds)...), "\x00")
 }
 
 // Stalled is nil, or the [*StalledError] with which the loop should end. Ask it once for each

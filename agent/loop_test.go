@@ -253,3 +253,43 @@ func TestALoopThatWasResetBeginsAnew(t *testing.T) {
 		}
 	}
 }
+
+// memoIn are arguments of which the memo says nothing of what is done.
+type memoIn struct {
+	Words string `json:"words"`
+	Memo  string `json:"memo"`
+}
+
+// TestALoopStallsWhateverIsReadBesideTheDeniedCall: what is read adds rows to its reasons, and
+// calls that are one by agent.SameBy have other arguments.
+func TestALoopStallsWhateverIsReadBesideTheDeniedCall(t *testing.T) {
+	w := newWorld(t)
+	w.pending(t, fact("acme", "billing.email", "ops@acme.example"))
+	run := w.agent(t).Start("ana")
+	read(t, run, "acme", "billing.email")
+	var loop agent.Loop
+	for i := range agent.StalledAfter {
+		res, err := run.Call(t.Context(), "search", args(searchIn{fmt.Sprint("now ", i)}))
+		loop.Note("search", args(searchIn{fmt.Sprint("now ", i)}), res, err)
+		with := args(mailIn{To: "ops@acme.example"})
+		res, err = run.Call(t.Context(), "send_email", with)
+		loop.Note("send_email", with, res, err)
+		if stalled := loop.Stalled(run); (stalled != nil) != (i+1 == agent.StalledAfter) {
+			t.Errorf("after %d messages: %v", i+1, stalled)
+		}
+	}
+
+	ring := agent.Func("ring", "", func(context.Context, memoIn) (nothing, error) { return nothing{}, nil }, agent.Irreversible(), agent.SameBy("/words"), agent.Sinks("/words"))
+	once := w.agent(t, ring).Start("ana")
+	typed(t, once, "ring 7")
+	mustFire(t, once, "ring", memoIn{"7", "first"})
+	loop = agent.Loop{}
+	for i := range agent.StalledAfter {
+		with := args(memoIn{"7", fmt.Sprint("again ", i)})
+		res, err := once.Call(t.Context(), "ring", with)
+		loop.Note("ring", with, res, err)
+		if stalled := loop.Stalled(once); (stalled != nil) != (i+1 == agent.StalledAfter) {
+			t.Errorf("done before, after %d messages: %v", i+1, stalled)
+		}
+	}
+}

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,8 +39,48 @@ func hangUp(t *testing.T, part string) string {
 	return s.URL
 }
 
-func ordered(url string) error {
-	res, err := http.Post(url, "text/plain", strings.NewReader("pay"))
+// resets is a server that speaks HTTP/2, and resets each stream after part of an answer, or none.
+func resets(t *testing.T, part string) (*http.Client, string) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _ = io.Copy(io.Discard, r.Body); part != "" {
+			_, _ = io.WriteString(w, part)
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Client(), s.URL
+}
+
+// late is an error of a time that is over.
+type late struct{ over bool }
+
+func (l late) Error() string { return "late" }
+func (l late) Timeout() bool { return l.over }
+
+// reset is shaped like net/http's error of a stream that was reset.
+type reset struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+func (reset) Error() string { return "reset" }
+func (r reset) As(target any) bool {
+	to := reflect.ValueOf(target).Elem()
+	if to.Kind() != reflect.Struct || !reflect.TypeFor[reset]().ConvertibleTo(to.Type()) {
+		return false
+	}
+	to.Set(reflect.ValueOf(r).Convert(to.Type()))
+	return true
+}
+
+func ordered(at string) error { return orderedBy(http.DefaultClient, at) }
+
+func orderedBy(client *http.Client, at string) error {
+	res, err := client.Post(at, "text/plain", strings.NewReader("pay"))
 	if err != nil {
 		return err
 	}
@@ -56,6 +98,16 @@ func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	resetting, broke := resets(t, "")
+	halving, half := resets(t, "half")
+	killed := func() error {
+		cmd := exec.Command("sleep", "60")
+		if err := cmd.Start(); err != nil {
+			return nil
+		}
+		_ = cmd.Process.Kill()
+		return cmd.Wait()
+	}
 	nobody := "http://" + closed.Addr().String()
 	_ = closed.Close()
 	for name, c := range map[string]struct {
@@ -70,21 +122,27 @@ func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
 		"the server closed inside an answer": {false, func() error { return ordered(broken) }, true},
 		"a panic with an error":              {false, func() error { panic(fmt.Errorf("lost: %w", agent.ErrNoAnswer)) }, true},
 		"a panic":                            {false, func() error { panic("index out of range") }, true},
-		"its process was killed": {false, func() error {
-			cmd := exec.Command("sleep", "60")
-			if err := cmd.Start(); err != nil {
-				return nil
-			}
-			_ = cmd.Process.Kill()
-			return cmd.Wait()
+		"its process was killed":             {false, killed, true},
+		"one process failed, one was killed": {false, func() error { return errors.Join(exec.Command("sh", "-c", "exit 3").Run(), killed()) }, true},
+		"a stream was reset":                 {false, func() error { return orderedBy(resetting, broke) }, true},
+		"a stream was reset in an answer":    {false, func() error { return orderedBy(halving, half) }, true},
+		"the server goes away": {false, func() error {
+			return fmt.Errorf("pay: %w", errors.New("http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR"))
 		}, true},
-		"its process failed":       {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
-		"no server is there":       {false, func() error { return ordered(nobody) }, false},
-		"an error":                 {false, func() error { return errors.New("insufficient funds") }, false},
-		"an end of file":           {false, func() error { return fmt.Errorf("reading the reply: %w", io.EOF) }, true},
-		"its connection was reset": {false, func() error { return fmt.Errorf("reading: %w", syscall.ECONNRESET) }, true},
-		"its pipe is broken":       {false, func() error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, true},
-		"it was not called":        {true, func() error { return fmt.Errorf("%w: %w", agent.ErrNotCalled, context.Canceled) }, false},
+		"a stream was cancelled":          {false, func() error { return fmt.Errorf("pay: %w", reset{Code: 8}) }, true},
+		"the server has refused a stream": {false, func() error { return fmt.Errorf("pay: %w", reset{Code: 7}) }, false},
+		"a stream was refused unread":     {false, func() error { return errors.New("stream error: stream ID 1; REFUSED_STREAM; received from peer") }, false},
+		"refused once, and then too late": {false, func() error { return errors.Join(ordered(nobody), os.ErrDeadlineExceeded) }, true},
+		"not late once, and then late":    {false, func() error { return errors.Join(late{}, fmt.Errorf("again: %w", late{true})) }, true},
+		"late behind an error of net/url": {false, func() error { return &url.Error{Op: "Post", URL: "x", Err: fmt.Errorf("once: %w", late{true})} }, true},
+		"not late":                        {false, func() error { return late{} }, false},
+		"its process failed":              {false, func() error { return exec.Command("sh", "-c", "exit 3").Run() }, false},
+		"no server is there":              {false, func() error { return ordered(nobody) }, false},
+		"an error":                        {false, func() error { return errors.New("insufficient funds") }, false},
+		"an end of file":                  {false, func() error { return fmt.Errorf("reading the reply: %w", io.EOF) }, true},
+		"its connection was reset":        {false, func() error { return fmt.Errorf("reading: %w", syscall.ECONNRESET) }, true},
+		"its pipe is broken":              {false, func() error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, true},
+		"it was not called":               {true, func() error { return fmt.Errorf("%w: %w", agent.ErrNotCalled, context.Canceled) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -562,23 +562,73 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 
 // noAnswer reports whether an error of a tool says nothing of what was done: it was cut off,
 // or its connection was, or its process was killed, or what it called gave no answer. An end
-// of file may be a connection that was closed before the answer.
+// of file may be a connection that was closed before the answer. Of several errors one is
+// enough: a tool that tried twice may have been refused once and cut off once.
 func noAnswer(err error) bool {
-	var (
-		timeout interface{ Timeout() bool }
-		process interface{ Exited() bool } // of exec.ExitError
-		network *net.OpError
-	)
-	switch {
-	case err == nil, errors.Is(err, ErrNotCalled):
+	if err == nil || errors.Is(err, ErrNotCalled) {
 		return false
-	case errors.Is(err, ErrUnrecorded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return true
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.As(err, &process) && !process.Exited():
+	}
+	for _, lost := range []error{ErrUnrecorded, context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, lost) {
+			return true
+		}
+	}
+	return lostIn(err)
+}
+
+// lostIn reports whether an error, or one that it wraps, is of a connection or a process that
+// ended before its answer. errors.As looks at the first of a kind only.
+func lostIn(err error) bool {
+	switch e := err.(type) {
+	case nil:
+		return false
+	case interface{ Timeout() bool }:
+		if e.Timeout() {
+			return true
+		}
+	}
+	if e, is := err.(interface{ Exited() bool }); is && !e.Exited() { // exec.ExitError
 		return true
 	}
-	return errors.As(err, &network) && network.Op == "read"
+	if e, is := err.(*net.OpError); is && e.Op == "read" {
+		return true
+	}
+	if brokenHTTP(err) {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return lostIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), lostIn)
+	}
+	return false
+}
+
+// streamError is net/http's error of a stream of HTTP/2 that was reset. Its own type is not
+// exported, and is set into one with the same fields.
+type streamError struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+func (streamError) Error() string { return "a stream was reset" }
+
+// refusedStream is REFUSED_STREAM: the server has not begun (RFC 9113, 8.7).
+const refusedStream = 7
+
+// brokenHTTP reports whether an error is one of net/http's of a connection that ended after the
+// request was sent, or may have. Most of them have no type.
+func brokenHTTP(err error) bool {
+	var reset streamError
+	if e, is := err.(interface{ As(any) bool }); is && e.As(&reset) {
+		return reset.Code != refusedStream
+	}
+	text := err.Error()
+	return slices.ContainsFunc([]string{
+		"http2: server sent GOAWAY", "http2: client connection", "http2: response body closed", "http: server closed idle connection",
+		"net/http: HTTP/1.x transport connection broken", "net/http: timeout", "stream error: stream ID",
+	}, func(known string) bool { return strings.HasPrefix(text, known) }) && !strings.Contains(text, "REFUSED_STREAM")
 }
 
 // safely turns a panic of a tool into its error.

@@ -357,9 +357,10 @@ func (s *standing) abandoned() bool {
 }
 
 // told reports whether a row that the run has read since shows how the call ended: what
-// its declared source says now.
+// its declared source says now. The gate does not know which of its values says that the call
+// was made, so that this frees nothing that cannot be undone.
 func (s *standing) told() bool {
-	if s.req.Told == "" || s.req.ToldOf != s.prior || !slices.Contains(s.d.Loosened, s.req.Contract.shown()) {
+	if s.d.Effect == Irreversible || s.req.Told == "" || s.req.ToldOf != s.prior || !slices.Contains(s.d.Loosened, s.req.Contract.shown()) {
 		return false
 	}
 	for i, id := range s.req.Lineage.direct {

@@ -90,7 +90,8 @@ type Settlement struct {
 // her words, so that who asked again does not do it twice. The mark of the act says so too,
 // for whoever asks later ([ActMark.Done]).
 //
-// A call whose outcome is known gives a [*HoldError]. So does the word that it was not done
+// A call whose outcome is known gives a [*HoldError]; that it was done takes the place of a
+// person's word that it was not. So does the word that it was not done
 // within [UnknownAfter] of a call that may still be at work. A call whose record was erased
 // is settled all the same; that reads all marks and holds of the store.
 func (s *Store) Settle(ctx context.Context, m Settlement) error {
@@ -247,6 +248,7 @@ func (m *Settlement) settles(r *DecisionRecord, now time.Time) error {
 	switch {
 	case !r.Fired:
 		return fault("the decision let no call through")
+	case m.Done && strings.HasPrefix(r.Outcome, OutcomeSettledNotDone): // a person has looked again
 	case !stillUnknown(r.Outcome):
 		return fault("how it ended is known: " + r.Outcome)
 	case !m.Done && r.Outcome == "" && now.Sub(r.At) < UnknownAfter:

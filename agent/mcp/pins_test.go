@@ -347,7 +347,7 @@ func TestTwoServersHaveOneToolName(t *testing.T) {
 	store := storetest.NewStore(nil)
 	var tools []agent.Tool
 	for _, prefix := range []string{"crm.", "wiki/"} {
-		more, err := mcp.Tools(t.Context(), dial(t, selling(map[string]string{"search": "in " + prefix})), anyOf("search"), &mcp.Options{Prefix: prefix})
+		more, err := mcp.Tools(t.Context(), dial(t, selling(map[string]string{"search": "in " + prefix})), anyOf("search"), &mcp.Options{Prefix: prefix, Server: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,9 @@ func output(res *api.CallToolResult) (json.RawMessage, error) {
 	}
 	text, plain := texts(res.Content)
 	if res.IsError {
+		if b, err := json.Marshal(res.StructuredContent); err == nil && res.StructuredContent != nil && strings.TrimSpace(text) == "" {
+			text = string(b)
+		}
 		if strings.TrimSpace(text) == "" {
 			text = "the server says that the tool failed, and nothing more"
 		}

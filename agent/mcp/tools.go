@@ -278,19 +278,16 @@ func caller(session *api.ClientSession, name string, changed func(context.Contex
 	}
 }
 
-// Codes that the library gives to errors of its own, of a connection that is closing or
-// a transport that failed.
-const (
-	clientClosing = -32003
-	serverClosing = -32004
-	rejected      = -32005
-)
+// notBegun are the codes of errors by which a server says that it has not begun: of JSON-RPC,
+// that a request is none, and of MCP, that something is missing. Any other may come of a
+// gateway that lost the answer of the server behind it, or of the library, whose connection
+// broke.
+var notBegun = []int64{-32700, -32600, -32601, -32602, -32002, -32042}
 
-// unknown marks the error of a call that the server may have carried out all the same:
-// every one that is not the server's own answer.
+// unknown marks the error of a call that the server may have carried out all the same.
 func unknown(err error) error {
 	var answer *jsonrpc.Error
-	if errors.Is(err, ErrUngated) || errors.As(err, &answer) && !slices.Contains([]int64{clientClosing, serverClosing, rejected}, answer.Code) {
+	if errors.Is(err, ErrUngated) || errors.As(err, &answer) && slices.Contains(notBegun, answer.Code) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", agent.ErrNoAnswer, err)

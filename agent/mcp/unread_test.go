@@ -3,15 +3,18 @@ package mcp_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	api "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hearsay-go/hearsay/agent"
 	"github.com/hearsay-go/hearsay/agent/mcp"
+	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 // proxied is a client of a proxy before the office, which has one tool more.
@@ -146,5 +149,60 @@ func TestTheSystemsNotesStandBesidePictures(t *testing.T) {
 		if res.IsError || len(res.Content) != map[bool]int{false: 1, true: 2}[noted] || strings.Contains(text, "Note of the system") != noted {
 			t.Errorf("%q: %d blocks, %q", name, len(res.Content), text)
 		}
+	}
+}
+
+// TestAnErrorOfAGatewayLeavesTheCallInDoubt: it answers so when it has lost the server behind
+// it. Errors by which a server says that it has not begun do not.
+func TestAnErrorOfAGatewayLeavesTheCallInDoubt(t *testing.T) {
+	for code, doubt := range map[int64]bool{-32700: false, -32600: false, -32601: false, -32602: false, -32002: false, -32042: false,
+		-32603: true, -32000: true, -32001: true, -32003: true, -32800: true, 500: true} {
+		o := newOffice(t)
+		o.server.AddReceivingMiddleware(func(next api.MethodHandler) api.MethodHandler {
+			return func(ctx context.Context, method string, req api.Request) (api.Result, error) {
+				if method == "tools/call" {
+					return nil, &jsonrpc.Error{Code: code, Message: "no"}
+				}
+				return next(ctx, method, req)
+			}
+		})
+		p, _ := newProxy(t, o, &mcp.ProxyOptions{OnlySource: true})
+		_, err := p.Run().Call(t.Context(), "register", arguments(t, customer{}))
+		if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != doubt {
+			t.Errorf("%d: %v", code, err)
+		}
+		p.Close()
+	}
+}
+
+// TestAnErrorWithAStructureSaysWhatItSays.
+func TestAnErrorWithAStructureSaysWhatItSays(t *testing.T) {
+	o := newOffice(t)
+	o.answering("broken", "", &api.CallToolResult{IsError: true, StructuredContent: map[string]any{"error": "card declined"}})
+	if res, text := say(t, o.proxied(t, "broken", agent.ReadOnly()), "broken", map[string]any{}); !res.IsError || !strings.Contains(text, "card declined") {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestTwoServersOfOneNameAreToldApart: that they have one name is no accident that the model is
+// to bear.
+func TestTwoServersOfOneNameAreToldApart(t *testing.T) {
+	store := storetest.NewStore(nil)
+	tools := func(prefix, server string) []agent.Tool {
+		out, err := mcp.Tools(t.Context(), dial(t, selling(map[string]string{"pay": "Pays."})), anyOf("pay"), &mcp.Options{Prefix: prefix, Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	build := func(tools []agent.Tool) error {
+		_, err := agent.New("a", agent.Model{ID: "m", Family: "m"}, store, (&office{}).decider(t, store), tools, nil)
+		return err
+	}
+	if err := build(append(tools("one_", ""), tools("two_", "")...)); err == nil || !strings.Contains(err.Error(), "two_pay") || !strings.Contains(err.Error(), "shop") {
+		t.Errorf("%v", err)
+	}
+	if err := build(append(tools("one_", "one"), tools("two_", "two")...)); err != nil {
+		t.Error(err)
 	}
 }

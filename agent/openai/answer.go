@@ -92,7 +92,7 @@ func answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage, lo
 // ReasoningContent if earlier messages of the model have any. [Chat.Resume] does.
 func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
 	return []api.ChatCompletionMessage{
-		{Role: api.ChatMessageRoleAssistant, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
+		{Role: api.ChatMessageRoleAssistant, Content: noWords, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
 			Function: api.FunctionCall{Name: agent.APIName(r.Tool), Arguments: string(r.Args)}}}},
 		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: agent.APIText(r.Result, r.Err)},
 	}

@@ -184,7 +184,7 @@ func (c *Chat) Resume(ctx context.Context) (Reply, error) {
 		return Reply{}, err
 	}
 	shown := Resumed(r)
-	if slices.ContainsFunc(c.messages, func(m api.ChatCompletionMessage) bool { return m.ReasoningContent != "" }) {
+	if c.reasons() {
 		shown[0].ReasoningContent = "The call that waited has ended."
 	}
 	c.messages = append(c.messages, shown...)
@@ -194,6 +194,15 @@ func (c *Chat) Resume(ctx context.Context) (Reply, error) {
 		return Reply{}, loop.Wrap(err)
 	}
 	return c.work(ctx, loop)
+}
+
+// noReasoning stands for reasoning that a server left out of a call, and wants back all the
+// same: the library leaves out what is empty.
+const noReasoning = "(none)"
+
+// reasons reports whether the model has given reasoning in this conversation.
+func (c *Chat) reasons() bool {
+	return slices.ContainsFunc(c.messages, func(m api.ChatCompletionMessage) bool { return m.ReasoningContent != "" })
 }
 
 // work asks the model until it calls no more tools.
@@ -209,6 +218,9 @@ func (c *Chat) work(ctx context.Context, loop *agent.Loop) (Reply, error) {
 		reply.Usage.PromptTokens += usage.PromptTokens
 		reply.Usage.CompletionTokens += usage.CompletionTokens
 		reply.Usage.TotalTokens += usage.TotalTokens
+		if m := &choice.Message; len(m.ToolCalls) > 0 && m.ReasoningContent == "" && c.reasons() {
+			m.ReasoningContent = noReasoning
+		}
 		c.messages = append(c.messages, answer(ctx, c.run, choice.Message, loop)...)
 		if len(choice.Message.ToolCalls) == 0 {
 			return reply, nil
@@ -234,6 +246,8 @@ func (c *Chat) complete(ctx context.Context) (api.ChatCompletionChoice, api.Usag
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("openai: asking the model: %w", err)
 	case len(response.Choices) == 0: // measured: a 200 with an error in it gives no error and no choice
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: no choice", ErrResponse)
+	case slices.ContainsFunc(response.Choices[1:], func(c api.ChatCompletionChoice) bool { return len(c.Message.ToolCalls) > 0 }):
+		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: calls in a second choice", ErrResponse)
 	case calls(response.Choices[0].Message.FunctionCall):
 		return api.ChatCompletionChoice{}, api.Usage{}, fmt.Errorf("%w: a function_call", ErrResponse)
 	}

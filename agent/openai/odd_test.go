@@ -3,6 +3,7 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,6 +75,9 @@ func strict(messages []sent) error {
 			}
 			if m.Content != nil && *m.Content != "" && strings.TrimSpace(*m.Content) == "" { // Anthropic's
 				return at("text content must have more than blanks")
+			}
+			if m.Content == nil && len(m.ToolCalls) > 0 {
+				return at("missing field content") // DeepSeek's, of a member that is left out
 			}
 			if reasons && m.Reasoning == "" && len(m.ToolCalls) > 0 {
 				return at("the reasoning_content must be passed back")
@@ -580,5 +584,35 @@ func TestACallWithoutArgumentsRunsIfItsMessageIsWhole(t *testing.T) {
 	}
 	if _, err := chat.Ask(t.Context(), agent.Typed("Look.")); err != nil || len(w.fired) > 0 {
 		t.Errorf("ran %q, %v", w.fired, err)
+	}
+}
+
+// TestReasoningThatIsLeftOutOnceDoesNotEndTheConversation: a server wants it with each call once
+// it gave some.
+func TestReasoningThatIsLeftOutOnceDoesNotEndTheConversation(t *testing.T) {
+	call := function(`"id":"c1","type":"function",`, "object", "")
+	w := newWorld(t)
+	chat, err := openai.NewChat(w.agent.Start("ana"), exacting(t, false,
+		whole(`"content":"","reasoning_content":"let me see","tool_calls":[`+call+`]`), whole(`"content":"","reasoning_content":"","tool_calls":[`+call+`]`), whole(`"content":"done","reasoning_content":"so it is"`)), "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := chat.Ask(t.Context(), agent.Typed("Look.")); err != nil || reply.Text() != "done" || len(w.fired) != 2 {
+		t.Errorf("%q, %v, ran %q", reply.Text(), err, w.fired)
+	}
+}
+
+// TestCallsInASecondChoiceAreNotDropped.
+func TestCallsInASecondChoiceAreNotDropped(t *testing.T) {
+	body := `{"choices":[{"index":0,"message":{"role":"assistant","content":"let me"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}]}`
+	for rest, refused := range map[string]bool{`null,"tool_calls":[` + function(`"id":"c1","type":"function",`, "object", "") + `]`: true, `"or this"`: false} {
+		w := newWorld(t)
+		chat, err := openai.NewChat(w.agent.Start("ana"), exacting(t, false, fmt.Sprintf(body, rest)), "any", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chat.Ask(t.Context(), agent.Typed("Look.")); errors.Is(err, openai.ErrResponse) != refused || err != nil && !refused || len(w.fired) > 0 {
+			t.Errorf("%s: %v, ran %q", rest, err, w.fired)
+		}
 	}
 }

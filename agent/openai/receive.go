@@ -26,13 +26,17 @@ const (
 	refusedArguments = "NOT EXECUTED: the arguments are not valid: they are not one JSON object. Make the call again, with one whole JSON object."
 )
 
+// noWords stands beside calls without a word: the library leaves out an empty text, and
+// DeepSeek's server refuses a message without one.
+const noWords = "(calls)"
+
 // noAnswer stands for an answer without a word. A message with nothing in it is refused.
 const noAnswer = "(no answer)"
 
 // receive makes a message that any server takes back: each call has an id of its own, the
-// type function, a name of the allowed form and one JSON object as its arguments. What it
-// changes of a call that is carried out is no more than empty arguments, which become an empty
-// object, and an id that is missing.
+// type function, a name of the allowed form and one JSON object as its arguments, and there is
+// a word beside calls. What it changes of a call that is carried out is no more than empty
+// arguments, which become an empty object, and an id that is missing.
 func receive(m api.ChatCompletionMessage) received {
 	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
 	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
@@ -68,6 +72,9 @@ func receive(m api.ChatCompletionMessage) received {
 		}
 		seen[c.ID] = true
 		r.kept.ToolCalls = append(r.kept.ToolCalls, kept)
+	}
+	if len(r.kept.ToolCalls) > 0 && r.kept.Content == "" {
+		r.kept.Content = noWords
 	}
 	if len(r.kept.ToolCalls) == 0 && r.kept.Content == "" {
 		if r.kept.Content, r.kept.Refusal = m.Refusal, ""; strings.TrimSpace(r.kept.Content) == "" {

@@ -72,6 +72,7 @@ type proxyFlags struct {
 	computed      []string
 	policy        string
 	prefix        string
+	server        string
 	pins          string
 	requirePin    bool
 	principal     string
@@ -170,7 +171,8 @@ variables that begin with HEARSAY_.`,
 	flags.StringArrayVar(&f.sourceFields, "source-field", nil, "TOOL:/FIELD, a field of the output that names the document it is from")
 	flags.StringArrayVar(&f.sensitivity, "sensitivity", nil, "TOOL=LEVEL or TOOL:/FIELD=LEVEL, how secret the output or a field of it is: public, internal, confidential or secret; without one, as its --ceiling, and internal at least")
 	flags.StringArrayVar(&f.ceilings, "ceiling", nil, "TOOL=LEVEL, how secret what feeds a call may be; without one, internal")
-	flags.StringVar(&f.prefix, "prefix", "", "what stands before the name of each tool, as in crm., for an agent with several servers; policies and the audit know the tool by the whole name, flags by the server's")
+	flags.StringVar(&f.prefix, "prefix", "", "what stands before the name of each tool, as in crm_, for an agent with several servers; policies and the audit know the tool by the whole name, flags by the server's")
+	flags.StringVar(&f.server, "server", "", serverUsage)
 	flags.StringVar(&f.pins, "pins", "", "file that says what the server's tools are to be, made at the first start; a tool that differs is not offered (hearsay mcp pin)")
 	flags.BoolVar(&f.requirePin, "require-pin", false, "refuse a server whose tools are not in --pins")
 	flags.BoolVar(&f.onlySource, "only-source", false, "the agent reads nothing but its user, its operator and this proxy")
@@ -523,7 +525,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 		return err
 	}
 	defer session.Close() // its error is how the server exited, after the last answer
-	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, Server: serverOf(command), Prefix: f.prefix, Pins: a.pinsOf(f), OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
+	options := &mcp.ProxyOptions{Contracts: contracts, Principal: f.principal, Server: serverOf(f.server, command), Prefix: f.prefix, Pins: a.pinsOf(f), OnlySource: f.onlySource, Kinds: policy.Kinds(), Logger: logger}
 	if trusted != nil {
 		if options.Tokens, err = agent.NewTokens(store, agent.TokenOptions{Audience: f.audience, Trusted: trusted}); err != nil {
 			return usage("hearsay mcp proxy: %w", err)
@@ -537,7 +539,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
 	case errors.Is(err, mcp.ErrUnpinned):
-		return fail(exitNo, "%w", err).with("Look at the tools and accept them: " + pinCommand(f.pins, command))
+		return fail(exitNo, "%w", err).with("Look at the tools and accept them: " + pinCommand(f.pins, f.server, command))
 	case err != nil:
 		return err
 	}

@@ -15,9 +15,12 @@ import (
 	"github.com/hearsay-go/hearsay/agent/mcp"
 )
 
-// serverOf names a server by its command: the words, each in quotes if it would not be read
-// as one word.
-func serverOf(command []string) string {
+// serverOf names a server by the name that an operator gave it, or by its command: the words,
+// each in quotes if it would not be read as one word.
+func serverOf(name string, command []string) string {
+	if name != "" {
+		return name
+	}
 	words := make([]string, len(command))
 	for i, w := range command {
 		if words[i] = w; w == "" || strings.ContainsAny(w, " \t\n\"\\'") {
@@ -28,8 +31,12 @@ func serverOf(command []string) string {
 }
 
 // pinCommand is the command that shows what differs, for a shell.
-func pinCommand(file string, command []string) string {
-	words := []string{"hearsay mcp pin --pins", shellWord(file), "--"}
+func pinCommand(file, name string, command []string) string {
+	words := []string{"hearsay mcp pin --pins", shellWord(file)}
+	if name != "" {
+		words = append(words, "--server", shellWord(name))
+	}
+	words = append(words, "--")
 	for _, w := range command {
 		words = append(words, shellWord(w))
 	}
@@ -84,13 +91,16 @@ type pinDifferenceJSON struct {
 	Is   json.RawMessage `json:"is,omitempty"`
 }
 
+// serverUsage is of the flag --server.
+const serverUsage = "the name of the server, for pins and for calls whose outcome nobody knows; without one it is known by its command, word by word"
+
 // pinDigits is the fewest digits that say which tools were seen. A server chooses its tools
 // before and after: of two that it makes alike in a few digits, one would be accepted for the
 // other.
 const pinDigits = 40
 
 func (a *app) pinCommand() *cobra.Command {
-	var file, accept string
+	var file, name, accept string
 	cmd := &cobra.Command{
 		Use:   "pin [flags] -- CMD [ARG…]",
 		Short: "See how the tools of an MCP server differ from what was pinned, and accept them",
@@ -99,7 +109,8 @@ says: all of a tool that is new, and each value of one that changed, before and 
 writes nothing. With --accept and the sha256 that it printed, it writes
 the tools into the file as they are, if they are still those.
 
-CMD is named by its words: with other arguments it is another server.
+CMD is known by --server, or by its words: with other arguments, or another version in
+them, it is then another server.
 
 Exit code 4 while something differs, 0 if nothing does or it was accepted.
 
@@ -110,20 +121,21 @@ With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differe
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&file, "pins", "", "the file of pins")
+	cmd.Flags().StringVar(&name, "server", "", serverUsage)
 	cmd.Flags().StringVar(&accept, "accept", "", fmt.Sprintf("the sha256 that was printed, or its first %d digits at least", pinDigits))
 	cmd.Args = commandWanted
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
 		if file == "" {
 			return usage("hearsay mcp pin: --pins FILE is missing")
 		}
-		said, report, err := a.pin(cmd.Context(), file, accept, command)
+		said, report, err := a.pin(cmd.Context(), file, serverOf(name, command), accept, command)
 		if err != nil {
 			return err
 		}
 		if *o == asJSON {
 			err = a.emit(said)
 		} else {
-			err = a.show(pinText(&said, &report, pinCommand(file, command)))
+			err = a.show(pinText(&said, &report, pinCommand(file, name, command)))
 		}
 		switch {
 		case err != nil:
@@ -140,7 +152,7 @@ With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differe
 
 // pin compares the tools of a server with the file, and writes them there if they are
 // accepted.
-func (a *app) pin(ctx context.Context, file, accept string, command []string) (said pinJSON, report mcp.PinReport, err error) {
+func (a *app) pin(ctx context.Context, file, server, accept string, command []string) (said pinJSON, report mcp.PinReport, err error) {
 	starting, give := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the server did not start within %s", startWithin))
 	defer give()
 	session, err := mcp.Dial(starting, a.child(command), nil)
@@ -149,7 +161,7 @@ func (a *app) pin(ctx context.Context, file, accept string, command []string) (s
 	}
 	defer session.Close() // its error is how the server exited
 	pins := &mcp.Pins{File: file}
-	if report, err = pins.Compare(starting, session, serverOf(command)); err != nil {
+	if report, err = pins.Compare(starting, session, server); err != nil {
 		return said, report, err
 	}
 	said = pinJSON{Schema: "hearsay.pin/1", Server: report.Server, SHA256: report.Digest(), Pinned: !report.First && len(report.Differences) == 0, Differences: []pinDifferenceJSON{}}

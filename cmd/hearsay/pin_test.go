@@ -160,16 +160,19 @@ func TestMCPProxyPrefix(t *testing.T) {
 
 func TestAServerIsNamedByItsWords(t *testing.T) {
 	for want, words := range map[string][]string{"npx -y server": {"npx", "-y", "server"}, `a "b c"`: {"a", "b c"}, `a ""`: {"a", ""}, `"a\"b"`: {`a"b`}} {
-		if got := serverOf(words); got != want {
+		if got := serverOf("", words); got != want {
 			t.Errorf("%q is %s, want %s", words, got, want)
 		}
+	}
+	if got := serverOf("shop", []string{"npx", "server@2"}); got != "shop" {
+		t.Errorf("it has a name, and is %s", got)
 	}
 }
 
 // The command that a message names is read back by a shell as it was meant.
 func TestAShellReadsTheCommandBack(t *testing.T) {
 	words := []string{"npx", "-y", "@acme/server@1.2", "it's $HOME", "", "a b", "x;y", `back\slash`, "*", "new\nline", "~", "日本", "a=b,c:d/e+f%g"}
-	line, found := strings.CutPrefix(pinCommand("my pins.json", words), "hearsay ")
+	line, found := strings.CutPrefix(pinCommand("my pins.json", "", words), "hearsay ")
 	if !found || !strings.Contains(line, " npx -y @acme/server@1.2 ") || !strings.HasSuffix(line, " a=b,c:d/e+f%g") {
 		t.Errorf("quoted where no shell needs it: %s", line)
 	}

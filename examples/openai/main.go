@@ -154,7 +154,7 @@ func converse(ctx context.Context, run *agent.Run, client *api.Client, model str
 		for _, c := range m.ToolCalls {
 			fmt.Printf("  model calls %s(%s)\n", c.Function.Name, c.Function.Arguments)
 		}
-		if m.Content != "" {
+		if len(m.ToolCalls) == 0 { // beside calls nothing is said here
 			fmt.Printf("  %s: %s\n", m.Role, indent(strings.TrimPrefix(m.Content, recall.SystemPrompt+"\n\n")))
 		}
 	}

@@ -88,7 +88,8 @@ func TestOnlyASignedWordOfWhoMaySettlesACall(t *testing.T) {
 		"another tenant":                     {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Tenant = "other" }, want: confirm.ErrTenant, status: http.StatusForbidden},
 		"a statement that has ended":         {who: "cleo", verb: confirm.Done, before: func(w *desk, _ *memory.DecisionRecord) { w.pass(2 * time.Hour) }, change: func(s *confirm.CallStatement) { s.Expires = day0.Add(time.Hour) }, want: confirm.ErrExpired, status: http.StatusGone},
 		"a call of which it is known":        {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.RecordOutcome(w.t.Context(), d.ID, "fired")) }, want: confirm.ErrDecided, status: http.StatusConflict},
-		"a call that somebody has settled":   {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.NotDone, d, "tom", nil))) }, want: confirm.ErrDecided, status: http.StatusConflict},
+		"a call that somebody has settled":   {who: "cleo", verb: confirm.NotDone, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.Done, d, "tom", nil))) }, want: confirm.ErrDecided, status: http.StatusConflict},
+		"settled as not done by mistake":     {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.NotDone, d, "tom", nil))) }, status: http.StatusOK},
 		"no call":                            {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Call = "blk_00000000000000000000000000" }, want: memory.ErrNotFound, status: http.StatusNotFound},
 	} {
 		for _, way := range []string{"directly", "over HTTP"} {
