@@ -171,7 +171,7 @@ func ask(ctx context.Context, run *agent.Run, client *api.Client, model string, 
 		for _, c := range m.ToolCalls {
 			fmt.Printf("  %s calls %s(%s)\n", model, c.Function.Name, c.Function.Arguments)
 		}
-		if m.Content == "" {
+		if len(m.ToolCalls) > 0 { // beside calls nothing is said here
 			continue
 		}
 		fmt.Println(indent(map[string]string{"user": run.Principal() + ": ", "assistant": model + ": "}[m.Role] + m.Content))
