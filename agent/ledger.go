@@ -306,9 +306,9 @@ func (l *ledger) typedSpan(words string) bool {
 	return slices.ContainsFunc(l.typed, func(text string) bool { return containsWord(text, words) })
 }
 
-// sentencesTo are the sentences, of what the principal typed, in which words stand verbatim,
-// each as far as they go.
-func (l *ledger) sentencesTo(words string) (out []string) {
+// around are the parts, of what the principal typed, in which words stand verbatim: each from
+// where its sentence begins to where the clause of the words ends.
+func (l *ledger) around(words string) (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, text := range l.typed {
@@ -319,7 +319,7 @@ func (l *ledger) sentencesTo(words string) (out []string) {
 			}
 			start, end := from+at, from+at+len(words)
 			if !joined(lastRunes(text[:start])) && !joined(firstRunes(text[end:])) {
-				out = append(out, text[sentenceStart(text[:start]):end])
+				out = append(out, text[sentenceStart(text[:start]):clauseEnd(text, end)])
 			}
 			_, size := utf8.DecodeRuneInString(text[start:])
 			from = start + size
@@ -365,6 +365,31 @@ func sentenceStart(text string) int {
 	}
 	return 0
 }
+
+// clauseEnd is where a clause ends that goes on behind a place of a text: at a comma, or with
+// its sentence. The first word behind a question belongs to it: it may be the answer.
+func clauseEnd(text string, from int) int {
+	end, inner := len(text), len(strings.TrimRight(text[:from], ".!?;。！？ \t\r\n\"')]"))
+	for _, at := range sentenceEnds.FindAllStringIndex(text+" ", -1) {
+		behind := min(at[1], len(text))
+		if at[0] < inner || goesOn(text[:at[0]], text[at[0]:behind], text[behind:]) {
+			continue
+		}
+		if end = at[0]; strings.ContainsAny(text[at[0]:behind], "?？") {
+			end = behind + len(firstWord.FindString(text[behind:]))
+		}
+		break
+	}
+	if at := comma.FindStringIndex(text[from:] + " "); at != nil {
+		end = min(end, from+at[0])
+	}
+	return max(end, from)
+}
+
+var (
+	comma     = regexp.MustCompile(`,[\s"')\]]|[，、]`)
+	firstWord = regexp.MustCompile(`^[\s"'(]*[\p{L}\p{M}'’]+`)
+)
 
 // typedWord reports whether the principal typed the words, in any letter case.
 func (l *ledger) typedWord(words string) bool {

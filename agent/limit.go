@@ -36,7 +36,8 @@ func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
 // images or audio that an adapter passes as such. They do not count for [AnswerLimit]. size is
 // asked of each answer; what it says beyond the answer's length counts as all of it. cut gives
 // the answer with its media and so much of its text that no more than limit bytes count; nil
-// if it cannot, and a nil cut never can. Such an answer is held to its limit as any other.
+// if it cannot, and a nil cut never can. Such an answer is held to its limit as any other. With
+// a nil size all of an answer counts, and cut gives what a model is shown of a longer one.
 func Media(size func(answer json.RawMessage) int, cut func(answer json.RawMessage, limit int) json.RawMessage) Option {
 	return func(t *Tool) { t.media, t.cuts = size, cut }
 }

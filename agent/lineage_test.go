@@ -313,6 +313,21 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"I do not smoke\r\n\r\nI like football":    {"I like football", "likes", true},
 			"I do not smoke\r\rI like football":        {"I like football", "likes", true},
 			"I do not smoke\r \rI like football":       {"I like football", "likes", true},
+			"football I do not like":                   {"football", "likes", false},
+			"I like football is wrong":                 {"I like football", "likes", false},
+			"I like football? no":                      {"I like football", "likes", false},
+			"I like football? Nope.":                   {"I like football?", "likes", false},
+			"I like football? Yes, not that I play.":   {"I like football", "likes", true},
+			"Favourite sports: football: no":           {"football", "likes", false},
+			"I like football: no, really":              {"I like football", "likes", false},
+			"I like football. I do not smoke":          {"I like football.", "likes", true},
+			"I like football.\nNo more for today":      {"I like football.", "likes", true},
+			"I like football\nnot":                     {"I like football", "likes", false},
+			"I like football\n\nNo rush":               {"I like football", "likes", true},
+			"I like football, and I do not smoke":      {"I like football", "likes", true},
+			"I like football (not rugby)":              {"I like football", "likes", false}, // no sentence is understood
+			"I like football! Do not tell":             {"I like football", "likes", true},
+			"I like football and never rugby":          {"I like football", "likes", false},
 		} {
 			w := newWorld(t)
 			run := w.agent(t).Start("ana")
@@ -334,7 +349,7 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 		}{
 			"My account number is not DE89370400440532013000":  {"My account number is not DE89370400440532013000", "account_no", "DE89370400440532013000", false},
 			"My order no A-4711 is late":                       {"My order no A-4711", "order_no", "A-4711", true},
-			"A-4711 is not my order":                           {"A-4711", "order_no", "A-4711", true}, // behind the span
+			"A-4711 is not my order":                           {"A-4711", "order_no", "A-4711", false},
 			"Do not use no-reply@acme.example for me":          {"Do not use no-reply@acme.example", "contact.email", "no-reply@acme.example", false},
 			"My drink is Never Enough":                         {"My drink is Never Enough", "drink", "Never Enough", true},
 			"Never pay to non-eu@bank.example":                 {"Never pay to non-eu@bank.example", "pay_to", "non-eu@bank.example", false},

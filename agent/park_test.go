@@ -28,8 +28,14 @@ func (w *world) booking() agent.Tool {
 // promote moves a row to verified, as a worker does.
 func (w *world) promote(t testing.TB, id memory.ID) {
 	t.Helper()
-	if _, err := w.store.Apply(t.Context(), memory.Transition{Row: id, Revision: w.row(t, id).Revision, To: memory.TruthSupported, Authority: memory.AuthorityProbe, Actor: "worker",
-		Source: "crm", Reason: "it agrees", Evidence: []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: "crm", Verifier: "crm", Group: "tool:crm",
+	w.probed(t, id, memory.TruthSupported, memory.RelationSupports)
+}
+
+// probed moves a row, as a worker does that has asked the system of record.
+func (w *world) probed(t testing.TB, id memory.ID, to memory.Truth, as memory.Relation) {
+	t.Helper()
+	if _, err := w.store.Apply(t.Context(), memory.Transition{Row: id, Revision: w.row(t, id).Revision, To: to, Authority: memory.AuthorityProbe, Actor: "worker",
+		Source: "crm", Reason: "it says so", Evidence: []memory.Evidence{{Relation: as, Rank: memory.RankTool, Source: "crm", Verifier: "crm", Group: "tool:crm",
 			Anchor: memory.Anchor{URI: "crm://1"}, At: w.store.Now()}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +131,20 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			}
 		})
 	}
+	t.Run("once its row is contradicted, and it waits no longer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, run, row, denied := waiting(t)
+			asked := time.Now()
+			time.AfterFunc(time.Minute, func() { w.probed(t, row, memory.TruthContradicted, memory.RelationContradicts) })
+			r, err := run.Resume(t.Context())
+			if err != nil || !errors.Is(r.Err, gate.ErrContradicted) || r.Hold != denied.Decision.HoldID || w.ran("book") != 0 || len(run.Parked()) != 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if waited := time.Since(asked); waited > 2*time.Minute { // of the bubble
+				t.Errorf("it waited for %s", waited)
+			}
+		})
+	})
 	t.Run("while another of its rows is pending, and it waits no longer for that", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, run, row, denied := waiting(t)

@@ -253,13 +253,14 @@ type Assertion struct {
 // Assert records words of the principal as user_asserted, the only way such a
 // row is made (I-13). Words that the principal did not type verbatim are
 // [ErrNotTyped]. The row is verified if it is typed and the principal has
-// authority over its subject, else unverified. It is unverified too if the words, or
-// what stands before them in their sentence, deny something and the triple does not: likes =
-// football is no fact because somebody typed that she does not like football. A line break
-// ends no sentence, a blank line does. Words with characters that nobody sees count as ones
-// that deny. Words of
-// negation are known in English and, one by one, in some other languages; no sentence is
-// understood.
+// authority over its subject, else unverified.
+//
+// It is unverified too if the words deny something that the triple does not: likes = football
+// is no fact because somebody typed that she does not like football. What stands before them
+// in their sentence counts, and what stands behind them up to a comma. Behind a question, one
+// word more does. A line break ends no sentence; a blank line does. Words with characters that
+// nobody sees count as ones that deny. Words of negation are known in English and, one by one,
+// in some other languages; no sentence is understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
@@ -280,7 +281,7 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 		d.Sensitivity = memory.SensitivityInternal
 	}
 	write := r.agent.write.Principal
-	denied := slices.ContainsFunc(r.ledger.sentencesTo(a.Span), func(sentence string) bool { return admission.Denies(sentence, d.Content) })
+	denied := slices.ContainsFunc(r.ledger.around(a.Span), func(said string) bool { return admission.Denies(said, d.Content) })
 	if d.Content.Typed() {
 		write = func(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
 			return r.agent.write.PrincipalQuoting(ctx, d, a.Span)

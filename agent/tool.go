@@ -149,9 +149,9 @@ func Repeatable() Option { return func(t *Tool) { t.contract.Repeatable = true }
 
 // ShownBy declares that what the system of record says of a predicate, in an
 // [Authoritative] field of another tool, of the subject that the arguments at the pointers
-// name, shows whether a call was made. Once the run has read it after a call that ended in
-// doubt, the same call is held for that no more, if it can be undone. Declare it only of a system that shows a
-// call as soon as it was made, and makes no call later that it does not show yet.
+// name, shows whether a call was made. A call that ended in doubt holds the same call. If it
+// can be undone, a later reading of the run ends that. Declare it only of a system that shows
+// a call as soon as it was made, and makes no call later that it does not show yet.
 func ShownBy(predicate, subjectPointer string, more ...string) Option {
 	return func(t *Tool) {
 		t.contract.Shown = predicate

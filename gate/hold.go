@@ -589,6 +589,7 @@ const (
 	HowStale    How = "stale"    // another hold took its place
 	HowFired    How = "fired"    // the call was made, by whoever else waited
 	HowSettled  How = "settled"  // it is known now how the same call ended before
+	HowDenied   How = "denied"   // a row at fault was contradicted or quarantined: it is denied
 )
 
 // Released says why a wait ended.
@@ -608,9 +609,9 @@ const (
 	lastPause  = time.Second
 )
 
-// Wait returns when the hold with an id is decided, ends, or when the rows at fault
-// are verified, whichever is first; the hold may have been opened by another
-// process. It makes no call. An error is that of ctx, of the store, or
+// Wait returns when the hold with an id is decided or ends, when the rows at fault are
+// verified, or when one of them is contradicted or quarantined, whichever is first. The hold
+// may have been opened by another process. It makes no call. An error is that of ctx, of the store, or
 // [memory.ErrNotFound].
 func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
@@ -628,8 +629,7 @@ func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	}
 }
 
-// Look is one look of [Wait]: done says that the hold is decided, has ended, or that
-// its rows are verified.
+// Look is one look of [Wait]: done says that Wait would return.
 func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err error) {
 	if r.Hold, err = s.Hold(ctx, hold); err != nil {
 		return r, false, fmt.Errorf("gate: wait: %w", err)
@@ -649,6 +649,12 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
+		for i := range f.Heads {
+			if head := &f.Heads[i]; (head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean) && head.Revision != revisionOf(h, head.ID) {
+				r.How = HowDenied
+				return r, true, nil
+			}
+		}
 		if len(f.Heads) == 0 && h.Unknown() == "" && len(h.Codes) == 1 && h.Codes[0] == string(OutcomeUnknown) {
 			r.How = HowSettled
 			return r, true, nil

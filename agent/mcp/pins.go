@@ -80,7 +80,10 @@ type PinDifference struct {
 type PinReport struct {
 	Server string
 	First  bool // nothing was pinned of the server
-	Tools  []PinnedTool
+	// Alike are the servers of the file with a tool of the same name, if First: one of them
+	// may be this one under another command or URL, whose pins then do not count.
+	Alike []string
+	Tools []PinnedTool
 	// Differences from what was pinned, by name; of a server that is met first there are none.
 	Differences []PinDifference
 }
@@ -167,7 +170,7 @@ func (p *Pins) compare(server string, listed []*api.Tool) (PinReport, error) {
 	}
 	at := file.at(server)
 	if at < 0 {
-		r.First = true
+		r.First, r.Alike = true, file.alike(r.Tools)
 		return r, nil
 	}
 	was := map[string]json.RawMessage{}
@@ -185,6 +188,20 @@ func (p *Pins) compare(server string, listed []*api.Tool) (PinReport, error) {
 	}
 	slices.SortFunc(r.Differences, func(x, y PinDifference) int { return cmp.Compare(x.Name, y.Name) })
 	return r, nil
+}
+
+// alike names the servers with a tool of a name that one of tools has.
+func (f *pinFile) alike(tools []PinnedTool) (servers []string) {
+	names := map[string]bool{}
+	for _, t := range tools {
+		names[t.Name] = true
+	}
+	for _, s := range f.Servers {
+		if slices.ContainsFunc(s.Tools, func(t pinTool) bool { return names[nameIn(t.Tool)] }) {
+			servers = append(servers, s.Server)
+		}
+	}
+	return servers
 }
 
 // check holds a listing against the file. nil are no pins, and nothing differs.

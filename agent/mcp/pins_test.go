@@ -311,6 +311,29 @@ func TestWhoReadsThePinsStillCan(t *testing.T) {
 	}
 }
 
+// TestAServerUnderAnotherNameIsSeen: its pins under the first name do not count, so whoever
+// reads the report is told of them.
+func TestAServerUnderAnotherNameIsSeen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pins.json")
+	for _, c := range []struct {
+		server string
+		tools  map[string]string
+		alike  []string
+	}{
+		{"shop@1", map[string]string{"search": "Searches.", "buy": "Buys."}, nil},
+		{"mail", map[string]string{"send": "Sends."}, nil},
+		{"shop@2", map[string]string{"search": "Searches elsewhere."}, []string{"shop@1"}},
+		{"all", map[string]string{"send": "Sends.", "search": "Searches."}, []string{"mail", "shop@1", "shop@2"}},
+		{"shop@1", map[string]string{"search": "Searches.", "buy": "Buys."}, nil}, // it is known
+	} {
+		var seen mcp.PinReport
+		o := &mcp.Options{Server: c.server, Pins: &mcp.Pins{File: file, Seen: func(r mcp.PinReport) { seen = r }}}
+		if _, err := mcp.Tools(t.Context(), dial(t, selling(c.tools)), anyOf(slices.Collect(maps.Keys(c.tools))...), o); err != nil || !slices.Equal(seen.Alike, c.alike) {
+			t.Errorf("%s: %v, alike are %q", c.server, err, seen.Alike)
+		}
+	}
+}
+
 // TestWhoeverIsFirstPins: a process that pinned the server meanwhile is not written over.
 func TestWhoeverIsFirstPins(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pins.json")

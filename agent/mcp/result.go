@@ -96,15 +96,21 @@ func result(text string, out json.RawMessage, structured bool) *api.CallToolResu
 	return res
 }
 
-// wholeOf reports whether an output is that of a result with blocks that are no text,
-// and gives it as a client may see it: no string in its blocks imitates the tag of
-// memory, and no tag goes from one block to the next.
-func wholeOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
+// blocksOf reports whether an output is that of a result with blocks that are no text, and
+// gives it as it is.
+func blocksOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
 	if json.Unmarshal(out, &all) != nil {
 		return false, all
 	}
 	same, err := json.Marshal(whole{all.Content, all.StructuredContent})
-	if _, plain := texts(all.Content); plain || err != nil || !bytes.Equal(same, out) {
+	_, plain := texts(all.Content)
+	return !plain && err == nil && bytes.Equal(same, out), all
+}
+
+// wholeOf is blocksOf as a client may see it: no string in its blocks imitates the tag of
+// memory, and no tag goes from one block to the next.
+func wholeOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
+	if blocks, all = blocksOf(out); !blocks {
 		return false, all
 	}
 	content, err := json.Marshal(whole{Content: all.Content})
@@ -154,8 +160,11 @@ func readAsText(media string) bool {
 // cut leaves the pictures of an output and as much of its text as no more than limit bytes of
 // it count; nil of one that is only text, or in which something else is too long.
 func cut(out json.RawMessage, limit int) json.RawMessage {
-	var all api.CallToolResult
-	if blocks, _ := wholeOf(out); !blocks || json.Unmarshal(out, &all) != nil || all.StructuredContent != nil {
+	if whole, _ := wholeOf(out); !whole {
+		return nil
+	}
+	_, all := blocksOf(out)
+	if all.StructuredContent != nil {
 		return nil
 	}
 	short := whole{Content: slices.Clone(all.Content)}
@@ -182,6 +191,44 @@ func cut(out json.RawMessage, limit int) json.RawMessage {
 	}
 	b, err := json.Marshal(short)
 	if again, _ := wholeOf(b); err != nil || !again {
+		return nil
+	}
+	return b
+}
+
+// words is as much of the text of an output as has no more than limit bytes, for a model that
+// is given text only. A block that is no text stands there by its kind. nil of an output that
+// has no other blocks, or structured content beside them.
+func words(out json.RawMessage, limit int) json.RawMessage {
+	mixed, all := blocksOf(out)
+	if !mixed || all.StructuredContent != nil {
+		return nil
+	}
+	lines := make([]string, 0, len(all.Content))
+	for _, c := range all.Content {
+		switch block := c.(type) {
+		case *api.TextContent:
+			lines = append(lines, block.Text)
+		case *api.ImageContent:
+			lines = append(lines, "(an image, which is not shown)")
+		case *api.AudioContent:
+			lines = append(lines, "(a sound, which is not shown)")
+		case *api.EmbeddedResource:
+			if block.Resource != nil && block.Resource.Text != "" {
+				lines = append(lines, block.Resource.Text)
+			} else {
+				lines = append(lines, "(a file, which is not shown)")
+			}
+		default:
+			b, err := json.Marshal(block)
+			if err != nil {
+				return nil
+			}
+			lines = append(lines, string(b))
+		}
+	}
+	b, err := json.Marshal(startOf(strings.Join(lines, "\n"), limit))
+	if err != nil {
 		return nil
 	}
 	return b

@@ -174,7 +174,8 @@ func list(ctx context.Context, session *api.ClientSession) ([]*api.Tool, error) 
 // Blocks says that images, audio and blobs in answers reach the model as such, as [Serve] and
 // [Proxy] pass them, and not as text: they do not count for agent.AnswerLimit. A proxy has it
 // for all its tools. Declare it in the [Contracts] of tools whose agent you serve, and not
-// where an adapter gives the model the answer as text.
+// where an adapter gives the model the answer as text. Without it, an answer over the limit is
+// shown as its text, in which such a block stands by its kind.
 func Blocks() agent.Option { return agent.Media(unread, cut) }
 
 // handles makes tools of a listing, in its order, each with some options before its contract.
@@ -206,7 +207,7 @@ func handle(session *api.ClientSession, of *Options, all []agent.Option, t *api.
 	if arguments.Type != "object" {
 		return agent.Tool{}, errors.New("argument schema: not of an object")
 	}
-	options := slices.Concat([]agent.Option{agent.Server(of.Server, t.Name)}, all, declared)
+	options := slices.Concat([]agent.Option{agent.Server(of.Server, t.Name), agent.Media(nil, words)}, all, declared)
 	if t.OutputSchema != nil {
 		answers, err := schema(t.Name, "output_schema", t.OutputSchema)
 		if err != nil {

@@ -83,18 +83,19 @@ func answer(ctx context.Context, run *agent.Run, m api.ChatCompletionMessage, lo
 
 // Resumed is what became of a parked call ([agent.FiresWhenFree]) as two messages to
 // append to the conversation. The API takes one answer to each call of a model, and the
-// call has had its own: that it waits, under the id of its hold. So the first message
-// repeats the call under that id, and the second answers it; the output of a tool stays
-// in the role of a tool, and the model never finds its history changed. What the tool
-// returned is in the run's ledger already.
+// call has had its own: that it waits. So the first message repeats the call under an id that
+// is made from that of its hold, and the second answers it. The output of a tool stays in the
+// role of a tool, and the model never finds its history changed. What the tool returned is in
+// the run's ledger already.
 //
 // A server that wants its reasoning back wants some in the first message, too: set its
 // ReasoningContent if earlier messages of the model have any. [Chat.Resume] does.
 func Resumed(r agent.Resumed) []api.ChatCompletionMessage {
+	id := idOf(r.Hold)
 	return []api.ChatCompletionMessage{
-		{Role: api.ChatMessageRoleAssistant, Content: noWords, ToolCalls: []api.ToolCall{{ID: r.Hold, Type: api.ToolTypeFunction,
+		{Role: api.ChatMessageRoleAssistant, Content: noWords, ToolCalls: []api.ToolCall{{ID: id, Type: api.ToolTypeFunction,
 			Function: api.FunctionCall{Name: agent.APIName(r.Tool), Arguments: string(r.Args)}}}},
-		{Role: api.ChatMessageRoleTool, ToolCallID: r.Hold, Content: agent.APIText(r.Result, r.Err)},
+		{Role: api.ChatMessageRoleTool, ToolCallID: id, Content: agent.APIText(r.Result, r.Err)},
 	}
 }
 

@@ -352,20 +352,9 @@ func TestAResumedCallIsTakenByAStrictServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := a.Start("ana")
 	book := `"content":null,"reasoning_content":"hm","tool_calls":[` + function(`"id":"c1","type":"function",`, "book", `"{\"words\":\"Blue\"}"`) + `]`
 	client := exacting(t, false, whole(book), whole(`"content":"It waits."`), whole(`"content":"Done."`), whole(`"content":"Yes."`))
-	chat, err := openai.NewChat(run, client, "any", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recalled, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "room"})
-	if err == nil {
-		err = chat.Show(recalled)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, chat := knowing(t, a, client)
 	if reply, err := chat.Ask(t.Context(), agent.Typed("Book it.")); err != nil || reply.Text() != "It waits." {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -403,7 +392,28 @@ func FuzzAnswer(f *testing.F) {
 		if err := strict(history); err != nil {
 			t.Fatalf("%v: %s", err, b)
 		}
+		for _, c := range out[0].ToolCalls {
+			if !made.MatchString(c.ID) && !slices.ContainsFunc(m.ToolCalls, func(of api.ToolCall) bool { return of.ID == c.ID }) {
+				t.Errorf("the id %q was made", c.ID)
+			}
+		}
 	})
+}
+
+// made are ids as the adapter makes them: those that Mistral's servers take.
+var made = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+
+// TestAResumedCallHasAnIDThatServersTake.
+func TestAResumedCallHasAnIDThatServersTake(t *testing.T) {
+	ids := map[string]bool{}
+	for _, hold := range []string{"hld_01JABCDEFGHJKMNPQRSTVWXYZ0", "hld_01JABCDEFGHJKMNPQRSTVWXYZ1"} {
+		m := openai.Resumed(agent.Resumed{Hold: hold, Tool: "book", Args: json.RawMessage(`{}`)})
+		id := m[0].ToolCalls[0].ID
+		if !made.MatchString(id) || m[1].ToolCallID != id || ids[id] || openai.Resumed(agent.Resumed{Hold: hold})[1].ToolCallID != id {
+			t.Errorf("%s: %q, %q", hold, id, m[1].ToolCallID)
+		}
+		ids[id] = true
+	}
 }
 
 // A tool has a name that the API does not take: the model is offered another one, calls by

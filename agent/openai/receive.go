@@ -2,6 +2,8 @@ package openai
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -33,10 +35,10 @@ const noWords = "(calls)"
 // noAnswer stands for an answer without a word. A message with nothing in it is refused.
 const noAnswer = "(no answer)"
 
-// receive makes a message that any server takes back: each call has an id of its own, the
-// type function, a name of the allowed form and one JSON object as its arguments, and there is
-// a word beside calls. What it changes of a call that is carried out is no more than empty
-// arguments, which become an empty object, and an id that is missing.
+// receive makes a message that any server takes back. Each call has an id of its own, the
+// type function, a name of the allowed form and one JSON object as its arguments. There is a
+// word beside calls. Of a call that is carried out it changes only two things: empty arguments
+// become an empty object, and a missing id is made.
 func receive(m api.ChatCompletionMessage) received {
 	r := received{kept: m, names: make([]string, len(m.ToolCalls)), refused: make([]string, len(m.ToolCalls))}
 	r.kept.Role, r.kept.ToolCallID, r.kept.FunctionCall, r.kept.ToolCalls = api.ChatMessageRoleAssistant, "", nil, nil
@@ -100,7 +102,14 @@ func textOf(m api.ChatCompletionMessage) string {
 }
 
 // newID names a call that its server gave no id.
-func newID() string { return "call_" + strings.ToLower(rand.Text()) }
+func newID() string { return idOf(rand.Text()) }
+
+// idOf makes the id of a call from a text: nine letters and digits, since Mistral's servers
+// take no other.
+func idOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:9]
+}
 
 // object reports whether a text is one JSON object and nothing else.
 func object(text string) bool {

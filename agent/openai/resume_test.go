@@ -77,20 +77,9 @@ func TestTheResultOfAParkedCallReachesTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			server, client := serve(t, scripted.Turns(scripted.Do("book", words{"Blue"}), scripted.Say("It waits."), scripted.Say("Done.")))
-			run := a.Start("ana")
-			chat, err := openai.NewChat(run, client, "any", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			run, chat := knowing(t, a, client)
 			if _, err := chat.Resume(t.Context()); !errors.Is(err, agent.ErrNothingParked) {
 				t.Errorf("before: %v", err)
-			}
-			recalled, err := run.Recall(t.Context(), recall.Query{Subject: "acme", Predicate: "room"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := chat.Show(recalled); err != nil {
-				t.Fatal(err)
 			}
 			reply, err := chat.Ask(t.Context(), agent.Typed("Book our room."))
 			if err != nil || reply.Text() != "It waits." || made != 0 || !strings.Contains(server.Requests()[1].Last(), "made by itself once the statement is verified") {
@@ -173,15 +162,9 @@ func ExampleChat_Resume() {
 	// Booked. <nil>
 }
 
-// TestADenialOfAParkedCallCounts: the model has read it, so that two more of the same end the
-// loop.
-func TestADenialOfAParkedCallCounts(t *testing.T) {
-	store, a, _, err := booking(t.Context(), func(string) (string, error) { return "", nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	book := scripted.Do("book", words{"Blue"})
-	server, client := serve(t, scripted.Turns(book, scripted.Say("It waits."), book, book, book))
+// knowing is a conversation that was shown which room is acme's.
+func knowing(t *testing.T, a *agent.Agent, client openai.Client) (*agent.Run, *openai.Chat) {
+	t.Helper()
 	run := a.Start("ana")
 	chat, err := openai.NewChat(run, client, "any", nil)
 	if err != nil {
@@ -194,6 +177,19 @@ func TestADenialOfAParkedCallCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run, chat
+}
+
+// TestADenialOfAParkedCallCounts: the model has read it, so that two more of the same end the
+// loop.
+func TestADenialOfAParkedCallCounts(t *testing.T) {
+	store, a, _, err := booking(t.Context(), func(string) (string, error) { return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := scripted.Do("book", words{"Blue"})
+	server, client := serve(t, scripted.Turns(book, scripted.Say("It waits."), book, book, book))
+	run, chat := knowing(t, a, client)
 	if _, err := chat.Ask(t.Context(), agent.Typed("Book our room.")); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestACallThatComesInPieces(t *testing.T) {
 			[]string{"search", "search"}, []string{"1 a", "2 b"}},
 		"a call that is blocked beside one that is not": {[]string{piece(0, "1", "send_email", `{"to":"evil@x.example"}`), piece(1, "2", "search", `{"words":"b"}`), delta("", calls)},
 			[]string{"search"}, []string{"1 NOT EXECUTED: send_email", "2 b"}},
-		"two calls with one id":             {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "1", "search", `{"words":"b"}`), delta("", calls)}, []string{"search"}, []string{"1 a", "call_"}},
+		"two calls with one id":             {[]string{piece(0, "1", "search", `{"words":"a"}`), piece(1, "1", "search", `{"words":"b"}`), delta("", calls)}, []string{"search"}, []string{"1 a", ""}},
 		"an unknown tool":                   {[]string{piece(0, "1", "rm_rf", `{}`), delta("", calls)}, nil, []string{"1 NOT EXECUTED: rm_rf"}},
 		"a server that repeats id and name": {[]string{piece(0, "1", "search", `{"words":`), piece(0, "1", "search", `"a"}`), delta("", calls)}, []string{"search"}, []string{"1 a"}},
 		"a whole call without an index":     {[]string{delta(`"tool_calls":[{"id":"1","type":"function","function":{"name":"search","arguments":"{\"words\":\"a\"}"}}]`, calls)}, []string{"search"}, []string{"1 a"}},
@@ -128,7 +128,7 @@ func TestACallThatComesInPieces(t *testing.T) {
 				t.Fatalf("%d answers", len(answers))
 			}
 			for i, a := range answers {
-				if got := a.ToolCallID + " " + a.Content; !strings.HasPrefix(got, c.answers[i]) {
+				if got := a.ToolCallID + " " + a.Content; c.answers[i] == "" && !made.MatchString(a.ToolCallID) || !strings.HasPrefix(got, c.answers[i]) {
 					t.Errorf("answer %q, want %q", got, c.answers[i])
 				}
 			}

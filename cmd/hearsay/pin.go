@@ -62,6 +62,9 @@ func (a *app) pinsOf(f *proxyFlags) *mcp.Pins {
 	return &mcp.Pins{File: f.pins, Required: f.requirePin, Seen: func(r mcp.PinReport) {
 		if r.First {
 			fmt.Fprintf(a.talk, "the first start of this server: %s, pinned in %s as they are now. Read them:\n%s", plural(len(r.Tools), "tool"), f.pins, pinCards(&r))
+			if len(r.Alike) > 0 {
+				fmt.Fprintf(a.talk, "tools of these names are pinned already. If this is one of those servers, its pins did not count; --server NAME keeps the name of a server when its command changes:\n%s", serverCards(&r))
+			}
 		}
 	}}
 }
@@ -192,6 +195,9 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 	c := card{}
 	c.whole("server", whole(said.Server))
 	c.line("tools", "%d", len(report.Tools))
+	for _, other := range report.Alike {
+		c.whole("same names", whole(other))
+	}
 	for _, d := range said.Differences {
 		c.whole(d.What, whole(d.Tool))
 		was, is := leavesOf(d.Was), leavesOf(d.Is)
@@ -221,6 +227,15 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 		c.line("pinned", "nothing differs")
 	default:
 		c.whole("to accept", strings.Replace(command, " -- ", " --accept "+said.SHA256+" -- ", 1))
+	}
+	return c.String()
+}
+
+// serverCards are the servers that are like that of a report.
+func serverCards(r *mcp.PinReport) string {
+	c := card{}
+	for _, server := range r.Alike {
+		c.whole("server", whole(server))
 	}
 	return c.String()
 }

@@ -118,6 +118,13 @@ func TestMCPToolsThatChangeBetweenTwoStarts(t *testing.T) {
 	if r := pin(evil, ""); r.code != exitNo || !strings.Contains(r.out, "gone          shell") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
+	// Under another name it is met for the first time, and said to be like the one that is known.
+	if r := pin(evil, "", "--server", "office"); r.code != exitNo || !strings.Contains(r.out, "same names    "+self) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	if _, said, err = w.starts(file, evil, "", "--server", "office"); err != nil || !strings.Contains(said, "tools of these names are pinned already") || !strings.Contains(said, "server        "+self) {
+		t.Errorf("another name: %v\n%s", err, said)
+	}
 }
 
 // The names of a proxy's tools have a prefix for the agent, the policy and the record, and

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -60,15 +61,15 @@ func oneLine(s string, limit int) string {
 // signs. A plain text stands as it is. Any other is in double quotes. What a terminal would
 // obey, nobody would see or a line would not show is written as its code. A run of spaces
 // is written with its length. If the text is not in Unicode NFC, so is each
-// character that looks like another spelling of itself. No two texts look the same because
-// of any of these.
+// character that looks like another spelling of itself. So is a letter that may be taken for
+// one of another script; see [disguised]. No two texts look the same because of any of these.
 func whole(s string) string {
 	if plainText(s) {
 		return s
 	}
 	var b strings.Builder
 	b.WriteByte('"')
-	marks, start, composed := 0, true, norm.NFC.IsNormalString(s)
+	marks, start, composed, coded := 0, true, norm.NFC.IsNormalString(s), disguised(s)
 	for i, c := range s {
 		if c == ' ' && strings.HasPrefix(s[i+1:], " ") {
 			continue // the last one of a run says how many there are
@@ -89,7 +90,7 @@ func whole(s string) string {
 		case c == ' ' && strings.HasSuffix(s[:i], " "):
 			fmt.Fprintf(&b, `\s{%d}`, i+1-len(strings.TrimRight(s[:i], " ")))
 		case c != ' ' && (visible.Hidden(c) || unicode.IsSpace(c)), marks > maxMarks, marks > 0 && start,
-			!composed && (!norm.NFC.PropertiesString(string(c)).BoundaryBefore() || norm.NFC.String(string(c)) != string(c)):
+			coded[i], !composed && (!norm.NFC.PropertiesString(string(c)).BoundaryBefore() || norm.NFC.String(string(c)) != string(c)):
 			fmt.Fprintf(&b, `\u{%04X}`, c)
 		default:
 			b.WriteRune(c)
@@ -110,7 +111,65 @@ func quotedWhole(s string) string {
 
 // plainText reports whether a text shows all of itself.
 func plainText(s string) bool {
-	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, `"\`) && oneLine(s, len(s)) == s && !strings.Contains(s, "…") && norm.NFC.IsNormalString(s)
+	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, `"\`) && oneLine(s, len(s)) == s && !strings.Contains(s, "…") && norm.NFC.IsNormalString(s) && len(disguised(s)) == 0
+}
+
+// twins are the letters of other scripts that are drawn like one of ASCII, in most fonts.
+var twins = map[rune]bool{}
+
+func init() {
+	for _, c := range "асеорхуіјѕһԁԛԝАВЕКМНОРСТХУЅІЈԚԜ" + "οναρϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օսհոՕՍ" {
+		twins[c] = true
+	}
+}
+
+// disguised gives the places of the letters of a text that may be taken for ones of another
+// script. In a word with letters of several scripts these are all that are not Latin. Han,
+// kana and Hangul, which are written beside Latin, count for none. A word of another script
+// is disguised if each of its letters has a twin in ASCII.
+func disguised(s string) map[int]bool {
+	var all map[int]bool
+	var word []int // places of letters that are not Latin
+	var scripts []*unicode.RangeTable
+	latin, alike := false, true
+	end := func() {
+		if len(word) > 0 && (latin || alike || len(scripts) > 1) {
+			if all == nil {
+				all = map[int]bool{}
+			}
+			for _, i := range word {
+				all[i] = true
+			}
+		}
+		word, scripts, latin, alike = word[:0], scripts[:0], false, true
+	}
+	for i, c := range s {
+		switch {
+		case unicode.Is(unicode.Latin, c):
+			latin = true
+		case unicode.IsMark(c), unicode.IsDigit(c), unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo):
+		case !unicode.IsLetter(c):
+			end()
+		default:
+			word = append(word, i)
+			alike = alike && twins[c]
+			if of := scriptOf(c); !slices.Contains(scripts, of) {
+				scripts = append(scripts, of)
+			}
+		}
+	}
+	end()
+	return all
+}
+
+// scriptOf is the script of a letter.
+func scriptOf(c rune) *unicode.RangeTable {
+	for _, of := range unicode.Scripts {
+		if unicode.Is(of, c) {
+			return of
+		}
+	}
+	return nil
 }
 
 // lineWidth is how many cells of a text stand on one line of a card.

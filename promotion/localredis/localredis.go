@@ -156,7 +156,10 @@ func checkVersion(ctx context.Context, c redis.UniversalClient) error {
 		return many.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error { return checkVersion(ctx, one) })
 	}
 	info, err := c.Info(ctx, "server").Result()
-	if err != nil {
+	switch {
+	case err != nil && (strings.HasPrefix(err.Error(), "NOPERM ") || strings.HasPrefix(err.Error(), "ERR unknown command")):
+		return fmt.Errorf("localredis: redis does not let this user ask for its version: let it run INFO: %w", err)
+	case err != nil:
 		return fmt.Errorf("localredis: redis does not answer: %w", err)
 	}
 	for line := range strings.Lines(info) {

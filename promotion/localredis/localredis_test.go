@@ -324,6 +324,23 @@ func TestANamedRedisMustBeNewEnough(t *testing.T) {
 	}
 }
 
+// A server that answers, and not this question, is not said to be silent.
+func TestARedisThatDoesNotLetTheUserAskSaysSo(t *testing.T) {
+	for _, reply := range []string{"NOPERM User ana has no permissions to run the 'info' command", "ERR unknown command 'INFO'"} {
+		s, err := server.NewServer("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		if err := s.Register("INFO", func(c *server.Peer, _ string, _ []string) { c.WriteError(reply) }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := localredis.Open(t.Context(), "redis://"+s.Addr().String(), nil); err == nil || !strings.Contains(err.Error(), "let it run INFO") || strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("%s: %v", reply, err)
+		}
+	}
+}
+
 func TestWhatCannotBeOpened(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

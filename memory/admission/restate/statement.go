@@ -104,6 +104,9 @@ var foreign = set("nicht kein keine keinen keinem keiner nie niemals nichts niet
 // numbered are words behind which "no" stands for number.
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
 
+// untrue are further words that deny what is said beside them.
+var untrue = set("nope nah false untrue incorrect wrong")
+
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages. "No" between the name of a thing and a number,
 // "no," as an answer and "no less than" are none. legible is false of a text with characters
@@ -122,7 +125,7 @@ func Negations(text string) (n int, legible bool) {
 		case k == "no" && is(i+1, func(next string) bool { return next == "," }):
 		case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
 		case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
-		case negations[k], foreign[k]:
+		case negations[k], foreign[k], untrue[k]:
 			n++
 		}
 	}
