@@ -383,7 +383,7 @@ func clauseEnd(text string, from int) int {
 	if at := comma.FindStringIndex(text[from:] + " "); at != nil {
 		end = min(end, from+at[0])
 	}
-	return max(end, from)
+	return end
 }
 
 var (

@@ -650,7 +650,7 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 		r.How = HowStale
 	case memory.HoldWaiting:
 		for i := range f.Heads {
-			if head := &f.Heads[i]; (head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean) && head.Revision != revisionOf(h, head.ID) {
+			if head := &f.Heads[i]; head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean {
 				r.How = HowDenied
 				return r, true, nil
 			}

@@ -458,6 +458,7 @@ func TestWaitingForAHold(t *testing.T) {
 		"an approval":     {func(w *desk, id string) { w.approve(id) }, gate.HowApproved, true},
 		"a promotion":     {func(w *desk, _ string) { w.move(0, memory.TruthSupported) }, gate.HowPromoted, true},
 		"a contradiction": {func(w *desk, _ string) { w.move(0, memory.TruthContradicted) }, gate.HowDenied, false},
+		"a quarantine":    {func(w *desk, _ string) { w.move(0, memory.SecurityQuarantined) }, gate.HowDenied, false},
 		"a refusal":       {func(w *desk, id string) { _ = w.put(w.said(confirm.Refuse, id, "cleo", nil)) }, gate.HowRejected, false},
 		"its end":         {func(w *desk, _ string) { w.pass(time.Hour) }, gate.HowExpired, false},
 		"another hold": {func(w *desk, _ string) {

@@ -97,12 +97,12 @@ func (w *desk) fitness() memory.Fitness {
 	return f
 }
 
-// move moves the truth of a row on a user's word.
-func (w *desk) move(i int, to memory.Truth) {
+// move moves a row on a user's word.
+func (w *desk) move(i int, to memory.AxisValue) {
 	w.t.Helper()
 	h := w.fitness().Heads[i]
 	tr := memory.Transition{Row: h.ID, Revision: h.Revision, To: to, Authority: memory.AuthorityUser, Actor: "boss", Source: "test", Reason: "test"}
-	if to == memory.TruthSupported {
+	if to == memory.AxisValue(memory.TruthSupported) {
 		tr.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankUser, Source: "user:boss", Verifier: "test", Group: "user:boss",
 			Anchor: memory.Anchor{URI: fmt.Sprint("said:", h.Revision)}, At: w.Now()}}
 	}
