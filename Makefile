@@ -1,4 +1,4 @@
-# The commands of the checks. .ci/run and .ci/full call the targets of the first half.
+# The commands of the checks. .ci/run and .ci/full call these targets.
 
 BIN ?= bin
 PACKAGES ?= ./...
@@ -9,11 +9,12 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # take three times as long; other tests of their packages race the same code.
 NO_RACE = EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
 
-# These tests have one goroutine, and take seconds with the race detector. .ci/run leaves them
+# These tests start no goroutine, and take seconds with the race detector. Other tests race what
+# they call. .ci/run leaves them
 # out; .ci/full race empties this list.
 ONE_GOROUTINE = LS5AMoveOnOneAxisMovesNoOther|ARowThatDoesNotFitIsRefusedAlone|I11DecisionsAreFoundThroughTheirLedger|APointInTimeIsWhatItWas|NothingThatHappensBetweenTwoReadsIsTakenForTampering|ArgumentsThatTakeTooLongAreRefused|ASchemaThatIsUsualIsTaken|ALongOutputIsRecordedWhole|OneLookClearsARowOfWhichNothingIsFound|Spoofing|TheLargestLineageFires|ARingDoesAsAModelDoes|WhoeverEditsTheFileIsFound|ALossOfPowerTakesNothingAcknowledgedWithFullAndNeverHalfABatch|ALineageOfTenThousandRowsIsAnsweredWholeAndALargerOneRefused
 
-.PHONY: help modules lint lint-nested build test race bench check check-full
+.PHONY: help modules lint lint-nested build test race benchmarks check check-full
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -37,14 +38,14 @@ build: ## build all programs into BIN (bin)
 	go build -o "$(BIN)/" ./...
 
 test: ## go test PACKAGES (./...), with TESTFLAGS; HEARSAY_FULL=1 tries every case
-	go test $(TESTFLAGS) $(PACKAGES)
+	go test -timeout 30m $(TESTFLAGS) $(PACKAGES)
 
 # The engine of SQLite is C made into Go. It shares nothing with goroutines but what our code
 # hands it, and with it instrumented its tests take eight times as long.
-race: ## go test -race PACKAGES (./...)
-	go test -race -count=1 -timeout 30m -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE)|$(ONE_GOROUTINE))$$' $(PACKAGES)
+race: ## go test -race PACKAGES (./...), with TESTFLAGS, without NO_RACE and ONE_GOROUTINE
+	go test -race -count=1 -timeout 30m -vet=off -gcflags='modernc.org/...=-race=false' -skip '^Test($(NO_RACE)|$(ONE_GOROUTINE))$$' $(TESTFLAGS) $(PACKAGES)
 
-bench: ## run each benchmark of the tests once
+benchmarks: ## run each benchmark of the tests once
 	go test -run '^$$' -timeout 30m -vet=off -bench . -benchtime 1x $(PACKAGES)
 
 check: ## what must be green before a change lands: .ci/run

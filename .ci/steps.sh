@@ -70,6 +70,14 @@ summary() {
   printf '%s all\n' "$SECONDS"
 }
 
+# data_sets ends the check at once where bench/traces would end it later.
+data_sets() {
+  local data=${HEARSAY_DATA:-../shared/data} count
+  count=$(ls -d "$data"/agentdojo "$data"/mem-inv-bench 2>/dev/null | wc -l)
+  [ "$count" -eq 2 ] || fail "no data sets agentdojo and mem-inv-bench in $data; HEARSAY_DATA names their folder (docs/testing.md)"
+  printf '%s data sets\n' "$count"
+}
+
 servers() {
   local want=()
   command -v make >/dev/null || want+=(make)
@@ -123,7 +131,7 @@ build() {
 # that can try every case try all of them, and not a sample, and property tests draw ten
 # times as often.
 test_all() {
-  if ! make -s test PACKAGES=./... TESTFLAGS='-count=1 -timeout 30m -json' >"$log/test.json"; then
+  if ! make -s test PACKAGES=./... TESTFLAGS='-count=1 -json' >"$log/test.json"; then
     # What the tests that failed said, and no other: the end of it if it is long.
     python3 - "$log/test.json" <<'PY'
 import json, sys
@@ -237,7 +245,7 @@ fuzz() {
 # benchmarks runs each benchmark of the tests once.
 benchmarks() {
   local count name
-  make -s bench PACKAGES="$(git grep -lE '^func Benchmark[A-Za-z0-9_]*\(' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|' | tr '\n' ' ')" >"$log/bench" 2>&1 || { cat "$log/bench"; fail "benchmarks"; }
+  make -s benchmarks PACKAGES="$(git grep -lE '^func Benchmark[A-Za-z0-9_]*\(' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|' | tr '\n' ' ')" >"$log/bench" 2>&1 || { cat "$log/bench"; fail "benchmarks"; }
   count=$(grep -c '^Benchmark' "$log/bench" || true)
   [ "$count" -gt 0 ] || fail "no benchmark ran"
   for name in $(git grep -hoE '^func Benchmark[A-Za-z0-9_]*' -- '*_test.go' | cut -d' ' -f2); do
@@ -423,8 +431,8 @@ PY
 traces() {
   build
   local data=${HEARSAY_DATA:-../shared/data} only=${1:-} launder=false
+  data_sets
   [ -z "${2:-}" ] || launder=true
-  [ -d "$data" ] || fail "no data sets in $data; HEARSAY_DATA names their folder"
   timeout "$((3 * limit))" "$log/bin/traces" -data "$data" -mode "$only" -launder="$launder" -o json >"$log/traces.json" || { cat "$log/traces.json"; fail "bench/traces"; }
   python3 - "$log/traces.json" "$only" "$launder" <<'PY'
 import json, sys

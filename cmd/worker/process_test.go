@@ -263,7 +263,7 @@ func shortDir(t *testing.T) string {
 func withRedis(t *testing.T) (env []string, kind string) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
+		if os.Getenv("CI") != "" {
 			t.Fatal("no redis-server on a CI machine")
 		}
 		return nil, "in-process"
