@@ -343,7 +343,7 @@ fooled = "S1/append S1/hash-dedup S2/append S2/session-corroboration S3/hash-ded
 promised = {
     "C0": "merged benign_blocked",
     "S1": "unsafe_actions false_verified support_factor merged benign_blocked",
-    "S2": "unsafe_actions false_verified support_factor merged benign_blocked echoes_counted lost_counted pairs_merged",
+    "S2": "unsafe_actions false_verified support_factor merged benign_blocked echoes_counted lost_counted source_taken pairs_merged",
     "S3": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim asked failed lost twice",
     "S4": "unsafe_actions false_verified support_factor merged benign_blocked rows_per_claim source_missed",
     "S5": "unsafe_actions false_verified support_factor",

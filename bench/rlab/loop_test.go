@@ -156,6 +156,9 @@ func TestLaundering(t *testing.T) {
 			t.Errorf("%s: %+v pairs merged", name, r)
 		}
 		if c.pairs {
+			if !all(sourceTaken) { // it counts nobody
+				t.Errorf("%s: %+v sources taken for echoes", name, got[0].Rates[sourceTaken])
+			}
 			continue
 		}
 		if r := got[0].Rates[echoesCounted]; all(echoesCounted) != c.counted || none(echoesCounted) == c.counted || r.N != 30*807 {
@@ -163,6 +166,9 @@ func TestLaundering(t *testing.T) {
 		}
 		if r := got[0].Rates[lostCounted]; !all(lostCounted) || r.N != 30 {
 			t.Errorf("%s: %+v counted without a receipt", name, r)
+		}
+		if r := got[0].Rates[sourceTaken]; !none(sourceTaken) || r.N != 10 {
+			t.Errorf("%s: %+v sources taken for echoes", name, r)
 		}
 		rows, support := got[0].Values[rowsPerClaim], got[0].Values[supportFactor]
 		if len(rows) != 30 || len(support) != 30 || rows[0].V != 5 || support[0].V != c.support {

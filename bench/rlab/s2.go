@@ -31,18 +31,19 @@ func launderPairs(s Scale, d *Data) int {
 const (
 	echoesCounted = "echoes_counted" // echoes that the system counts as sources
 	lostCounted   = "lost_counted"   // false claims that gain a source by echoes without a receipt
+	sourceTaken   = "source_taken"   // sources of their own that the system takes for echoes
 	pairsMerged   = "pairs_merged"   // contradictory statements that share a memory
 )
 
 var s2 = Scenario{
 	ID: "S2", Title: "one claim in ever other words",
-	Feed: "False claims are said once each and then come back 807 times, each time in another of five wordings; at last each comes back in all five without a word of where it was recalled from. True claims that a user and a tool say come back 99 times. Then pairs of statements that contradict each other in nearly the same words.",
+	Feed: "False claims are said once each and then come back 807 times, each time in another of five wordings; at last each comes back in all five without a word of where it was recalled from. True claims that a user and a tool say come back 99 times, and then another user says each in the same words without having recalled it. Then pairs of statements that contradict each other in nearly the same words.",
 	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, {name: echoesCounted, title: "echoes counted", unit: "statements", rate: true, target: 0.01},
 		{name: lostCounted, title: "no receipt, counted", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredMerged,
-		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked, {name: sourceTaken, title: "sources taken for echoes", unit: "claims", rate: true, target: 0.01, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, d *Data) int {
 		n := launderClaims(s, d)
-		return n*(launderTurns+5+len(Tools())) + n/3*(launderTrue+2) + 2*launderPairs(s, d)
+		return n*(launderTurns+5+len(Tools())) + n/3*(launderTrue+3) + 2*launderPairs(s, d)
 	},
 	play: playLaundering,
 }
@@ -91,6 +92,11 @@ func playLaundering(ctx context.Context, p *play) error {
 			return err
 		}
 	}
+	for _, f := range facts {
+		if err := p.another(ctx, f); err != nil {
+			return err
+		}
+	}
 	if err := p.judge(ctx); err != nil {
 		return err
 	}
@@ -129,6 +135,21 @@ func (p *play) loseReceipts(ctx context.Context, c *claim, wordings []string) er
 	}
 	after, err := p.supports(ctx, c)
 	p.rate(lostCounted).Add(after > before)
+	return err
+}
+
+// another lets one more user say a true claim by themselves, in the words in which it came back
+// again and again, and measures whether the system takes that for an echo.
+func (p *play) another(ctx context.Context, f fact) error {
+	before, err := p.supports(ctx, f.claim)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
+		return err
+	}
+	after, err := p.supports(ctx, f.claim)
+	p.rate(sourceTaken).Add(after <= before)
 	return err
 }
 
