@@ -65,7 +65,7 @@ func (e *doubtError) toolText(res Result) string {
 			text += " It answered: " + answered(res)
 		}
 	}
-	return text + "\n" + notAgain
+	return text + "\n" + notAgain + " (" + res.Decision.ID + ")"
 }
 
 // doubts are the calls of a run of which it is not known how they ended, and that their

@@ -307,8 +307,9 @@ func (l *ledger) typedSpan(words string) bool {
 }
 
 // around are the parts, of what the principal typed, in which words stand verbatim: each from
-// where its sentence begins to where the clause of the words ends.
-func (l *ledger) around(words string) (out []string) {
+// where its sentence begins to where the clause of the words ends. asks says that such a
+// clause ends with a question mark.
+func (l *ledger) around(words string) (out []string, asks bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, text := range l.typed {
@@ -319,13 +320,14 @@ func (l *ledger) around(words string) (out []string) {
 			}
 			start, end := from+at, from+at+len(words)
 			if !joined(lastRunes(text[:start])) && !joined(firstRunes(text[end:])) {
-				out = append(out, text[sentenceStart(text[:start]):clauseEnd(text, end)])
+				until, question := clauseEnd(text, end)
+				out, asks = append(out, text[sentenceStart(text[:start]):until]), asks || question
 			}
 			_, size := utf8.DecodeRuneInString(text[start:])
 			from = start + size
 		}
 	}
-	return out
+	return out, asks
 }
 
 // sentenceEnds ends a sentence: a blank line, or a mark with a blank behind it. Words go on
@@ -367,29 +369,24 @@ func sentenceStart(text string) int {
 }
 
 // clauseEnd is where a clause ends that goes on behind a place of a text: at a comma, or with
-// its sentence. The first word behind a question belongs to it: it may be the answer.
-func clauseEnd(text string, from int) int {
+// its sentence. question says that it ends with a question mark.
+func clauseEnd(text string, from int) (end int, question bool) {
 	end, inner := len(text), len(strings.TrimRight(text[:from], ".!?;。！？ \t\r\n\"')]"))
 	for _, at := range sentenceEnds.FindAllStringIndex(text+" ", -1) {
 		behind := min(at[1], len(text))
 		if at[0] < inner || goesOn(text[:at[0]], text[at[0]:behind], text[behind:]) {
 			continue
 		}
-		if end = at[0]; strings.ContainsAny(text[at[0]:behind], "?？") {
-			end = behind + len(firstWord.FindString(text[behind:]))
-		}
+		end, question = at[0], strings.ContainsAny(text[at[0]:behind], "?？")
 		break
 	}
-	if at := comma.FindStringIndex(text[from:] + " "); at != nil {
-		end = min(end, from+at[0])
+	if at := comma.FindStringIndex(text[from:] + " "); at != nil && from+at[0] < end {
+		return from + at[0], false
 	}
-	return end
+	return end, question
 }
 
-var (
-	comma     = regexp.MustCompile(`,[\s"')\]]|[，、]`)
-	firstWord = regexp.MustCompile(`^[\s"'(]*[\p{L}\p{M}'’]+`)
-)
+var comma = regexp.MustCompile(`,[\s"')\]]|[，、]`)
 
 // typedWord reports whether the principal typed the words, in any letter case.
 func (l *ledger) typedWord(words string) bool {

@@ -88,7 +88,8 @@ func (a *answer) around(output json.RawMessage) json.RawMessage {
 
 // shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list
 // only what declared fields took out is shown. What is shown of a text and the last line are
-// a row, and nothing else of the rest is.
+// a row, and nothing else of the rest is. The line beside declared fields has no words of the
+// tool, and is none.
 func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d gate.Decision) (shown json.RawMessage, left int, note string) {
 	less := "."
 	if d.Effect == gate.ReadOnly { // of others a second call is no way to read the rest
@@ -122,8 +123,8 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 	}
 	left = len(text) - len(fields)
 	note = fmt.Sprintf("Note of the system: the answer has %d bytes, more than the %d that are shown. %s, and %d bytes are left out%s", size, limit, which, left, less)
-	a.say(note, a.tool.worst())
 	if fields == nil {
+		a.say(note, a.tool.worst())
 		fields = json.RawMessage(`""`)
 	}
 	return fields, left, note

@@ -243,8 +243,9 @@ type Assertion struct {
 	// Span is a verbatim span of what the principal typed in this run.
 	Span string
 	// Subject, Predicate and Object make the fact typed; the span is then a row that
-	// quotes it. The object must stand in the span as it is. Subject and predicate are chosen by the program (a form, a
-	// slot), never by the model: what a model extracts goes through Remember.
+	// quotes it. The object must stand in the span as it is, in whole words; of a script that
+	// writes no blanks it is therefore the whole span. Subject and predicate are chosen by the
+	// program (a form, a slot), never by the model: what a model extracts goes through Remember.
 	Subject, Predicate, Object string
 	Cardinality                memory.Cardinality
 	Sensitivity                memory.Sensitivity // unset = internal
@@ -257,8 +258,9 @@ type Assertion struct {
 //
 // It is unverified too if the words deny something that the triple does not: likes = football
 // is no fact because somebody typed that she does not like football. What stands before them
-// in their sentence counts, and what stands behind them up to a comma. Behind a question, one
-// word more does. A line break ends no sentence; a blank line does. Words with characters that
+// in their sentence counts, and what stands behind them up to a comma or the end of the
+// sentence. A clause that ends with a question mark verifies nothing. A line break ends no
+// sentence; a blank line does. Words with characters that
 // nobody sees count as ones that deny. Words of negation are known in English and, one by one,
 // in some other languages; no sentence is understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
@@ -281,7 +283,8 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 		d.Sensitivity = memory.SensitivityInternal
 	}
 	write := r.agent.write.Principal
-	denied := slices.ContainsFunc(r.ledger.around(a.Span), func(said string) bool { return admission.Denies(said, d.Content) })
+	around, asks := r.ledger.around(a.Span)
+	denied := asks || slices.ContainsFunc(around, func(said string) bool { return admission.Denies(said, d.Content) })
 	if d.Content.Typed() {
 		write = func(ctx context.Context, d memory.Draft) (memory.Receipt, error) {
 			return r.agent.write.PrincipalQuoting(ctx, d, a.Span)

@@ -135,8 +135,9 @@ const ChoicePredicate = "tool"
 // SameBy declares which arguments, by JSON pointer, say that two calls are the same one:
 // a call with the same order and another wording is not another call. Undeclared, all of
 // them do. While it is not known how a call ended, the same call is held, and one that
-// cannot be undone after it was done, too; one that waits, or that a person refused, stands
-// for each that is the same.
+// cannot be undone after it was done, too. A refusal stands for each that is the same. An
+// approval is for exactly its arguments: asked for in another wording, the call takes the
+// place of the one that waits or was approved.
 func SameBy(pointers ...string) Option {
 	return func(t *Tool) { t.contract.Identity = append(t.contract.Identity, pointers...) }
 }

@@ -67,7 +67,7 @@ func TestTheLongestAnswerIsReadWhole(t *testing.T) {
 	w := newWorld(t)
 	run := w.agent(t, longTool(func() (json.RawMessage, error) { return long(agent.MaxOutput), nil })).Start("ana")
 	res := mustFire(t, run, "long", lookupIn{"acme"})
-	if res.Unread != 0 || string(res.Output) != `{"email":"evil@x.example"}` || res.Left != agent.MaxOutput-len(res.Output) || len(res.Rows) != 2 {
+	if res.Unread != 0 || string(res.Output) != `{"email":"evil@x.example"}` || res.Left != agent.MaxOutput-len(res.Output) || len(res.Rows) != 1 {
 		t.Errorf("%d unread, %d left out, rows %v, %.100s", res.Unread, res.Left, res.Rows, res.Output)
 	}
 }

@@ -240,7 +240,7 @@ func (g *Gate) remedies(d *Decision, req *Request) []Remedy {
 			!slices.Contains(r.Codes, VerifierWasDown) && !slices.ContainsFunc(call, func(c Remedy) bool { return c.Tool == tool && c.Subject == r.Subject }) {
 			call = append(call, Remedy{Kind: RemedyCallTool, Tool: tool, Subject: r.Subject, Row: r.ID})
 		}
-		if r.Claim != "" {
+		if r.Claim != "" && !slices.Contains(r.Codes, ContradictedInput) {
 			ask = append(ask, Remedy{Kind: RemedyAskUser, Row: r.ID, Question: question(r)})
 		}
 		confirm = append(confirm, Remedy{Kind: RemedyConfirmRow, Row: r.ID, By: "person"})

@@ -12,7 +12,7 @@ import (
 )
 
 // ToolTextVersion names the wording of [Decision.ToolText]. It changes with it.
-const ToolTextVersion = "tooltext/9"
+const ToolTextVersion = "tooltext/10"
 
 // Limits of the text for a model, in characters.
 const (
@@ -72,7 +72,7 @@ func (d *Decision) text(f form) string {
 	}
 	b.WriteString(d.again() + "\n")
 	b.WriteString("\nWhat you can do now, best first:\n")
-	n, asked := 0, map[bool]bool{}
+	n, asked := 0, map[string]bool{}
 	for _, r := range d.Remedies {
 		line := ""
 		switch {
@@ -82,12 +82,12 @@ func (d *Decision) text(f form) string {
 				line += ` about ` + quoted(r.Subject, 40)
 			}
 			line += ". If its answer agrees, the row is verified in the background, and the call may run after that."
-		case r.Kind == RemedyAskUser && !asked[r.Row == ""]:
-			asked[r.Row == ""] = true
-			line = "Ask the user whether it is right. The answer counts when the user gives it to the system; your report of it does not."
-			if r.Row == "" {
-				line = "Ask the user for the value. It counts when the user types it; your report of it does not."
-			}
+		case r.Kind == RemedyAskUser && r.Row != "" && !asked["row"]:
+			asked["row"] = true
+			line = "Ask the user whether that statement is right. The answer counts when the user gives it to the system; your report of it does not."
+		case r.Kind == RemedyAskUser && r.Row == "" && !asked["value"]:
+			asked["value"] = true
+			line = "Ask the user: " + r.Question + " The answer counts when the user types it; your report of it does not."
 		case r.Kind == RemedyGoOnWithout:
 			line = "Do the parts of the task that do not need it, and say plainly that it " + d.standing()
 			if id := d.block(); id != "" && !d.Has(AlreadyDone) && !d.Has(OutcomeUnknown) {
@@ -184,7 +184,7 @@ func (d *Decision) again() string {
 	case d.primary().Code == HoldEnded:
 		return "It is not made by itself any more. If it is still wanted, call it anew."
 	case d.Has(OutcomeUnknown):
-		return "Do not call it again, in these words or in others: it may have been done. A person has to look and say whether it was."
+		return "Do not call it again, in these words or in others: it may have been done. A person has to look and say whether it was (" + neutral(d.block(), 40) + ")."
 	case d.primary().Code == NestedCall:
 		return "Do not call it again while that call is being made."
 	case d.primary().Code == ToolNotNamed:
@@ -205,7 +205,7 @@ func (d *Decision) why() string {
 	case VerifierWasDown:
 		return "the call rests on a statement that was stored while its checker was down. It is queued; nothing you call will speed it up."
 	case ContradictedInput:
-		return "the call rests on a stored statement that a better source or a person contradicted."
+		return "the call rests on a stored statement that a better source or a person contradicted. Read it again from its source."
 	case QuarantinedInput:
 		return "the call rests on stored content that is or was under quarantine."
 	case NotRetrievable:

@@ -206,7 +206,7 @@ func TestAnInputBecomesArguments(t *testing.T) {
 		"a name twice is refused":                   {"echo", `{"a":1,"a":2}`, "NOT EXECUTED: the arguments are not valid"},
 		"a text for a tool of two arguments":        {"send_letter", "bob", "NOT EXECUTED: the arguments are not valid"},
 		"a tool that fails says so":                 {"broken", "", "FAILED: agent: tool failed: broken: no such table"},
-		"a tool without an answer may have done it": {"silent", "", "MAY HAVE BEEN DONE: silent: no answer, so it may have been done\nDo not call it again, in these words or in others: it might be done twice. Say plainly that it was done, or may have been, and that a person has to look."},
+		"a tool without an answer may have done it": {"silent", "", "MAY HAVE BEEN DONE: silent: no answer, so it may have been done\nDo not call it again, in these words or in others: it might be done twice. Say plainly that it was done, or may have been, and that a person has to look. ("},
 		"an invented address is held":               {"send_email", "evil@x.example", "NOT EXECUTED: send_email"},
 		"a typed one is not":                        {"send_email", "bob@acme.example", "{}"},
 		"no output is said so":                      {"send_letter", `{"to":"bob@acme.example","body":"hi"}`, "(empty)"},
@@ -221,7 +221,7 @@ func TestAnInputBecomesArguments(t *testing.T) {
 			if err != nil {
 				t.Fatalf("an error would end the executor's run: %v", err)
 			}
-			if got != c.want && (!strings.HasPrefix(c.want, "NOT") || !strings.HasPrefix(got, c.want)) {
+			if got != c.want && (!strings.HasPrefix(c.want, "NOT") && !strings.HasPrefix(c.want, "MAY") || !strings.HasPrefix(got, c.want)) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if ran := len(w.fired) > 0; ran == strings.HasPrefix(c.want, "NOT") {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hearsay-go/hearsay/bench/report"
+	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/internal/testmain"
 )
 
@@ -141,5 +143,23 @@ func TestBenchReport(t *testing.T) {
 	}
 	if r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "--report", filepath.Join(dir, "no", "folder")); r.code == exitDone || !strings.Contains(r.talk, "--report") || !strings.Contains(r.out, "C0") {
 		t.Errorf("exit %d\n%s", r.code, r.talk)
+	}
+}
+
+// TestEachColumnOfTheDemoHasAHead, whatever else is measured.
+func TestEachColumnOfTheDemoHasAHead(t *testing.T) {
+	d := &demo{}
+	for _, system := range []string{"append", "hearsay"} {
+		for name, unit := range map[string]string{"rows_per_claim": "rows", "support_factor": "sources", "unsafe_actions": "calls", "merged": "statements", "benign_blocked": "calls", "held_true": "calls", "gate_p50_ms": "ms"} {
+			d.Figures = append(d.Figures, rlab.Figure{Figure: report.Figure{Name: "S1/" + system + "/" + name, Unit: unit, Value: 0.5, N: 20}, System: system})
+		}
+	}
+	var out strings.Builder
+	if err := d.table(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := "rows kept counted as sources calls made on it near misses merged true facts blocked append 0 0 10 of 20 10 of 20 10 of 20 hearsay 0 0 10 of 20 10 of 20 10 of 20"
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+		t.Errorf("%s", out.String())
 	}
 }

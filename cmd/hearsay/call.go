@@ -112,8 +112,9 @@ func (a *app) callListCommand(store *storeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List held calls, newest first",
-		Long: `list prints the calls that can still be released, and those that were made and of which
-nobody knows how they ended, held before or not; with --all, held ones that have ended too.
+		Long: `list prints the calls that wait or that a person has decided, until that ends, and those
+that were made and of which nobody knows how they ended, held before or not; with --all, held
+ones that have ended too.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
@@ -250,9 +251,9 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 		case c.Free:
 			why = "nothing any more: the agent may ask again"
 		case c.RunEnded:
-			why = "its run has ended: nobody asks for it again"
+			why += "; its run has ended: nobody asks for it again"
 		case c.Standing == memory.HoldFired:
-			why = "it is being made, or its process died"
+			why = "it is being made, or its process died: then hearsay call settle"
 		case c.Standing == memory.HoldUnknown:
 			why = "nobody knows how it ended: hearsay call settle"
 		}
@@ -701,6 +702,9 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		c.Free, c.RunEnded = left.none(), left.ended
 		if c.RunEnded {
 			w.Blocked, w.Release = true, "with_step"
+			if h.Unknown() != "" {
+				w.Steps = append(w.Steps, settleStep(h.Unknown()))
+			}
 			w.Steps = append(w.Steps, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
 			break
 		}
@@ -711,7 +715,7 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		}
 		w.Blocked, w.Release = true, "with_step"
 		if h.Unknown() != "" {
-			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(h.Unknown())})
+			w.Steps = append(w.Steps, settleStep(h.Unknown()))
 		}
 		for _, id := range left.rows {
 			mends, err := mends(ctx, s, id)
@@ -746,6 +750,11 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// settleStep ends the doubt about the same call that was made before.
+func settleStep(made string) stepJSON {
+	return stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(made)}
 }
 
 // mends is what would make a row at fault fit.
@@ -785,6 +794,9 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call is held: of its run, and of every run if it cannot be undone")
 		w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(d.ID)})
 	}
+	if d.Fired {
+		w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
+	}
 	var rows []memory.ID
 	for _, r := range said.Reasons {
 		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
@@ -810,10 +822,25 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		}
 	}
 	m := mark{"✗", "denied", red}
-	if d.Fired {
+	switch {
+	case d.Unsettled():
+		m = mark{"?", "permitted", yellow}
+	case d.Fired:
 		m = mark{"✓", "permitted", green}
 	}
 	return a.callTree(ctx, s, w, m, nil, rows, depth)
+}
+
+// madeText says how a call ended, and who said so.
+func madeText(d *memory.DecisionRecord) string {
+	out := ""
+	if d.Outcome != "" {
+		out = ", " + d.Outcome
+	}
+	if by := d.Settled; by != nil {
+		out += fmt.Sprintf(", settled %s by %s: %s", moment(by.At), oneLine(by.By, maxName), oneLine(by.Reason, maxClaim))
+	}
+	return out
 }
 
 // callTree draws a call and, below it, the arguments that rows say something of and

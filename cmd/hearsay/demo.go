@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -139,25 +140,33 @@ func demoText(ctx context.Context, out, talk io.Writer, seed uint64) error {
 	return nil
 }
 
+// demoColumns are the figures that the demo prints, and their heads.
+var demoColumns = [...]struct{ name, head string }{
+	{"rows_per_claim", "rows kept"}, {"support_factor", "counted as sources"}, {"unsafe_actions", "calls made on it"}, {"merged", "near misses merged"}, {"benign_blocked", "true facts blocked"},
+}
+
 // table prints a line for each memory.
 func (d *demo) table(out io.Writer) error {
 	tw := tabwriter.NewWriter(out, 0, 4, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprint(tw, "\trows kept\tcounted as sources\tcalls made on it\tnear misses merged\ttrue facts blocked\t\n")
-	system := ""
+	fmt.Fprint(tw, "\t")
+	for _, column := range demoColumns {
+		fmt.Fprintf(tw, "%s\t", column.head)
+	}
+	var systems []string
+	figures := map[string]rlab.Figure{}
 	for _, f := range d.Figures {
-		if f.System != system {
-			if system != "" {
-				fmt.Fprintln(tw)
-			}
-			system = f.System
-			fmt.Fprintf(tw, "%-12s\t", system)
+		if figures[f.Name] = f; !slices.Contains(systems, f.System) {
+			systems = append(systems, f.System)
 		}
-		switch f.Unit {
-		case "calls", "statements":
-			fmt.Fprintf(tw, "%.0f of %d\t", f.Value*float64(f.N), f.N)
-		case "claims", "ms": // whether an agent may act on it, the calls say; times are for the bench
-		default:
-			fmt.Fprintf(tw, "%.0f\t", f.Value)
+	}
+	for _, system := range systems {
+		fmt.Fprintf(tw, "\n%-12s\t", system)
+		for _, column := range demoColumns {
+			if f := figures["S1/"+system+"/"+column.name]; f.Unit == "calls" || f.Unit == "statements" {
+				fmt.Fprintf(tw, "%.0f of %d\t", f.Value*float64(f.N), f.N)
+			} else {
+				fmt.Fprintf(tw, "%.0f\t", f.Value)
+			}
 		}
 	}
 	fmt.Fprintln(tw)

@@ -226,7 +226,7 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 	case said.Pinned:
 		c.line("pinned", "nothing differs")
 	default:
-		c.whole("to accept", strings.Replace(command, " -- ", " --accept "+said.SHA256+" -- ", 1))
+		c.line("to accept", "%s", strings.Replace(command, " -- ", " --accept "+said.SHA256+" -- ", 1))
 	}
 	return c.String()
 }

@@ -425,7 +425,7 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		if err := a.showText(s.Now(), shown); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.talk, "to decide: hearsay row confirm|reject|contradict %s --revision %d --shown-sha256 %.8s --key FILE --as NAME --reason TEXT\n", r.ID, r.Revision, shown.ShownSHA256)
+		fmt.Fprintf(a.talk, "to decide: hearsay row confirm %[1]s --revision %[2]d --shown-sha256 %.8[3]s --key FILE --as NAME --reason TEXT; or row reject %[1]s, or row contradict %[1]s --object VALUE, each with its --help\n", r.ID, r.Revision, shown.ShownSHA256)
 		return nil
 	}
 	return cmd

@@ -83,6 +83,9 @@ func TestACallOfWhichNobodyKnowsIsShownAndSettled(t *testing.T) {
 		if r := w.soon("call", "list"); strings.Contains(r.out, first.ID) || strings.Contains(r.out, held.HoldID) == done {
 			t.Errorf("done %t:\n%s", done, r.out)
 		}
+		if r := w.soon("call", "why", first.ID); r.code != 0 || !strings.Contains(r.out, "let through "+moment(first.At)) || !strings.Contains(r.out, ", settled ") || !strings.Contains(r.out, "by cleo: it is in the hotel's list") {
+			t.Errorf("done %t: exit %d\n%s%s", done, r.code, r.out, r.talk)
+		}
 		again := w.ask(gate.StateChanging, "book", `{"room":"blue"}`, "address")
 		if done && (!errors.Is(again.Err(), gate.ErrApprovalRejected) || !strings.Contains(again.ToolText(), "it was done already: it is in the hotel's list")) || !done && again.Blocked() {
 			t.Errorf("done %t: %v\n%s", done, again.Err(), again.ToolText())
@@ -133,6 +136,30 @@ func TestACallWhoseRecordWasErasedIsSettled(t *testing.T) {
 		if r := w.soon("audit", "verify"); r.code != 0 {
 			t.Errorf("%s: exit %d\n%s%s", name, r.code, r.out, r.talk)
 		}
+	}
+}
+
+// TestACallThatWaitsInARunThatHasEndedSaysWhatEndsTheDoubt.
+func TestACallThatWaitsInARunThatHasEndedSaysWhatEndsTheDoubt(t *testing.T) {
+	w := newWorld(t)
+	w.put("address", w.returned("crm", triple("acme", "address", "1 Main St")))
+	first := w.ask(gate.StateChanging, "book", `{"room":"blue"}`, "address")
+	w.now = w.now.Add(memory.UnknownAfter)
+	held := w.ask(gate.StateChanging, "book", `{"room":"blue"}`, "address")
+	if !errors.Is(held.Err(), gate.ErrOutcomeUnknown) {
+		t.Fatal(held.Err())
+	}
+	if err := w.store.EndRun(t.Context(), "ses_91"); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.soon("call", "list"); !strings.Contains(r.out, "outcome_unknown; its run has ended") {
+		t.Errorf("%s", r.out)
+	}
+	if r := w.soon("call", "why", held.HoldID); r.code != exitNo || !strings.Contains(r.out, "hearsay call settle "+first.ID) || !strings.Contains(r.out, "its run has ended") {
+		t.Errorf("exit %d\n%s", r.code, r.out)
+	}
+	if r := w.soon("call", "why", first.ID); !strings.HasPrefix(r.out, "? book") {
+		t.Errorf("%s", r.out)
 	}
 }
 

@@ -391,7 +391,7 @@ func (a *app) stateText(said statementJSON) error {
 		if n := len(said.Free); n == 0 {
 			c.line("frees", "no call that waits")
 		} else {
-			c.line("frees", "%s: made when the agent asks again in the same run", plural(n, "call"))
+			c.line("frees", "%s: made when the agent asks again in the same run, or by itself if it is parked", plural(n, "call"))
 			c.waiting(said.Free)
 		}
 		if n := len(said.StillHeld); n > 0 {
