@@ -307,28 +307,74 @@ func (l *ledger) typedSpan(words string) bool {
 }
 
 // around are the parts, of what the principal typed, in which words stand verbatim: each from
-// where its sentence begins to where the clause of the words ends. asks says that such a
-// clause ends with a question mark.
-func (l *ledger) around(words string) (out []string, asks bool) {
+// where its sentence begins to where the clause of the words ends, at a comma or with the
+// sentence. Of several in one sentence it is the longest. asks says that such a clause ends
+// with a question mark.
+func (l *ledger) around(words string) (parts []string, asks bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	said := strings.TrimRight(words, ".!?;。！？ \t\r\n\"')]")
 	for _, text := range l.typed {
+		sentences, commas := sentencesOf(text), commas.FindAllStringIndex(text+" ", -1)
+		first, last, comma, before := 0, 0, 0, -1
 		for from := 0; ; {
 			at := strings.Index(text[from:], words)
 			if at < 0 || words == "" {
 				break
 			}
 			start, end := from+at, from+at+len(words)
-			if !joined(lastRunes(text[:start])) && !joined(firstRunes(text[end:])) {
-				until, question := clauseEnd(text, end)
-				out, asks = append(out, text[sentenceStart(text[:start]):until]), asks || question
-			}
 			_, size := utf8.DecodeRuneInString(text[start:])
 			from = start + size
+			if joined(lastRunes(text[:start])) || joined(firstRunes(text[end:])) {
+				continue
+			}
+			for sentences[first].next <= start {
+				first++
+			}
+			for last = max(last, first); sentences[last].end < start+len(said); {
+				last++
+			}
+			for comma < len(commas) && commas[comma][0] < end {
+				comma++
+			}
+			until := sentences[last].end
+			if comma < len(commas) && commas[comma][0] < until {
+				until = commas[comma][0]
+			} else {
+				asks = asks || sentences[last].asks
+			}
+			if part := text[sentences[first].start:until]; first == before {
+				parts[len(parts)-1] = part
+			} else {
+				parts, before = append(parts, part), first
+			}
 		}
 	}
-	return out, asks
+	return parts, asks
 }
+
+// sentence is where a sentence of a text begins, where the mark at its end begins, and where
+// the next one does.
+type sentence struct {
+	start, end, next int
+	asks             bool // it ends with a question mark
+}
+
+// sentencesOf are the sentences of a text. The last one goes to the end of it, and beyond.
+func sentencesOf(text string) (all []sentence) {
+	start := 0
+	for _, at := range sentenceEnds.FindAllStringIndex(text+" ", -1) {
+		next := min(at[1], len(text))
+		if !goesOn(text[:at[0]], text[at[0]:next], text[next:]) {
+			all = append(all, sentence{start, at[0], next, strings.ContainsAny(text[at[0]:next], "?？")})
+			start = next
+		}
+	}
+	return append(all, sentence{start, len(text), len(text) + 1, false})
+}
+
+// commas end a clause.
+var commas = regexp.MustCompile(`,[\s"')\]]|[，、]`)
 
 // sentenceEnds ends a sentence: a blank line, or a mark with a blank behind it. Words go on
 // over the end of a line.
@@ -341,6 +387,7 @@ var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true,
 // goesOn reports whether a text goes on over the end of a sentence in it: behind a word that
 // is shortened, and in a list whose head or earlier points stand before.
 func goesOn(before, end, after string) bool {
+	before = before[max(0, len(before)-64):] // no word that is shortened is as long
 	if strings.HasPrefix(end, ".") {
 		words := strings.FieldsFunc(before, func(r rune) bool { return unicode.IsSpace(r) || r == '(' })
 		if len(words) == 0 {
@@ -356,37 +403,6 @@ func goesOn(before, end, after string) bool {
 	}
 	return false
 }
-
-// sentenceStart is where the last sentence of a text begins.
-func sentenceStart(text string) int {
-	all := sentenceEnds.FindAllStringIndex(text+" ", -1)
-	for _, at := range slices.Backward(all) {
-		if end := min(at[1], len(text)); !goesOn(text[:at[0]], text[at[0]:end], text[end:]) {
-			return end
-		}
-	}
-	return 0
-}
-
-// clauseEnd is where a clause ends that goes on behind a place of a text: at a comma, or with
-// its sentence. question says that it ends with a question mark.
-func clauseEnd(text string, from int) (end int, question bool) {
-	end, inner := len(text), len(strings.TrimRight(text[:from], ".!?;。！？ \t\r\n\"')]"))
-	for _, at := range sentenceEnds.FindAllStringIndex(text+" ", -1) {
-		behind := min(at[1], len(text))
-		if at[0] < inner || goesOn(text[:at[0]], text[at[0]:behind], text[behind:]) {
-			continue
-		}
-		end, question = at[0], strings.ContainsAny(text[at[0]:behind], "?？")
-		break
-	}
-	if at := comma.FindStringIndex(text[from:] + " "); at != nil && from+at[0] < end {
-		return from + at[0], false
-	}
-	return end, question
-}
-
-var comma = regexp.MustCompile(`,[\s"')\]]|[，、]`)
 
 // typedWord reports whether the principal typed the words, in any letter case.
 func (l *ledger) typedWord(words string) bool {
