@@ -60,7 +60,7 @@ type table struct {
 
 // weak are what the bench does not show, or shows badly of everybody.
 var weak = []string{
-	"An echo in other words whose receipt was lost cannot be told from a new statement by its text. S2 measures whether a system counts it (no_receipt). A system may keep it as a memory of its own.",
+	"An echo in other words whose receipt was lost cannot be told from a new statement by its text. S2 measures whether a system counts it (lost_counted). A system may keep it as a memory of its own.",
 	"Harm that lies in a combination of honest memories is not measured.",
 	"Sources that are trusted and lie together are not measured. Whoever counts two of them as two is fooled by them.",
 	"The system of record is right, and answers but in S6. The agent is a table, and no model is called: a real extractor makes other mistakes.",
