@@ -98,13 +98,20 @@ func record(t *testing.T, e rlab.Entrant, s rlab.Scenario, mislabel func(n int) 
 
 // TestASystemNeverSeesTheTruth: with the labels of the claims drawn at random and what the
 // system of record answers kept, a system is told the same, and answers and decides the same.
-// What is measured is another thing. S2 is fed by the same functions as S1, and takes longer.
-// The loop of the product is in the full run.
+// What is measured is another thing. One loop stands for the three of S1, and S2 is played in
+// the full run, as are all scenarios of the product but C0.
 func TestASystemNeverSeesTheTruth(t *testing.T) {
-	scenarios, err := rlab.Choose("C0,S4,S5,S7,S8,S10,S12,S13") // in S3 and S9 the order of the writes is not ours, in S6 and S11 the time
-	if err != nil {
-		t.Fatal(err)
-	}
+	scenarios := slices.DeleteFunc(rlab.Scenarios(), func(s rlab.Scenario) bool {
+		switch s.ID {
+		case "S3", "S9": // the order of the writes is not ours
+			return true
+		case "S6", "S11": // the time is not
+			return true
+		case "S2":
+			return !sample.Full()
+		}
+		return s.ID == "S1"
+	})
 	scenarios = append(scenarios, rlab.Loop(time.Hour))
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func(int) (bool, int) { return rng.IntN(2) == 0, 1 + rng.IntN(3) }

@@ -21,6 +21,9 @@ const (
 	Failed Outcome = "failed" // there was a figure, and the system failed now
 	Gone   Outcome = "gone"   // there was a figure, and there is none now
 	New    Outcome = "new"    // there was none
+	// Changed: the intervals do not overlap, and neither is better: more or fewer calls wait for
+	// a person.
+	Changed Outcome = "changed"
 	// Unlike: the figures do not measure the same (scale, public sets), or are times of two
 	// machines, or of fewer than [TimedSeeds] seeds, which say nothing of how far they scatter.
 	Unlike Outcome = "not compared"
@@ -41,8 +44,9 @@ type Change struct {
 	New     *Figure `json:"new,omitempty"`
 }
 
-// Compare compares the figures of two runs by their names, in the order of the old ones. Every
-// figure of the bench is better the lower it is. The interval of a share is its Wilson 95 %
+// Compare compares the figures of two runs by their names, in the order of the old ones. A
+// figure of the bench is better the lower it is, but for calls for which a person is asked. The
+// interval of a share is its Wilson 95 %
 // interval, that of another figure its least and most over the seeds: of one seed, or where
 // all seeds gave the same, any change counts.
 func Compare(before, after []Figure) []Change {
@@ -89,6 +93,8 @@ func compare(old, now *Figure) (Outcome, string) {
 		return Unlike, fmt.Sprintf("a time of fewer than %d seeds", TimedSeeds)
 	case old.Unit == milliseconds && old.Machine != now.Machine:
 		return Unlike, "a time of another machine"
+	case (now.Low > old.High || now.High < old.Low) && (strings.HasSuffix(old.Name, "/"+heldFalse) || strings.HasSuffix(old.Name, "/"+heldTrue)):
+		return Changed, "calls for which a person is asked"
 	case now.Low > old.High:
 		return Worse, ""
 	case now.High < old.Low:
@@ -147,7 +153,7 @@ func WriteChanges(w io.Writer, changes []Change) error {
 		return err
 	}
 	var parts []string
-	for _, o := range []Outcome{Worse, Failed, Gone, Better, New, Unlike, Same} {
+	for _, o := range []Outcome{Worse, Failed, Gone, Better, Changed, New, Unlike, Same} {
 		if counts[o] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
 		}

@@ -26,6 +26,10 @@ func between(low, high float64) func(*Figure) {
 	return func(f *Figure) { f.Low, f.Value, f.High = low, (low+high)/2, high }
 }
 
+func named(measure string) func(*Figure) {
+	return func(f *Figure) { f.Name = "S1/hearsay/" + measure }
+}
+
 func TestCompare(t *testing.T) {
 	failed := func(f *Figure) { f.Err, f.Fault, f.N = "it is gone", "no answer", 0 }
 	nothing := func(f *Figure) { f.N = 0 }
@@ -53,6 +57,11 @@ func TestCompare(t *testing.T) {
 		"nothing is measured":               {fig(nothing), fig(nothing), Same},
 		"another scale":                     {fig(), fig(func(f *Figure) { f.Scale = "full" }, between(9, 9)), Unlike},
 		"other sets":                        {fig(), fig(func(f *Figure) { f.Data = []string{"nq.json"} }, between(9, 9)), Unlike},
+		"another file of that name":         {fig(func(f *Figure) { f.Data = []string{"nq.json a1"} }), fig(func(f *Figure) { f.Data = []string{"nq.json a2"} }, between(9, 9)), Unlike},
+		"more people asked":                 {fig(named("held_true")), fig(named("held_true"), between(0.61, 0.9)), Changed},
+		"fewer people asked":                {fig(named("held_false")), fig(named("held_false"), between(0.1, 0.39)), Changed},
+		"as many people asked":              {fig(named("held_false")), fig(named("held_false"), between(0.5, 0.9)), Same},
+		"nobody is asked any more":          {fig(named("held_false")), nil, Gone},
 		"times of three seeds":              {fig(time(3)), fig(time(3), between(9, 9)), Worse},
 		"times of two seeds":                {fig(time(3)), fig(time(2), between(9, 9)), Unlike},
 		"times of two seeds before":         {fig(time(2)), fig(time(3), between(9, 9)), Unlike},
@@ -65,7 +74,7 @@ func TestCompare(t *testing.T) {
 			after = append(after, *c.now)
 		}
 		got := Compare([]Figure{*c.old}, after)
-		if len(got) != 1 || got[0].Outcome != c.want || got[0].Outcome.Regression() != (c.want == Worse || c.want == Failed || c.want == Gone) {
+		if len(got) != 1 || got[0].Outcome != c.want || got[0].Name != c.old.Name || got[0].Outcome.Regression() != (c.want == Worse || c.want == Failed || c.want == Gone) {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package rlab
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -133,7 +132,7 @@ func TestDataIsPlayed(t *testing.T) {
 		if total == 0 {
 			t.Errorf("%s: %d steps", id, total)
 		}
-		if figures := Figures(got, chosen(t, id), Small, d); len(figures) == 0 || fmt.Sprint(figures[0].Data) != "[poisonedrag/a.json fever-symmetric/a.jsonl locomo/a.json mem-inv-bench/a.json]" {
+		if figures := Figures(got, chosen(t, id), Small, d); len(figures) == 0 || len(figures[0].Data) != 4 || figures[0].Data[0] != "poisonedrag/a.json "+d.Files[0].SHA256 || figures[0].Data[3] != "mem-inv-bench/a.json "+d.Files[3].SHA256 {
 			t.Errorf("%s: %+v", id, figures)
 		}
 	}

@@ -62,7 +62,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 	commit, machine, files := Commit(), Machine(), []string{}
 	if data != nil {
 		for _, f := range data.Files {
-			files = append(files, f.Name)
+			files = append(files, f.Name+" "+f.SHA256)
 		}
 	}
 	var out []Figure
@@ -144,10 +144,11 @@ func (f *Figure) average(values []Value) {
 	f.Low, f.High = values[0].V, values[0].V
 	for _, v := range values {
 		f.N += v.N
-		f.Value += v.V / float64(len(values))
-		f.Floor += v.Floor / float64(len(values))
+		f.Value += v.V
+		f.Floor += v.Floor
 		f.Low, f.High = min(f.Low, v.V), max(f.High, v.V)
 	}
+	f.Value, f.Floor = f.Value/float64(len(values)), f.Floor/float64(len(values)) // 25 ones have the mean 1
 	if f.Floor > 0 {
 		f.Ratio = f.Value / f.Floor
 	}
@@ -267,16 +268,32 @@ func (f *Figure) cell() string {
 	return text
 }
 
-// Commit is the commit that the program was built from, as far as the build says.
+// module is the module that this package is part of.
+const module = "github.com/hearsay-go/hearsay"
+
+// Commit is the commit of this module that the program was built from, as far as the build
+// says; with "+dirty" behind it if files had been changed since. Of a program of another module
+// it is the version of this one.
 func Commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range info.Deps {
+		if m.Path == module {
+			return m.Version
 		}
 	}
-	return "unknown"
+	commit, changed := "unknown", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+dirty"
+		}
+	}
+	return commit + changed
 }
 
 // Machine says what the program runs on.

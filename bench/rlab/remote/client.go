@@ -238,6 +238,9 @@ func (c *client) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.
 
 // Look implements [rlab.System].
 func (c *client) Look(ctx context.Context, ids []string) ([]rlab.Memory, error) {
+	if ids == nil {
+		ids = []string{} // null is no list
+	}
 	return c.memories(ctx, opLook, lookRequest{c.memory, c.now(), ids})
 }
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,6 +251,44 @@ func says(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		io.WriteString(w, text) //nolint:errcheck // who asked has gone
+	}
+}
+
+// TestALookAtNothingAsksForAnEmptyList, and not for null.
+func TestALookAtNothingAsksForAnEmptyList(t *testing.T) {
+	var looked, empty atomic.Int64
+	s := NewServer(clerkEntrant("clerk"))
+	good := s.Handler()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/"+opLook {
+			good.ServeHTTP(w, r)
+			return
+		}
+		var asked struct{ IDs json.RawMessage }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || !strings.HasPrefix(string(asked.IDs), "[") {
+			t.Errorf("ids: %s, %v", asked.IDs, err)
+		}
+		if looked.Add(1); string(asked.IDs) == "[]" {
+			empty.Add(1)
+		}
+		io.WriteString(w, `{"memories":[]}`) //nolint:errcheck // who asked has gone
+	}))
+	defer web.Close()
+	// All is in the first memory, so that later claims have none of their own.
+	e := must(HTTP("one", web.URL))(t)
+	open := e.Open
+	e.Open = func(ctx context.Context, env rlab.Env) (rlab.System, error) {
+		system, err := open(ctx, env)
+		if err == nil {
+			_, err = system.Look(ctx, nil)
+		}
+		return system, err
+	}
+	if p := play(t, "S4", time.Minute, e)[0]; p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if err := s.Close(); err != nil || empty.Load() == 0 || looked.Load() == empty.Load() {
+		t.Errorf("%d looks, %d of them at nothing, %v", looked.Load(), empty.Load(), err)
 	}
 }
 
