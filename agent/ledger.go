@@ -308,12 +308,12 @@ func (l *ledger) typedSpan(words string) bool {
 
 // around are the parts, of what the principal typed, in which words stand verbatim: each from
 // where its sentence begins to where the clause of the words ends, at a comma or with the
-// sentence. Of several in one sentence it is the longest. asks says that such a clause ends
-// with a question mark.
-func (l *ledger) around(words string) (parts []string, asks bool) {
+// sentence. Of several in one sentence it is the longest. asks says that a sentence of one of
+// them, with the object in it, is a question.
+func (l *ledger) around(words, object string) (parts []string, asks bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	said := strings.TrimRight(words, ".!?;。！？ \t\r\n\"')]")
+	said := strings.TrimRight(words, ".!?。！？ \t\r\n\"')]")
 	for _, text := range l.typed {
 		sentences, commas := sentencesOf(text), commas.FindAllStringIndex(text+" ", -1)
 		first, last, comma, before := 0, 0, 0, -1
@@ -337,28 +337,33 @@ func (l *ledger) around(words string) (parts []string, asks bool) {
 			for comma < len(commas) && commas[comma][0] < end {
 				comma++
 			}
-			until := sentences[last].end
+			until := min(sentences[last].next, len(text))
 			if comma < len(commas) && commas[comma][0] < until {
 				until = commas[comma][0]
-			} else {
-				asks = asks || sentences[last].asks
 			}
-			if part := text[sentences[first].start:until]; first == before {
+			part := text[sentences[first].start:until]
+			if first == before {
 				parts[len(parts)-1] = part
 			} else {
 				parts, before = append(parts, part), first
 			}
 		}
 	}
+	for _, part := range parts {
+		for _, s := range sentencesOf(part) {
+			one := part[s.start:min(s.next, len(part))]
+			asks = asks || strings.Contains(one, object) && question.MatchString(one)
+		}
+	}
 	return parts, asks
 }
 
+// question finds a question mark, but none within a word, as in an address.
+var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}]|\?(?:[^\p{L}\p{N}=&_%/]|$)`)
+
 // sentence is where a sentence of a text begins, where the mark at its end begins, and where
 // the next one does.
-type sentence struct {
-	start, end, next int
-	asks             bool // it ends with a question mark
-}
+type sentence struct{ start, end, next int }
 
 // sentencesOf are the sentences of a text. The last one goes to the end of it, and beyond.
 func sentencesOf(text string) (all []sentence) {
@@ -366,28 +371,36 @@ func sentencesOf(text string) (all []sentence) {
 	for _, at := range sentenceEnds.FindAllStringIndex(text+" ", -1) {
 		next := min(at[1], len(text))
 		if !goesOn(text[:at[0]], text[at[0]:next], text[next:]) {
-			all = append(all, sentence{start, at[0], next, strings.ContainsAny(text[at[0]:next], "?？")})
+			all = append(all, sentence{start, at[0], next})
 			start = next
 		}
 	}
-	return append(all, sentence{start, len(text), len(text) + 1, false})
+	return append(all, sentence{start, len(text), len(text) + 1})
 }
 
 // commas end a clause.
-var commas = regexp.MustCompile(`,[\s"')\]]|[，、]`)
+var commas = regexp.MustCompile(`[,;][\s"')\]]|[，、；]`)
 
 // sentenceEnds ends a sentence: a blank line, or a mark with a blank behind it. Words go on
 // over the end of a line.
-var sentenceEnds = regexp.MustCompile(`\n[^\S\n]*\n|\r[^\S\n\r]*\r|[.!?;。！？]+(?:[\s"')\]]|$)`)
+var sentenceEnds = regexp.MustCompile(`\n[^\S\n]*\n|\r[^\S\n\r]*\r|[.!?。！？]+(?:[\s"')\]]|$)`)
 
 // shortened are words that end in a full stop and end no sentence.
 var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "inc": true, "ltd": true, "co": true, "corp": true, "jr": true, "sr": true,
-	"vs": true, "etc": true, "e.g": true, "i.e": true, "a.m": true, "p.m": true, "no": true, "nr": true, "approx": true, "u.s": true, "u.k": true, "z.b": true}
+	"vs": true, "etc": true, "e.g": true, "i.e": true, "a.m": true, "p.m": true, "no": true, "nr": true, "approx": true, "u.s": true, "u.s.a": true, "u.k": true, "z.b": true,
+	"gov": true, "capt": true, "gen": true, "lt": true, "sgt": true, "rev": true, "hon": true, "ave": true, "blvd": true, "rd": true, "vol": true, "fig": true, "pp": true,
+	"jan": true, "feb": true, "mar": true, "apr": true, "jun": true, "jul": true, "aug": true, "sep": true, "sept": true, "oct": true, "nov": true, "dec": true}
 
 // goesOn reports whether a text goes on over the end of a sentence in it: behind a word that
 // is shortened, and in a list whose head or earlier points stand before.
 func goesOn(before, end, after string) bool {
 	before = before[max(0, len(before)-64):] // no word that is shortened is as long
+	if strings.ContainsAny(end, "?？") {
+		return false
+	}
+	if strings.HasPrefix(end, "..") { // a pause
+		return true
+	}
 	if strings.HasPrefix(end, ".") {
 		words := strings.FieldsFunc(before, func(r rune) bool { return unicode.IsSpace(r) || r == '(' })
 		if len(words) == 0 {

@@ -110,6 +110,7 @@ func TestALongObjectIsNotCut(t *testing.T) {
 		"a secret field":            {answer, []agent.Option{email, agent.FieldSensitivity(memory.SensitivitySecret, "/note")}, `{"email":"ops@acme.example"}`, 1},
 		"declared fields too long":  {`{"email":"ops@acme.example","items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"a-1"},`, 8000), ",") + `]}`, []agent.Option{email, ids}, `""`, 0},
 		"several documents":         {answer, []agent.Option{email, ids, agent.SourceFields("/items/0/id", "/items/2/id")}, `{"items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 0},
+		"a member whose name is *":  {`{"items":{"*":{"id":"a-1"}},"note":"` + evil + `"}`, []agent.Option{ids}, `""`, 0},
 		"withheld, and too long":    {answer, []agent.Option{email, ids, agent.Withheld()}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1},
 		"withheld text":             {quoted(evil), []agent.Option{agent.Withheld()}, `""`, 0},
 		"an object that is no JSON": {`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit) + `"}`, []agent.Option{agent.Identifier("/a")}, quoted((`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit))[:agent.DefaultAnswerLimit]), 0},

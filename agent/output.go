@@ -443,7 +443,7 @@ func places(v any, pattern string) (out []string) {
 		switch node := v.(type) {
 		case map[string]any:
 			for _, name := range slices.Sorted(maps.Keys(node)) {
-				if steps[0] == name {
+				if steps[0] == name && name != "*" { // which is any element of a list, and no member
 					visit(node[name], at+"/"+escape.Replace(name), steps[1:])
 				}
 			}

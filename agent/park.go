@@ -320,6 +320,10 @@ func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 				if again {
 					continue
 				}
+				if res.Result.Decision.Fault { // no verdict: it waits on
+					r.park(now, p)
+					return Resumed{}, cmp.Or(ctx.Err(), fmt.Errorf("agent: resume: %w", res.Err))
+				}
 				return res, nil
 			}
 		}

@@ -145,6 +145,27 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			}
 		})
 	})
+	t.Run("when whoever waits goes while it is decided, and then it waits on", func(t *testing.T) {
+		w := newWorld(t)
+		row := w.pending(t, fact("acme", "room", "Blue"))
+		gone, cancel := context.WithCancel(t.Context())
+		run := w.agentWith(t, "support", deciderFunc(func(ctx context.Context, r gate.Request) gate.Decision {
+			if r.Resumes != "" {
+				cancel()
+			}
+			return w.gate.Decide(ctx, r)
+		}), []agent.Tool{w.booking()}, &agent.Options{Recall: recall.Policy{Channels: recall.All}}).Start("ana")
+		typed(t, run, "book the room")
+		read(t, run, "acme", "room")
+		denied := mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrUnverified)
+		w.promote(t, row)
+		if r, err := run.Resume(gone); !errors.Is(err, context.Canceled) || len(run.Parked()) != 1 {
+			t.Fatalf("%+v, %v, %d calls wait", r, err, len(run.Parked()))
+		}
+		if r, err := run.Resume(t.Context()); err != nil || r.Err != nil || r.Hold != denied.Decision.HoldID || w.ran("book") != 1 {
+			t.Errorf("%+v, %v, made %d times", r, err, w.ran("book"))
+		}
+	})
 	t.Run("while another of its rows is pending, and it waits no longer for that", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, run, row, denied := waiting(t)

@@ -258,11 +258,10 @@ type Assertion struct {
 //
 // It is unverified too if the words deny something that the triple does not: likes = football
 // is no fact because somebody typed that she does not like football. What stands before them
-// in their sentence counts, and what stands behind them up to a comma or the end of the
-// sentence. A clause that ends with a question mark verifies nothing. A line break ends no
-// sentence; a blank line does. Words with characters that
-// nobody sees count as ones that deny. Words of negation are known in English and, one by one,
-// in some other languages; no sentence is understood.
+// in their sentence counts, and what stands behind them up to a comma, a semicolon or the end
+// of the sentence. A question verifies nothing. A line break ends no sentence; a blank line
+// does. Words with characters that nobody sees count as ones that deny. Words of negation are
+// known in English and, one by one, in some other languages; no sentence is understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return memory.Receipt{}, err
@@ -283,7 +282,7 @@ func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {
 		d.Sensitivity = memory.SensitivityInternal
 	}
 	write := r.agent.write.Principal
-	around, asks := r.ledger.around(a.Span)
+	around, asks := r.ledger.around(a.Span, a.Object)
 	denied := asks || slices.ContainsFunc(around, func(said string) bool { return admission.Denies(said, d.Content) })
 	if d.Content.Typed() {
 		write = func(ctx context.Context, d memory.Draft) (memory.Receipt, error) {

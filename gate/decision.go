@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -297,7 +298,7 @@ func (d *Decision) status() string {
 // LogValue is a group of fields without content of rows and without arguments.
 func (d Decision) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("tool", toolName(d.Tool)),
+		slog.String("tool", cmp.Or(neutral(d.Tool, 64), "the tool")),
 		slog.String("effect", d.Effect.String()),
 		slog.String("status", d.status()),
 		slog.String("block", d.block()),

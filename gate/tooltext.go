@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
@@ -84,7 +85,11 @@ func (d *Decision) text(f form) string {
 			line += ". If its answer agrees, the row is verified in the background, and the call may run after that."
 		case r.Kind == RemedyAskUser && r.Row != "" && !asked["row"]:
 			asked["row"] = true
-			line = "Ask the user whether that statement is right. The answer counts when the user gives it to the system; your report of it does not."
+			line = "Ask the user whether that statement is right."
+			if !d.quotes(r.Row, f) {
+				line = "Ask the user whether the words of " + neutral(string(r.Row), 40) + " are right. They are not quoted here, or not all of them."
+			}
+			line += " The answer counts when the user gives it to the system; your report of it does not."
 		case r.Kind == RemedyAskUser && r.Row == "" && !asked["value"]:
 			asked["value"] = true
 			line = "Ask the user: " + r.Question + " The answer counts when the user types it; your report of it does not."
@@ -104,6 +109,15 @@ func (d *Decision) text(f form) string {
 		b.WriteString("1. Say plainly that it " + d.standing() + ".\n")
 	}
 	return b.String()
+}
+
+// quotes reports whether the text quotes all that a row says.
+func (d *Decision) quotes(row memory.ID, f form) bool {
+	if d.primary().Row == "" || len(d.Rows) == 0 || d.Rows[0].ID != row || f.claim == 0 {
+		return false
+	}
+	claim := d.Rows[0].Claim
+	return claim != "" && neutral(claim, f.claim) == neutral(claim, len(claim)+1)
 }
 
 // doneText tells the model that what it asks for was done before.
@@ -291,6 +305,11 @@ func plural(n int, what string) string {
 func toolName(s string) string {
 	if s = neutral(s, 64); s == "" {
 		return "the tool"
+	}
+	for _, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.:/-…", r) {
+			return `"` + s + `"` // words are no part of the sentence around them
+		}
 	}
 	return s
 }

@@ -41,14 +41,30 @@ func output(res *api.CallToolResult) (json.RawMessage, error) {
 	case res.StructuredContent != nil:
 		var same any
 		if json.Unmarshal([]byte(text), &same) == nil && reflect.DeepEqual(same, res.StructuredContent) {
-			return json.RawMessage(text), nil // the library rounds numbers of structured content, not those of a text
+			return value([]byte(text)) // the library rounds numbers of structured content, not those of a text
 		}
-		return json.Marshal(res.StructuredContent)
+		b, err := json.Marshal(res.StructuredContent)
+		if err != nil {
+			return nil, err
+		}
+		return value(b)
 	}
 	if t := strings.TrimSpace(text); (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
-		return json.RawMessage(t), nil
+		return value([]byte(t))
 	}
 	return json.Marshal(text)
+}
+
+// value is JSON of a server as an output: a text, if it would be taken for a result with blocks
+// that are no text, which it is not.
+func value(text []byte) (json.RawMessage, error) {
+	var all api.CallToolResult
+	if json.Unmarshal(text, &all) == nil {
+		if _, plain := texts(all.Content); !plain {
+			return json.Marshal(string(text))
+		}
+	}
+	return text, nil
 }
 
 // whole is the output of a result that is not only text.

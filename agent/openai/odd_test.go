@@ -216,7 +216,7 @@ func TestAnOddAnswerDoesNotEndTheConversation(t *testing.T) {
 		"one id twice": {body: one(function(id, "search", `"{\"words\":\"a\"}"`) + "," + function(id, "search", `"{\"words\":\"b\"}"`)),
 			fired: []string{"search"}, says: []string{"a", "NOT EXECUTED: this call has the id of another"}},
 		"neither id nor name":               {body: one(function("", "", `"{}"`)), says: []string{"NOT EXECUTED: the tool was not run"}},
-		"a name that the API does not take": {body: one(function(id, "crm.get contact", `"{}"`)), says: []string{"NOT EXECUTED: crm.get contact"}},
+		"a name that the API does not take": {body: one(function(id, "crm.get contact", `"{}"`)), says: []string{`NOT EXECUTED: "crm.get contact"`}},
 		"a name without an end":             {body: one(function(id, strings.Repeat("x", 200), `"{}"`)), says: []string{"NOT EXECUTED: xxx"}},
 		"no type":                           {body: one(function(`"id":"c1",`, "object", "")), fired: []string{"object"}, says: []string{`{"a":1}`}},
 		"another type":                      {body: one(function(`"id":"c1","type":"custom",`, "object", "")), says: []string{"NOT EXECUTED: only calls of type function"}},

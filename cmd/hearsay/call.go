@@ -834,11 +834,16 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 // madeText says how a call ended, and who said so.
 func madeText(d *memory.DecisionRecord) string {
 	out := ""
-	if d.Outcome != "" {
-		out = ", " + d.Outcome
-	}
-	if by := d.Settled; by != nil {
-		out += fmt.Sprintf(", settled %s by %s: %s", moment(by.At), oneLine(by.By, maxName), oneLine(by.Reason, maxClaim))
+	switch {
+	case d.Settled != nil: // which the outcome then repeats
+		by := d.Settled
+		return fmt.Sprintf(", settled %s by %s: %s", moment(by.At), quotedWhole(oneLine(by.By, maxName)), quotedWhole(oneLine(by.Reason, maxClaim)))
+	case d.Outcome == "fired":
+		out = ", and done"
+	case d.Outcome == memory.OutcomeNotFired:
+		out = ", and not made after all"
+	case d.Outcome != "":
+		out = ", and it ended as: " + oneLine(d.Outcome, maxClaim)
 	}
 	return out
 }

@@ -220,6 +220,10 @@ func TestAPersonSeesWhatSheWouldNot(t *testing.T) {
 		"ops@м.example":      "ops@м.example",
 		"γάμμα2":             "γάμμα2",
 		"\u03bfМосква":       `"\u{03BF}\u{041C}\u{043E}\u{0441}\u{043A}\u{0432}\u{0430}"`,
+		"Eメール サーバーA":         "Eメール サーバーA",
+		"5 µg 10 kΩ":         "5 µg 10 kΩ",
+		"ꓑꓮꓬ":                `"\u{A4D1}\u{A4EE}\u{A4EC}"`,
+		"\U0001d68a":         `"\u{1D68A}"`,
 		"Tシャツ 用iPhone":       "Tシャツ 用iPhone",
 	} {
 		if got := whole(text); got != want {
@@ -255,4 +259,20 @@ func TestACardShowsEveryTextAsWhatItIs(t *testing.T) {
 			t.Fatalf("%q", again)
 		}
 	})
+}
+
+// TestABlankAtTheEndOfALineIsSeen: else two texts would look alike.
+func TestABlankAtTheEndOfALineIsSeen(t *testing.T) {
+	a := strings.Repeat("a", lineWidth-1)
+	for _, s := range []string{a + " 甲", a + "甲", strings.Repeat("b", lineWidth) + " c", a + " b c", strings.Repeat(" a", lineWidth)} {
+		lines := wrapped(s)
+		for _, line := range lines {
+			if strings.HasSuffix(line, " ") || cells(line) > lineWidth {
+				t.Errorf("%q", line)
+			}
+		}
+		if strings.Join(lines, "") != s {
+			t.Errorf("%q became %q", s, lines)
+		}
+	}
 }

@@ -539,7 +539,7 @@ func (a *app) proxy(ctx context.Context, in io.Reader, flags *storeFlags, f *pro
 	case errors.Is(err, mcp.ErrNoTool):
 		return usage("hearsay mcp proxy: %w", err)
 	case errors.Is(err, mcp.ErrUnpinned):
-		return fail(exitNo, "%w", err).with("Look at the tools and accept them: " + pinCommand(f.pins, f.server, command))
+		return fail(exitNo, "%w", err).with("Look at the tools and accept them: " + pinCommand(f.pins, f.server, "", command))
 	case err != nil:
 		return err
 	}

@@ -31,10 +31,13 @@ func serverOf(name string, command []string) string {
 }
 
 // pinCommand is the command that shows what differs, for a shell.
-func pinCommand(file, name string, command []string) string {
+func pinCommand(file, name, accept string, command []string) string {
 	words := []string{"hearsay mcp pin --pins", shellWord(file)}
 	if name != "" {
 		words = append(words, "--server", shellWord(name))
+	}
+	if accept != "" {
+		words = append(words, "--accept", accept)
 	}
 	words = append(words, "--")
 	for _, w := range command {
@@ -138,7 +141,7 @@ With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differe
 		if *o == asJSON {
 			err = a.emit(said)
 		} else {
-			err = a.show(pinText(&said, &report, pinCommand(file, name, command)))
+			err = a.show(pinText(&said, &report, pinCommand(file, name, said.SHA256, command)))
 		}
 		switch {
 		case err != nil:
@@ -226,7 +229,7 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 	case said.Pinned:
 		c.line("pinned", "nothing differs")
 	default:
-		c.line("to accept", "%s", strings.Replace(command, " -- ", " --accept "+said.SHA256+" -- ", 1))
+		c.line("to accept", "%s", command)
 	}
 	return c.String()
 }

@@ -179,7 +179,7 @@ func TestAServerIsNamedByItsWords(t *testing.T) {
 // The command that a message names is read back by a shell as it was meant.
 func TestAShellReadsTheCommandBack(t *testing.T) {
 	words := []string{"npx", "-y", "@acme/server@1.2", "it's $HOME", "", "a b", "x;y", `back\slash`, "*", "new\nline", "~", "日本", "a=b,c:d/e+f%g"}
-	line, found := strings.CutPrefix(pinCommand("my pins.json", "", words), "hearsay ")
+	line, found := strings.CutPrefix(pinCommand("my pins.json", "", "", words), "hearsay ")
 	if !found || !strings.Contains(line, " npx -y @acme/server@1.2 ") || !strings.HasSuffix(line, " a=b,c:d/e+f%g") {
 		t.Errorf("quoted where no shell needs it: %s", line)
 	}

@@ -118,15 +118,16 @@ func plainText(s string) bool {
 var twins = map[rune]bool{}
 
 func init() {
-	for _, c := range "асеорхуіјѕһԁԛԝАВЕКМНОРСТХУЅІЈԚԜ" + "οναρϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օսհոՕՍ" {
+	for _, c := range "асеорхуіјѕһԁԛԝАВЕКМНОРСТХУЅІЈԚԜ" + "οναρϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օսհոցքՕՍ" {
 		twins[c] = true
 	}
 }
 
 // disguised gives the places of the letters of a text that may be taken for ones of another
 // script. In a word with letters of several scripts these are all that are not Latin. Han,
-// kana and Hangul, which are written beside Latin, count for none. A word of another script
-// is disguised if each of its letters has a twin in ASCII.
+// kana and Hangul, which are written beside Latin, count for none, nor do µ, Ω and letters
+// that modify others. A word of another script is disguised if each of its letters has a twin
+// in ASCII, or if the script is one of those that look like Latin, or mathematical letters.
 func disguised(s string) map[int]bool {
 	var all map[int]bool
 	var word []int // places of letters that are not Latin
@@ -147,12 +148,12 @@ func disguised(s string) map[int]bool {
 		switch {
 		case unicode.Is(unicode.Latin, c):
 			latin = true
-		case unicode.IsMark(c), unicode.IsDigit(c), unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo):
+		case unicode.IsMark(c), unicode.IsDigit(c), c == 'µ', c == 'Ω', unicode.Is(unicode.Lm, c), unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo):
 		case !unicode.IsLetter(c):
 			end()
 		default:
 			word = append(word, i)
-			alike = alike && twins[c]
+			alike = alike && (twins[c] || c >= 0x1D400 && c <= 0x1D7FF || unicode.In(c, unicode.Lisu, unicode.Cherokee, unicode.Coptic, unicode.Deseret, unicode.Carian, unicode.Lycian, unicode.Lydian, unicode.Old_Italic, unicode.Osage))
 			if of := scriptOf(c); !slices.Contains(scripts, of) {
 				scripts = append(scripts, of)
 			}
@@ -181,7 +182,11 @@ func wrapped(s string) (lines []string) {
 	for i, c := range s {
 		n := cells(string(c))
 		if wide+n > lineWidth {
-			lines, from, wide = append(lines, s[from:i]), i, 0
+			end := i
+			if s[i-1] == ' ' && i-1 > from { // nobody sees a blank at the end of a line
+				end--
+			}
+			lines, from, wide = append(lines, s[from:end]), end, i-end
 		}
 		wide += n
 	}

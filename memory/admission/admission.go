@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -118,16 +119,22 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 // also says so of words that deny something else, and of words with characters that nobody
 // sees, emoji of several characters among them.
 func Denies(words string, c memory.Content) bool {
-	predicate := spaced.Replace(c.Predicate)
-	for _, number := range []string{" no", " nos"} { // account_no is its number
-		predicate = strings.TrimSuffix(predicate, number)
-	}
 	said, legible := restate.Negations(words)
-	for _, part := range []string{predicate, c.Subject, c.Object} {
-		n, _ := restate.Negations(part)
-		said -= n
+	for _, part := range []string{c.Subject, c.Object} {
+		if strings.Contains(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
+			n, _ := restate.Negations(part)
+			said -= n
+		}
 	}
-	return said > 0 || !legible
+	// Of a predicate a verb is denied: likes_not, never_closes, does not like. "No" is a number
+	// in account_no, and not_before denies no verb.
+	predicate := strings.Fields(spaced.Replace(strings.ToLower(c.Predicate)))
+	if len(predicate) > 0 && predicate[0] == "not" {
+		predicate = predicate[1:]
+	}
+	predicate = slices.DeleteFunc(predicate, func(w string) bool { return w == "no" || w == "nos" || w == "non" })
+	n, _ := restate.Negations(strings.Join(predicate, " "))
+	return said > n || !legible
 }
 
 // spaced makes words of the parts of a name: likes_not, is-no-member.

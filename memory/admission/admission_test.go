@@ -247,6 +247,10 @@ func TestANameDeniesNothing(t *testing.T) {
 		"The Never Inn has no pool":    {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, true},
 		"I drink Never Enough":         {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, false},
 		"I never drink Never Enough":   {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, true},
+		"I do not like football":       {memory.Content{Subject: "ni", Predicate: "likes", Object: "football"}, true},
+		"I never like football":        {memory.Content{Subject: "nie", Predicate: "likes", Object: "football"}, true},
+		"I do not have 3 children":     {memory.Content{Subject: "ana", Predicate: "no_of_children", Object: "3"}, true},
+		"I am not free then":           {memory.Content{Subject: "ana", Predicate: "not_before", Object: "then"}, true},
 		"The inn never closes":         {memory.Content{Subject: "inn", Predicate: "never_closes", Object: "yes"}, false},
 		"Its account no is 17":         {memory.Content{Subject: "acme", Predicate: "account_no", Object: "17"}, true}, // it may be "no account"
 		"A pool that nobody\u200b saw": {memory.Content{Subject: "inn", Predicate: "has", Object: "pool"}, true},

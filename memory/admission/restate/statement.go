@@ -105,7 +105,7 @@ var foreign = set("nicht kein keine keinen keinem keiner nie niemals nichts niet
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
 
 // untrue are further words that deny what is said beside them.
-var untrue = set("nope nah cant aint false untrue incorrect wrong")
+var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldom scarcely nowhere noone false untrue incorrect wrong")
 
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages. "No" between the name of a thing and a number,
