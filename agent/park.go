@@ -299,6 +299,7 @@ func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return Resumed{}, err
 	}
+	stood := map[string]bool{} // was to be denied, and waits on by what the run has read since
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		if r.isClosed() {
 			return Resumed{}, ErrClosed
@@ -308,16 +309,17 @@ func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 			return Resumed{}, ErrNothingParked
 		}
 		for _, now := range holds {
-			_, done, err := gate.Look(ctx, r.agent.store, now)
+			released, done, err := gate.Look(ctx, r.agent.store, now)
 			if err != nil && !errors.Is(err, memory.ErrErased) {
 				return Resumed{}, fmt.Errorf("agent: resume: %w", err)
 			}
-			if !done && err == nil {
+			if err == nil && (!done || released.How == gate.HowDenied && stood[now]) {
 				continue
 			}
 			if p, mine := r.unpark(now); mine {
 				res, again := r.resume(ctx, now, p)
 				if again {
+					stood[now] = true
 					continue
 				}
 				if res.Result.Decision.Fault { // no verdict: it waits on

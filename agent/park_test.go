@@ -143,6 +143,35 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			if waited := time.Since(asked); waited > 2*time.Minute { // of the bubble
 				t.Errorf("it waited for %s", waited)
 			}
+			if h, err := w.store.Hold(t.Context(), denied.Decision.HoldID); err != nil || h.State != memory.HoldStale || !strings.Contains(h.Why, "denied: contradicted_input") {
+				t.Errorf("its hold is %+v, %v", h, err)
+			}
+			if d := mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrContradicted); d.Decision.Outcome != gate.Deny || d.Decision.HoldID != "" {
+				t.Errorf("asked anew it is %+v", d.Decision)
+			}
+		})
+	})
+	t.Run("when it looks denied by what was known, and then it waits on and is asked for once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			row := w.pending(t, fact("acme", "room", "Blue"))
+			asked := 0
+			run := w.agentWith(t, "support", deciderFunc(func(ctx context.Context, r gate.Request) gate.Decision {
+				if r.Resumes != "" {
+					asked++
+					return gate.Decision{Outcome: gate.Hold, HoldID: r.Resumes, Parked: true, Reasons: []gate.Reason{{Code: gate.UnverifiedInput, Outcome: gate.Hold}}}
+				}
+				return w.gate.Decide(ctx, r)
+			}), []agent.Tool{w.booking()}, &agent.Options{Recall: recall.Policy{Channels: recall.All}}).Start("ana")
+			typed(t, run, "book the room")
+			read(t, run, "acme", "room")
+			mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrUnverified)
+			w.probed(t, row, memory.TruthContradicted, memory.RelationContradicts)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			if r, err := run.Resume(ctx); !errors.Is(err, context.DeadlineExceeded) || asked != 1 || len(run.Parked()) != 1 {
+				t.Errorf("%+v, %v, asked %d times", r, err, asked)
+			}
 		})
 	})
 	t.Run("when whoever waits goes while it is decided, and then it waits on", func(t *testing.T) {

@@ -24,9 +24,9 @@ type Calls interface {
 
 // Holds is what waiting for a held call needs of a store; [*memory.Store] is one.
 type Holds interface {
+	Tried
 	// Hold must return the hold with an id, or [memory.ErrNotFound].
 	Hold(ctx context.Context, id string) (memory.Hold, error)
-	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
 }
 
 // Approvals tells a grant that a person signed from one that nobody did. The
@@ -224,6 +224,10 @@ func (s *standing) settle(ctx context.Context) error {
 		return nil
 	}
 	if d.Outcome == Deny {
+		if s.req.Resumes != "" { // nobody waits in it any more
+			s.step.Stale = s.stale(h, "its parked call was denied: "+string(d.primary().Code))
+			d.HoldID = h.ID
+		}
 		return nil
 	}
 	s.unsettled()
@@ -231,7 +235,7 @@ func (s *standing) settle(ctx context.Context) error {
 	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if d.Outcome == Permit { // its rows are fit now, or never were in question
 		if open && h.ArgsSHA256.String() != d.ArgsSHA256 { // what waits is not what is made
-			s.step.Stale = s.stale(h)
+			s.step.Stale = s.stale(h, s.moved(h))
 		} else if open {
 			if s.req.Resumes != "" {
 				d.before(h.ExpiresAt) // nothing is made by itself after its time
@@ -246,7 +250,7 @@ func (s *standing) settle(ctx context.Context) error {
 		if state == memory.HoldGranted {
 			s.note(ApprovalStale, s.moved(h))
 		}
-		s.step.Stale = s.stale(h)
+		s.step.Stale = s.stale(h, s.moved(h))
 	case state == memory.HoldWaiting:
 		if h.Withdrawn {
 			s.note(ApprovalWithdrawn, "")
@@ -438,10 +442,10 @@ func (s *standing) moved(h *memory.Hold) string {
 	return "something else stands against it, or the policy was edited"
 }
 
-// stale is a hold whose place something else takes.
-func (s *standing) stale(h *memory.Hold) *memory.Hold {
+// stale ends a hold that is of no use any more.
+func (s *standing) stale(h *memory.Hold, why string) *memory.Hold {
 	stale := *h
-	stale.State, stale.By, stale.Why, stale.Grant = memory.HoldStale, "gate", s.moved(h), nil
+	stale.State, stale.By, stale.Why, stale.Grant = memory.HoldStale, "gate", why, nil
 	return &stale
 }
 
@@ -589,7 +593,7 @@ const (
 	HowStale    How = "stale"    // another hold took its place
 	HowFired    How = "fired"    // the call was made, by whoever else waited
 	HowSettled  How = "settled"  // it is known now how the same call ended before
-	HowDenied   How = "denied"   // a row at fault was contradicted or quarantined: it is denied
+	HowDenied   How = "denied"   // something that no approval releases stands against it: it is denied as things are
 )
 
 // Released says why a wait ended.
@@ -609,10 +613,10 @@ const (
 	lastPause  = time.Second
 )
 
-// Wait returns when the hold with an id is decided or ends, when the rows at fault are
-// verified, or when one of them is contradicted or quarantined, whichever is first. The hold
-// may have been opened by another process. It makes no call. An error is that of ctx, of the store, or
-// [memory.ErrNotFound].
+// Wait returns when the hold with an id is decided or ends. It also returns when the rows at
+// fault are verified, or when a row that the call rests on makes it one to be denied: one that
+// was contradicted, quarantined or hidden, say. The hold may have been opened by another
+// process. Wait makes no call. An error is that of ctx, of the store, or [memory.ErrNotFound].
 func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		r, done, err := Look(ctx, s, hold)
@@ -649,11 +653,13 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
-		for i := range f.Heads {
-			if head := &f.Heads[i]; head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean {
-				r.How = HowDenied
-				return r, true, nil
-			}
+		tried, kept, err := Try(ctx, s, h)
+		if err != nil {
+			return r, false, err
+		}
+		if kept && tried.Outcome == Deny {
+			r.How = HowDenied
+			return r, true, nil
 		}
 		if len(f.Heads) == 0 && h.Unknown() == "" && len(h.Codes) == 1 && h.Codes[0] == string(OutcomeUnknown) {
 			r.How = HowSettled

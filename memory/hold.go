@@ -59,7 +59,7 @@ const (
 	HoldDone               // it was let through and ended well
 	HoldFailed             // it was let through, and the tool gave an error or was not called after all
 	HoldRejected           // a person refused it
-	HoldStale              // something it was bound to moved, and another hold took its place
+	HoldStale              // something it was bound to moved and another hold took its place, or its parked call was denied
 	HoldExpired            // nobody decided in time, or what was approved was not called in time
 	HoldUnknown            // it was let through long ago, and nobody knows how it ended
 )

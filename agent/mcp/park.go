@@ -159,7 +159,10 @@ func (d *desk) keep(ctx context.Context, key callKey, run *agent.Run, decision *
 		run.Unpark(k.hold) // also what an identical call has parked since
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if k.res, k.err, k.ended = res, err, time.Now(); err != nil {
+		// A denial is for those who wait for it now: who asks later is decided afresh. That a
+		// call no longer waits is kept for who believes that it does.
+		decision := &res.Result.Decision
+		if k.res, k.err, k.ended = res, err, time.Now(); err != nil || decision.Blocked() && !decision.Has(gate.HoldEnded) {
 			d.drop(key)
 		} else {
 			k.size += len(res.Result.Output)

@@ -144,9 +144,37 @@ func (d *desk) verify(t testing.TB) {
 	}
 }
 
+// move moves the row on a person's word.
+func (d *desk) move(t testing.TB, to memory.AxisValue) {
+	t.Helper()
+	rows, err := d.store.Get(t.Context(), d.row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.store.Apply(t.Context(), memory.Transition{Row: d.row, Revision: rows[0].Revision, To: to, Authority: memory.AuthorityUser,
+		Actor: "boss", Source: "test", Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ends returns when the hold waits no longer.
+func (d *desk) ends(t testing.TB, hold string) {
+	t.Helper()
+	for {
+		h, err := d.store.Hold(t.Context(), hold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.State != memory.HoldWaiting {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	d := &desk{store: storetest.NewStore(nil), booked: make(chan string, 100), arrived: make(chan struct{}, 100), left: make(chan struct{}, 100)}
+	d := &desk{store: storetest.NewStore(&memory.Options{Authority: func(string, string, string) bool { return true }}), booked: make(chan string, 100), arrived: make(chan struct{}, 100), left: make(chan struct{}, 100)}
 	row, err := d.store.Put(t.Context(), memory.Draft{
 		Content: memory.Content{Subject: "acme", Predicate: "room", Object: "Blue", Cardinality: memory.CardinalityFunctional},
 		Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
@@ -306,6 +334,29 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 					fired(t, d, <-again)
 					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || d.made() == 1 && !got.res.IsError {
 						t.Errorf("the same result twice: %+v", got)
+					}
+				},
+				"a denial is told to who waits, and to nobody who asks later": func(t *testing.T, d *desk) {
+					d.held(t, "Blue")
+					again := d.waits(t.Context(), "Blue")
+					d.move(t, memory.SecurityQuarantined)
+					if got := <-again; got.err != nil || !got.res.IsError || !strings.Contains(got.text, "quarantine") || d.made() != 0 {
+						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
+					}
+					d.move(t, memory.SecurityClean)
+					d.verify(t)
+					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || strings.Contains(got.text, "quarantine") {
+						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
+					}
+				},
+				"a denial that nobody waited for is not kept": func(t *testing.T, d *desk) {
+					id := d.held(t, "Blue")
+					d.move(t, memory.SecurityQuarantined)
+					d.ends(t, id)
+					d.move(t, memory.SecurityClean)
+					d.verify(t)
+					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || strings.Contains(got.text, "quarantine") {
+						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
 					}
 				},
 				"a client that cancelled may park it again": func(t *testing.T, d *desk) {

@@ -30,8 +30,8 @@ that waits for it, or a person approves this one call, which leaves the row as i
 
   waiting    nobody has decided            granted  approved, and not made since
   fired      made, outcome not recorded    unknown  made, and nobody knows how it ended: call settle
-  done       made                          failed   made, and the tool gave an error
-  rejected   a person refused it           stale    what it rests on moved; another hold took its place
+  done       made                          failed   let through, and the tool gave an error, or not made
+  rejected   a person refused it           stale    what it rests on moved, or it was denied since
   expired    nobody decided in time`,
 		Example: "  hearsay call list -store sqlite:agent.db\n  hearsay call why -store sqlite:agent.db blk_…",
 		RunE:    subcommandWanted,
@@ -74,6 +74,8 @@ type callJSON struct {
 	Free bool `json:"free,omitempty"`
 	// RunEnded says of a call that waits that its run has ended: nobody asks for it again.
 	RunEnded bool `json:"run_ended,omitempty"`
+	// Denied is why a call that waits would be denied as things are: no approval frees it.
+	Denied gate.Code `json:"denied,omitempty"`
 }
 
 func callOf(h *memory.Hold, now time.Time) callJSON {
@@ -188,7 +190,7 @@ ndjson is one call a line, id one id.`,
 				if err != nil {
 					return err
 				}
-				c.Free, c.RunEnded = left.none(), left.ended
+				c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
 			}
 			found.Calls = append(found.Calls, c)
 		}
@@ -252,6 +254,8 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 			why = "nothing any more: the agent may ask again"
 		case c.RunEnded:
 			why += "; its run has ended: nobody asks for it again"
+		case c.Denied != "":
+			why = "it would be denied now: " + string(c.Denied)
 		case c.Standing == memory.HoldFired:
 			why = "it is being made, or its process died: then hearsay call settle"
 		case c.Standing == memory.HoldUnknown:
@@ -505,7 +509,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	if made := inDoubt(h); made != "" {
 		c.line("settle", "%s", settleCommand(made))
 	}
-	if h.Parked {
+	if h.Parked && h.Open(now) {
 		c.line("parked", "it is made by itself once its rows are verified")
 	}
 	if h.By != "gate" || h.Round > 0 { // a person decided; what the gate made of it too
@@ -579,7 +583,7 @@ type whyJSON struct {
 	Schema   string `json:"schema"` // hearsay.why/1
 	ID       string `json:"id"`
 	Tool     string `json:"tool"`
-	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted or observed
+	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed, failed or not made
 	Blocked  bool   `json:"blocked"`
 	// Release is never, with_step, ask_again if what held the call is gone, or nothing if
 	// it was approved or made.
@@ -699,7 +703,10 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		if err != nil {
 			return "", err
 		}
-		c.Free, c.RunEnded = left.none(), left.ended
+		c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
+		if c.Denied != "" && !slices.Contains(h.Codes, string(c.Denied)) {
+			w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
+		}
 		if c.RunEnded {
 			w.Blocked, w.Release = true, "with_step"
 			if h.Unknown() != "" {
@@ -717,39 +724,62 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		if h.Unknown() != "" {
 			w.Steps = append(w.Steps, settleStep(h.Unknown()))
 		}
-		for _, id := range left.rows {
-			mends, err := mends(ctx, s, id)
+		if err := w.mend(ctx, s, left.rows); err != nil {
+			return "", err
+		}
+		switch {
+		case left.denied != "":
+			w.Steps = append(w.Steps, putRight)
+		case left.moved:
+
+			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
+		default:
+			w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
+		}
+	default: // expired, stale, unknown outcome
+		w.Blocked, w.Release = true, "with_step"
+		if c.Standing == memory.HoldStale {
+			w.Reasons = append(w.Reasons, "stale: "+h.Why)
+			left, err := obstaclesOf(ctx, s, h)
+			if err == nil {
+				err = w.mend(ctx, s, left.rows)
+			}
 			if err != nil {
 				return "", err
 			}
-			n := 0
-			for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
-				if errors.Is(err, memory.ErrDamaged) {
-					continue // approving or verifying frees it no more
-				}
-				if err != nil {
-					return "", err
-				}
-				if other.Open(now) {
-					n++
-				}
-			}
-			mends.Frees = n
-			w.Steps = append(w.Steps, mends)
 		}
-		if left.moved {
-			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
-			break
-		}
-		w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
-	default: // expired, stale, unknown outcome
-		w.Blocked, w.Release = true, "with_step"
 		if made := inDoubt(h); made != "" {
 			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
 		}
 		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// putRight ends a denial.
+var putRight = stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"}
+
+// mend adds, for each row, the step that makes it fit, with how many calls wait for the row.
+func (w *whyJSON) mend(ctx context.Context, s *memory.Store, rows []memory.ID) error {
+	for _, id := range rows {
+		step, err := mends(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
+			if errors.Is(err, memory.ErrDamaged) {
+				continue // approving or verifying frees it no more
+			}
+			if err != nil {
+				return err
+			}
+			if other.Open(s.Now()) {
+				step.Frees++
+			}
+		}
+		w.Steps = append(w.Steps, step)
+	}
+	return nil
 }
 
 // settleStep ends the doubt about the same call that was made before.
@@ -765,6 +795,10 @@ func mends(ctx context.Context, s *memory.Store, id memory.ID) (stepJSON, error)
 	case unreadable(err):
 	case err != nil:
 		return stepJSON{}, err
+	case rows[0].Security == memory.SecurityMalicious:
+		return stepJSON{What: "a person says that the row is no attack, and then reviews it and releases it", Command: "hearsay row acquit " + string(id) + signed}, nil
+	case rows[0].Held() || rows[0].Security != memory.SecurityClean:
+		return stepJSON{What: "a person reviews the row, and releases it", Command: "hearsay row release " + string(id) + signed}, nil
 	case rows[0].State() == memory.StateVerified && rows[0].Retrieval != memory.RetrievalNormal:
 		return stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(id) + signed}, nil
 	case rows[0].Has(memory.FlagOutdated):
@@ -797,6 +831,14 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	if d.Fired {
 		w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
 	}
+	failed := d.StateAt(s.Now()) == memory.HoldFailed
+	if failed {
+		w.Standing = memory.HoldFailed.String()
+	}
+	if d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
+		w.Standing, w.Release = "not made", "ask_again"
+		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
+	}
 	var rows []memory.ID
 	for _, r := range said.Reasons {
 		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
@@ -816,7 +858,7 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 				w.Steps = append(w.Steps, stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(r.Row) + signed})
 			}
 		}
-		w.Steps = append(w.Steps, stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"})
+		w.Steps = append(w.Steps, putRight)
 		if said.Final {
 			w.Release, w.Steps = "never", []stepJSON{}
 		}
@@ -825,7 +867,7 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	switch {
 	case d.Unsettled():
 		m = mark{"?", "permitted", yellow}
-	case d.Fired:
+	case d.Fired && !failed:
 		m = mark{"✓", "permitted", green}
 	}
 	return a.callTree(ctx, s, w, m, nil, rows, depth)
@@ -837,7 +879,10 @@ func madeText(d *memory.DecisionRecord) string {
 	switch {
 	case d.Settled != nil: // which the outcome then repeats
 		by := d.Settled
-		return fmt.Sprintf(", settled %s by %s: %s", moment(by.At), quotedWhole(oneLine(by.By, maxName)), quotedWhole(oneLine(by.Reason, maxClaim)))
+		out = fmt.Sprintf(", settled %s by %s: %s", moment(by.At), quotedWhole(oneLine(by.By, maxName)), quotedWhole(oneLine(by.Reason, maxClaim)))
+		if !strings.HasPrefix(d.Outcome, memory.OutcomeSettledDone) && !strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
+			out += "; its run says that it ended as: " + oneLine(d.Outcome, maxClaim)
+		}
 	case d.Outcome == "fired":
 		out = ", and done"
 	case d.Outcome == memory.OutcomeNotFired:

@@ -18,9 +18,10 @@ const runEnded = "run_ended"
 // judges it again by the terms it was held by, with its rows as they are now. The gate
 // decides it afresh when the agent asks again.
 type obstacles struct {
-	codes []string    // reasons that hold or deny it now
-	rows  []memory.ID // rows at fault that are not verified now, or not to be retrieved as others are
-	ended bool        // its run has ended
+	codes  []string    // reasons that hold or deny it now
+	rows   []memory.ID // rows at fault that are not verified now, or not to be retrieved as others are
+	denied gate.Code   // the gravest reason that no approval releases; "" if there is none
+	ended  bool        // its run has ended
 	// moved says that a row it rests on, or the store's epoch, has moved since, so that no
 	// approval of this hold counts any more.
 	moved bool
@@ -53,8 +54,17 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 		return o, err
 	case kept:
 		for _, r := range tried.Reasons {
-			if r.Outcome != gate.Permit && !slices.Contains(o.codes, string(r.Code)) {
+			if r.Outcome == gate.Permit {
+				continue
+			}
+			if !slices.Contains(o.codes, string(r.Code)) {
 				o.codes = append(o.codes, string(r.Code))
+			}
+			if r.Row.Valid() && !slices.Contains(o.rows, r.Row) { // it was fit when the call was held
+				o.rows = append(o.rows, r.Row)
+			}
+			if r.Outcome == gate.Deny && o.denied == "" {
+				o.denied = r.Code
 			}
 		}
 	default:

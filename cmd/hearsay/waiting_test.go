@@ -212,3 +212,65 @@ func TestAStoreThatIsBehindEndsNoListOfCalls(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestACallThatWouldBeDeniedNowSaysSo: a row that it rests on is under quarantine, and neither
+// an approval nor a confirmation is named as a way out.
+func TestACallThatWouldBeDeniedNowSaysSo(t *testing.T) {
+	w, mail, _ := desk(t)
+	key := w.key("boss", "*")
+	email := string(w.ids["email"])
+	if r := w.soon("row", "quarantine", email, "--key", key, "--as", "boss", "--reason", "it looks odd"); r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	if list := w.soon("call", "list").out; strings.Count(list, "it would be denied now: quarantined_input") != 2 {
+		t.Errorf("%s", list)
+	}
+	r := w.soon("call", "why", mail.HoldID)
+	if r.code != exitNo || !strings.Contains(r.out, "now quarantined_input") || !strings.Contains(r.out, "hearsay row release "+email) ||
+		strings.Contains(r.out, "call approve") || strings.Contains(r.out, "row confirm") || !strings.Contains(r.out, "no approval lets this call through") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	if r := w.soon("row", "release", email, w.shown(email), "--key", key, "--as", "boss", "--reason", "it is right"); r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	if r := w.soon("call", "why", mail.HoldID); r.code != exitNo || strings.Contains(r.out, "row release") || !strings.Contains(r.out, "row confirm "+email) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+}
+
+// TestAParkedCallThatWasDeniedWaitsNoMore: neither its list nor its card says that it is made
+// by itself.
+func TestAParkedCallThatWasDeniedWaitsNoMore(t *testing.T) {
+	w, _, _ := desk(t)
+	key := w.key("boss", "*")
+	email := string(w.ids["email"])
+	g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, &gate.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := gate.Request{Contract: gate.Contract{Tool: "reserve", Effect: gate.StateChanging, Sinks: []string{"/room"}}, Args: json.RawMessage(`{"room":"blue"}`),
+		Agent: "support-1", Run: "ses_91", Principal: "ana", Lineage: gate.Known([]memory.ID{w.ids["email"]}, nil), Sinks: []gate.Sink{{Pointer: "/room"}}, Park: true}
+	d := g.Decide(t.Context(), req)
+	if !d.Parked {
+		t.Fatalf("%+v", d)
+	}
+	if r := w.soon("call", "show", d.HoldID); !strings.Contains(r.out, "made by itself") {
+		t.Errorf("%s%s", r.out, r.talk)
+	}
+	if r := w.soon("row", "quarantine", email, "--key", key, "--as", "boss", "--reason", "it looks odd"); r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	req.Resumes = d.HoldID
+	if d := g.Decide(t.Context(), req); d.Outcome != gate.Deny || !d.Has(gate.QuarantinedInput) || d.HoldID != req.Resumes {
+		t.Fatalf("%+v", d)
+	}
+	if list := w.soon("call", "list").out; strings.Contains(list, d.HoldID) {
+		t.Errorf("%s", list)
+	}
+	if r := w.soon("call", "show", d.HoldID); !strings.Contains(r.out, "✗ stale") || strings.Contains(r.out, "made by itself") {
+		t.Errorf("%s%s", r.out, r.talk)
+	}
+	if r := w.soon("call", "why", d.HoldID); r.code != exitNo || !strings.Contains(r.out, "its parked call was denied: quarantined_input") || !strings.Contains(r.out, "row release "+email) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+}

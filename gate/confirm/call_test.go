@@ -459,6 +459,7 @@ func TestWaitingForAHold(t *testing.T) {
 		"a promotion":     {func(w *desk, _ string) { w.move(0, memory.TruthSupported) }, gate.HowPromoted, true},
 		"a contradiction": {func(w *desk, _ string) { w.move(0, memory.TruthContradicted) }, gate.HowDenied, false},
 		"a quarantine":    {func(w *desk, _ string) { w.move(0, memory.SecurityQuarantined) }, gate.HowDenied, false},
+		"a hidden row":    {func(w *desk, _ string) { w.move(0, memory.RetrievalHidden) }, gate.HowDenied, false},
 		"a refusal":       {func(w *desk, id string) { _ = w.put(w.said(confirm.Refuse, id, "cleo", nil)) }, gate.HowRejected, false},
 		"its end":         {func(w *desk, _ string) { w.pass(time.Hour) }, gate.HowExpired, false},
 		"another hold": {func(w *desk, _ string) {
@@ -495,6 +496,19 @@ func TestWaitingForAHold(t *testing.T) {
 			})
 		})
 	}
+	t.Run("it ends with the quarantine of a row that was fit", func(t *testing.T) {
+		w, _, _ := held(t)
+		w.rows = append(w.rows, w.say("billing.phone", "+1 555 0100"))
+		w.move(1, memory.TruthSupported)
+		d := w.decide(w.ask("send", "ses_92", "ops@acme.example", w.rows...))
+		if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); d.Outcome != gate.Hold || done || err != nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		w.move(1, memory.SecurityQuarantined)
+		if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); !done || r.How != gate.HowDenied || err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 	t.Run("it ends with its context", func(t *testing.T) {
 		w, _, d := held(t)
 		ctx, cancel := context.WithCancel(t.Context())
