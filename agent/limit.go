@@ -88,8 +88,9 @@ func (a *answer) around(output json.RawMessage) json.RawMessage {
 
 // shorten holds an answer to the limit that it exceeds: a text is cut, of an object or a list
 // only what declared fields took out is shown. What is shown of a text and the last line are
-// a row, and nothing else of the rest is. The line beside declared fields has no words of the
-// tool, and is none.
+// a row, and nothing else of the rest is. Declared fields and the line beside them have no
+// words of anybody else. They are a row too if a field is missing that is declared, since
+// whoever wrote in its place chose that it is.
 func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d gate.Decision) (shown json.RawMessage, left int, note string) {
 	less := "."
 	if d.Effect == gate.ReadOnly { // of others a second call is no way to read the rest
@@ -117,17 +118,54 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 		}
 		return mustString(cut), left, note
 	}
-	fields, which := encode(declaredOf(whole, a.rest)), "Only its declared fields are shown"
+	declared := declaredOf(whole, a.rest)
+	fields, which := encode(declared), "Only its declared fields are shown"
 	if string(fields) == "null" || len(fields) > limit {
 		a.drafts, a.ids, fields, which = nil, nil, nil, "It is not shown"
 	}
 	left = len(text) - len(fields)
 	note = fmt.Sprintf("Note of the system: the answer has %d bytes, more than the %d that are shown. %s, and %d bytes are left out%s", size, limit, which, left, less)
-	if fields == nil {
+	switch {
+	case fields == nil:
 		a.say(note, a.tool.worst())
 		fields = json.RawMessage(`""`)
+	case gaps(declared) || a.misses(whole, d):
+		a.say(legible(fields)+"\n"+note, a.tool.worst())
 	}
 	return fields, left, note
+}
+
+// misses reports whether an answer has something at a declared place that is not what is
+// declared.
+func (a *answer) misses(whole any, d gate.Decision) bool {
+	for _, f := range a.tool.contract.Output {
+		if !d.Believes(&f) {
+			continue
+		}
+		for _, at := range places(whole, f.Pointer) {
+			if left, has := lookup(a.rest, at); has && !accounted(left) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gaps reports whether a list in what [declaredOf] gives has an element with nothing declared.
+func gaps(v any) bool {
+	switch node := v.(type) {
+	case taken:
+		return true
+	case []any:
+		return slices.ContainsFunc(node, gaps)
+	case map[string]any:
+		for _, child := range node {
+			if gaps(child) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isText reports whether a decoded answer is neither an object nor a list.

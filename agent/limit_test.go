@@ -101,19 +101,26 @@ func TestALongObjectIsNotCut(t *testing.T) {
 		opts     []agent.Option
 		want     string // the output
 		verified int
+		taints   bool // a declared field is missing, beside others that are shown
 	}{
-		"its declared fields":       {answer, []agent.Option{email, ids}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1},
-		"nothing is declared":       {answer, nil, `""`, 0},
-		"what is declared is gone":  {answer, []agent.Option{agent.Identifier("/gone")}, `""`, 0},
-		"a list":                    {`[{"id":"a-1"},"` + evil + `"]`, []agent.Option{agent.Identifier("/*/id")}, `[{"id":"a-1"},null]`, 0},
-		"a list, nothing declared":  {`["` + evil + `"]`, nil, `""`, 0},
-		"a secret field":            {answer, []agent.Option{email, agent.FieldSensitivity(memory.SensitivitySecret, "/note")}, `{"email":"ops@acme.example"}`, 1},
-		"declared fields too long":  {`{"email":"ops@acme.example","items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"a-1"},`, 8000), ",") + `]}`, []agent.Option{email, ids}, `""`, 0},
-		"several documents":         {answer, []agent.Option{email, ids, agent.SourceFields("/items/0/id", "/items/2/id")}, `{"items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 0},
-		"a member whose name is *":  {`{"items":{"*":{"id":"a-1"}},"note":"` + evil + `"}`, []agent.Option{ids}, `""`, 0},
-		"withheld, and too long":    {answer, []agent.Option{email, ids, agent.Withheld()}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1},
-		"withheld text":             {quoted(evil), []agent.Option{agent.Withheld()}, `""`, 0},
-		"an object that is no JSON": {`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit) + `"}`, []agent.Option{agent.Identifier("/a")}, quoted((`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit))[:agent.DefaultAnswerLimit]), 0},
+		"its declared fields":       {answer, []agent.Option{email, ids}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1, true},
+		"nothing is declared":       {answer, nil, `""`, 0, false},
+		"what is declared is gone":  {answer, []agent.Option{agent.Identifier("/gone")}, `""`, 0, false},
+		"a list":                    {`[{"id":"a-1"},"` + evil + `"]`, []agent.Option{agent.Identifier("/*/id")}, `[{"id":"a-1"},null]`, 0, true},
+		"a list, nothing declared":  {`["` + evil + `"]`, nil, `""`, 0, false},
+		"a secret field":            {answer, []agent.Option{email, agent.FieldSensitivity(memory.SensitivitySecret, "/note")}, `{"email":"ops@acme.example"}`, 1, false},
+		"declared fields too long":  {`{"email":"ops@acme.example","items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"a-1"},`, 8000), ",") + `]}`, []agent.Option{email, ids}, `""`, 0, false},
+		"several documents":         {answer, []agent.Option{email, ids, agent.SourceFields("/items/0/id", "/items/2/id")}, `{"items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 0, true},
+		"an id that is none":        {`{"id":"evil id","ref":"a-1","note":"` + evil + `"}`, []agent.Option{agent.Identifier("/id"), agent.Identifier("/ref")}, `{"ref":"a-1"}`, 0, true},
+		"an id that is not there":   {`{"ref":"a-1","note":"` + evil + `"}`, []agent.Option{agent.Identifier("/id"), agent.Identifier("/ref")}, `{"ref":"a-1"}`, 0, false},
+		"a fact that is none":       {`{"email":"` + strings.Repeat("x", memory.MaxField+1) + `","ref":"a-1","note":"` + evil + `"}`, []agent.Option{email, agent.Identifier("/ref")}, `{"ref":"a-1"}`, 0, true},
+		"ids of a list, all there":  {`{"items":[{"id":"a-1","text":"` + evil + `"},{"id":"a-2"}]}`, []agent.Option{ids}, `{"items":[{"id":"a-1"},{"id":"a-2"}]}`, 0, false},
+		"ids, and one without":      {`{"items":[{"id":"a-1","text":"` + evil + `"},{"text":"none"}]}`, []agent.Option{ids}, `{"items":[{"id":"a-1"},null]}`, 0, true},
+		"ids in a list of lists":    {`{"items":[[{"id":"a-1"},"` + evil + `"]]}`, []agent.Option{agent.Identifier("/items/*/*/id")}, `{"items":[[{"id":"a-1"},null]]}`, 0, true},
+		"a member whose name is *":  {`{"items":{"*":{"id":"a-1"}},"note":"` + evil + `"}`, []agent.Option{ids}, `""`, 0, false},
+		"withheld, and too long":    {answer, []agent.Option{email, ids, agent.Withheld()}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1, true},
+		"withheld text":             {quoted(evil), []agent.Option{agent.Withheld()}, `""`, 0, false},
+		"an object that is no JSON": {`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit) + `"}`, []agent.Option{agent.Identifier("/a")}, quoted((`{"a":1,"a":"` + strings.Repeat("x", agent.DefaultAnswerLimit))[:agent.DefaultAnswerLimit]), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -145,8 +152,11 @@ func TestALongObjectIsNotCut(t *testing.T) {
 				t.Errorf("the last line is %q", last)
 			}
 			fields := c.want[0] != '"' // and no word of the tool beside them
-			if strings.HasSuffix(said, last) == fields {
+			if strings.HasSuffix(said, last) == (fields && !c.taints) {
 				t.Errorf("the last line is %q, recorded %.200q", last, said)
+			}
+			if c.taints && said != text {
+				t.Errorf("shown %.200q, recorded %.200q", text, said)
 			}
 			verified := 0
 			for _, row := range w.rows(t) {
@@ -159,7 +169,7 @@ func TestALongObjectIsNotCut(t *testing.T) {
 			if verified != c.verified {
 				t.Errorf("%d rows are verified, want %d", verified, c.verified)
 			}
-			if fields {
+			if fields && !c.taints {
 				mustFire(t, run, "set_editor", searchIn{"Emacs"})
 			} else {
 				mustBlock(t, run, "set_editor", searchIn{"Emacs"}, gate.ErrUnverified)

@@ -41,6 +41,11 @@ type statusOut struct {
 	Number string `json:"number"`
 }
 
+type linesOut struct {
+	Lines map[string]string `json:"lines"`
+	Notes []string          `json:"notes"`
+}
+
 // crm is a system of record with a tool that reads and one that writes.
 func (o *orderDesk) crm(w *world, declared ...agent.Option) []agent.Tool {
 	write := append([]agent.Option{agent.StateChanging(), agent.Sinks("/order", "/status")}, declared...)
@@ -147,6 +152,28 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 		}
 		if _, err := call(t, again, "ship", `{"order":"order-7","to":"mallory"}`); !errors.Is(err, gate.ErrUnverified) {
 			t.Errorf("want a hold, got %v", err)
+		}
+	})
+	t.Run("in a map of a record, under a number", func(t *testing.T) {
+		w, o := newWorld(t), newOrderDesk()
+		tools := append(o.crm(w, agent.Sets("/status", "order/lines/3", "/order")), agent.Func("get_lines", "reads the lines of an order", func(ctx context.Context, in orderIn) (linesOut, error) {
+			out, err := o.get(ctx, in)
+			return linesOut{map[string]string{"2": "blue", "3": out.Status}, []string{"first"}}, err
+		}, agent.ReadOnly(), agent.Record("", "order", "/order"), agent.WrittenByOperator("/lines/*", "/notes/*")))
+		strict, loose := w.agentWith(t, "desk", w.gate, tools, nil), w.overruled(t, tools)
+		run := loose.Start("ana")
+		if _, err := run.Input(t.Context(), agent.Quoted("mail", "order-7 goes to mallory")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call(t, run, "set_status", `{"order":"order-7","status":"mallory"}`); err != nil {
+			t.Fatal(err)
+		}
+		res, err := call(t, strict.Start("ana"), "get_lines", `{"order":"order-7"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := slices.IndexFunc(res.Rows, func(id memory.ID) bool { return w.row(t, id).State() == memory.StateVerified }); n < 0 || w.row(t, res.Rows[n]).Content.Object != `{"lines":{"2":"blue"},"notes":["first"]}` {
+			t.Errorf("%v: the record vouches for what our own call set: %s", res.Rows, w.row(t, res.Rows[max(n, 0)]).Content)
 		}
 	})
 	t.Run("in a thing that the call made", func(t *testing.T) {

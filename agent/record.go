@@ -373,7 +373,7 @@ func (a *answer) part(args, output any, d gate.Decision) {
 		return
 	}
 	for {
-		p := parting{tool: t, gone: a.gone, records: map[string]any{}, repeats: func(at string, v any) bool { return a.repeats(fields, args, at, v) }}
+		p := parting{tool: t, gone: a.gone, records: map[string]any{}, repeats: func(at string, v any) bool { return a.repeats(fields, args, output, at, v) }}
 		for _, f := range fields {
 			p.records[f.Pointer] = taken{}
 		}
@@ -404,7 +404,7 @@ func (a *answer) part(args, output any, d gate.Decision) {
 
 // repeats reports whether a value of a record is one that a call set which rested on what was
 // not fit. What the answer leaves to third parties is then made from the rows of that call.
-func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any) bool {
+func (a *answer) repeats(fields []*gate.OutputField, args, output any, at string, v any) bool {
 	text, ok := scalar(v)
 	if !ok {
 		return false
@@ -413,12 +413,17 @@ func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any)
 		if !covers(f.Pointer, at) {
 			continue
 		}
-		place := f.Predicate
-		for _, step := range pointer(at[len(f.Pointer):]) {
-			if _, err := strconv.Atoi(step); err == nil {
-				step = "*"
+		place, node := f.Predicate, output
+		for i, step := range pointer(at) {
+			_, element := node.([]any)
+			node, _ = lookup(node, "/"+escape.Replace(step))
+			switch {
+			case i < len(pointer(f.Pointer)):
+			case element:
+				place += "/*"
+			default:
+				place += "/" + escape.Replace(step)
 			}
-			place += "/" + escape.Replace(step)
 		}
 		mark := a.asked[lineOf(&memory.Content{Subject: a.run.subject(a.tool, f, args), Predicate: f.Predicate})]
 		rows, whole, ours := mark.OwnWrite(place, text)
