@@ -25,7 +25,8 @@ const (
 )
 
 // AnswerLimit declares how many bytes of an answer the model is shown, from 1 to [MaxShown];
-// undeclared, [DefaultAnswerLimit]. A longer text is cut. A longer object or list is not:
+// undeclared, [DefaultAnswerLimit]. What [ToolText] puts before a line of it does not count.
+// A longer text is cut. A longer object or list is not:
 // the model is shown its declared fields ([Authoritative], [Identifier], [Record]), which are
 // read from the whole answer, or nothing of it if they are longer than the limit too. A last
 // line, which does not count, says how much was left out. The rows of the answer hold what
@@ -80,7 +81,7 @@ func (a *answer) around(output json.RawMessage) json.RawMessage {
 		return nil
 	}
 	short := a.tool.cuts(output, a.tool.limit)
-	if text := legible(short); !json.Valid(short) || len(text) > MaxShown || len(text) >= len(legible(output)) || a.counted(short, text) > a.tool.limit {
+	if text := legible(short); !json.Valid(short) || strings.TrimSpace(text) == "" || len(text) > MaxShown || len(text) >= len(legible(output)) || a.counted(short, text) > a.tool.limit {
 		return nil
 	}
 	return short

@@ -243,7 +243,14 @@ func words(out json.RawMessage, limit int) json.RawMessage {
 			lines = append(lines, string(b))
 		}
 	}
-	b, err := json.Marshal(startOf(strings.Join(lines, "\n"), limit))
+	text := strings.Join(lines, "\n")
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit]
+	}
+	b, err := json.Marshal(text)
 	if err != nil {
 		return nil
 	}
