@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -49,10 +51,21 @@ func pinCommand(file, name, accept string, command []string) string {
 // plainWord is what a shell reads as it stands.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWord is a word as a shell reads it back.
+// shellWord is a word as a shell reads it back. What does not print is written by its bytes.
 func shellWord(w string) string {
 	if plainWord.MatchString(w) {
 		return w
+	}
+	if !utf8.ValidString(w) || strings.ContainsFunc(w, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		var b strings.Builder
+		for _, c := range []byte(w) {
+			if c == '\'' || c == '\\' || c < ' ' || c > '~' {
+				fmt.Fprintf(&b, `\%03o`, c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		return "$'" + b.String() + "'"
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
@@ -85,8 +98,9 @@ func differing(differences []mcp.PinDifference) string {
 type pinJSON struct {
 	Schema      string              `json:"schema"` // hearsay.pin/1
 	Server      string              `json:"server"`
-	SHA256      string              `json:"sha256"` // of all its tools: what --accept wants digits of
-	Pinned      bool                `json:"pinned"` // the tools are what the file says, now
+	SHA256      string              `json:"sha256"`          // of all its tools: what --accept wants digits of
+	Pinned      bool                `json:"pinned"`          // the tools are what the file says, now
+	Alike       []string            `json:"alike,omitempty"` // other servers of the file with tools of the same names
 	Differences []pinDifferenceJSON `json:"differences"`
 }
 
@@ -121,7 +135,7 @@ them, it is then another server.
 Exit code 4 while something differs, 0 if nothing does or it was accepted.
 
 With -o json: {"schema": "hearsay.pin/1", "server", "sha256", "pinned", "differences":
-[{"tool", "what", "was", "is"}]}.`,
+[{"tool", "what", "was", "is"}], "alike"}.`,
 		Example: "  hearsay mcp pin --pins pins.json -- some-server --stdio\n" +
 			"  hearsay mcp pin --pins pins.json --accept SHA256 -- some-server --stdio",
 	}
@@ -170,7 +184,7 @@ func (a *app) pin(ctx context.Context, file, server, accept string, command []st
 	if report, err = pins.Compare(starting, session, server); err != nil {
 		return said, report, err
 	}
-	said = pinJSON{Schema: "hearsay.pin/1", Server: report.Server, SHA256: report.Digest(), Pinned: !report.First && len(report.Differences) == 0, Differences: []pinDifferenceJSON{}}
+	said = pinJSON{Schema: "hearsay.pin/1", Server: report.Server, SHA256: report.Digest(), Pinned: !report.First && len(report.Differences) == 0, Alike: report.Alike, Differences: []pinDifferenceJSON{}}
 	differences := report.Differences
 	if report.First {
 		for _, t := range report.Tools {
@@ -198,7 +212,7 @@ func pinText(said *pinJSON, report *mcp.PinReport, command string) string {
 	c := card{}
 	c.whole("server", whole(said.Server))
 	c.line("tools", "%d", len(report.Tools))
-	for _, other := range report.Alike {
+	for _, other := range said.Alike {
 		c.whole("same names", whole(other))
 	}
 	for _, d := range said.Differences {

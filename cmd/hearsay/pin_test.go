@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +122,18 @@ func TestMCPToolsThatChangeBetweenTwoStarts(t *testing.T) {
 	// Under another name it is met for the first time, and said to be like the one that is known.
 	if r := pin(evil, "", "--server", "office"); r.code != exitNo || !strings.Contains(r.out, "same names    "+self) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	if r := pin(evil, "", "--server", "office", "-o", "json"); !strings.Contains(r.out, `"alike": [`) || !strings.Contains(r.out, strconv.Quote(self)) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	// A shell reads the command back, whatever the name is, and the card has one line of it.
+	odd := "a\nb' \\\x1b\u202e"
+	r = pin(evil, "", "--server", odd)
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	command, is := strings.CutPrefix(lines[len(lines)-1], "to accept")
+	out, err := exec.Command("bash", "-c", "hearsay() { printf '%s\\0' \"$@\"; }; "+command).Output()
+	if words := strings.Split(string(out), "\x00"); !is || err != nil || len(words) < 6 || words[5] != odd {
+		t.Errorf("%v: %q of\n%s", err, words, r.out)
 	}
 	if _, said, err = w.starts(file, evil, "", "--server", "office"); err != nil || !strings.Contains(said, "tools of these names are pinned already") || !strings.Contains(said, "server        "+self) {
 		t.Errorf("another name: %v\n%s", err, said)

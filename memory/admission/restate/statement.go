@@ -1,6 +1,7 @@
 package restate
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -107,15 +108,34 @@ var numbered = set("account building bus case contract customer flight gate hous
 // untrue are further words that deny what is said beside them.
 var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldom scarcely nowhere noone false untrue incorrect wrong")
 
+// respelled makes what people type for an apostrophe one, and blanks of marks of emphasis.
+var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "‘", "'", "＇", "'", "_", " ", "*", " ", "~", " ")
+
+// emoji finds one that is written with characters which nobody sees: a red heart, a family.
+var emoji = regexp.MustCompile(`\p{So}[\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?(?:\x{200D}\p{So}[\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?)*`)
+
+// answer finds "No." before what somebody says.
+var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]+\s+\S`)
+
+// crossed are signs that deny what they stand beside.
+const crossed = "❌✗✘🚫⛔👎🙅"
+
 // Negations counts the words of a text that deny something, in English with its contractions
-// and, word by word, in some other languages. "No" between the name of a thing and a number,
-// "no," as an answer and "no less than" are none. legible is false of a text with characters
-// that nobody sees: what it denies is not known.
+// and, word by word, in some other languages, and signs such as a cross. "No" between the name
+// of a thing and a number, "no," or "no." as an answer, and "no less than" are none. legible
+// is false of a text with characters that nobody sees, but for those of an emoji: what it
+// denies is not known.
 func Negations(text string) (n int, legible bool) {
+	text = emoji.ReplaceAllStringFunc(text, func(sign string) string {
+		if strings.ContainsAny(sign, crossed) {
+			n++
+		}
+		return " "
+	})
 	if opaque(text) {
 		return 0, false
 	}
-	toks := spelled(scan(canonical(text)))
+	toks := spelled(scan(canonical(respelled.Replace(text))))
 	is := func(i int, match func(key string) bool) bool {
 		return i >= 0 && i < len(toks) && match(strings.ToLower(toks[i].key))
 	}
@@ -123,6 +143,7 @@ func Negations(text string) (n int, legible bool) {
 		k := strings.ToLower(toks[i].key)
 		switch {
 		case k == "no" && is(i+1, func(next string) bool { return next == "," }):
+		case k == "no" && i == 0 && answer.MatchString(text):
 		case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
 		case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
 		case negations[k], foreign[k], untrue[k]:
