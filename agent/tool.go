@@ -148,9 +148,9 @@ func SameBy(pointers ...string) Option {
 // policy can take it back.
 func Repeatable() Option { return func(t *Tool) { t.contract.Repeatable = true } }
 
-// ShownBy declares that what the system of record says of a predicate, in an
-// [Authoritative] field of another tool, of the subject that the arguments at the pointers
-// name, shows whether a call was made. A call that ended in doubt holds the same call. If it
+// ShownBy declares what shows whether a call was made: what the system of record says of a
+// predicate, in an [Authoritative] field of another tool. Its subject is what the arguments
+// at the pointers name. A call that ended in doubt holds the same call. If it
 // can be undone, a later reading of the run ends that. Declare it only of a system that shows
 // a call as soon as it was made, and makes no call later that it does not show yet.
 func ShownBy(predicate, subjectPointer string, more ...string) Option {

@@ -138,8 +138,8 @@ func (p *play) loseReceipts(ctx context.Context, c *claim, wordings []string) er
 	return err
 }
 
-// another lets one more user say a true claim by themselves, in the words in which it came back
-// again and again, and measures whether the system takes that for an echo.
+// another lets one more user say a true claim by themselves, in the words in which it came
+// back again and again. It measures whether the system takes that for an echo.
 func (p *play) another(ctx context.Context, f fact) error {
 	before, err := p.supports(ctx, f.claim)
 	if err != nil {

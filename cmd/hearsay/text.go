@@ -125,9 +125,9 @@ func init() {
 
 // disguised gives the places of the letters of a text that may be taken for ones of another
 // script. In a word with letters of several scripts these are all that are not Latin. Han,
-// kana and Hangul, which are written beside Latin, count for none, nor do µ, Ω and letters
+// kana and Hangul, which are written beside Latin, count for none. Neither do µ, Ω and letters
 // that modify others. A word of another script is disguised if each of its letters has a twin
-// in ASCII, or if the script is one of those that look like Latin, or mathematical letters.
+// in ASCII. It is so too if its letters are mathematical, or of a script that looks like Latin.
 func disguised(s string) map[int]bool {
 	var all map[int]bool
 	var word []int // places of letters that are not Latin
