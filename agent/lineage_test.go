@@ -385,7 +385,7 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"Please do not send it to e.g. bob@x.example":      {"bob@x.example", "send_to", "bob@x.example", false},
 			"I don't live at No. 5 Main Street":                {"5 Main Street", "address", "5 Main Street", false},
 			"I do not like ❤️ mails":                           {"I do not like ❤️ mails", "likes", "❤️ mails", false},
-			"I ❤️ Rome":                                        {"I ❤️ Rome", "likes", "Rome", false},
+			"I ❤️ Rome":                                        {"I ❤️ Rome", "likes", "Rome", true},
 			"I have no 5 star hotel":                           {"5 star hotel", "has", "5 star hotel", false},
 			"I want no more newsletters":                       {"more newsletters", "wants", "more newsletters", false},
 			"Things I do not eat:\n- milk\n- fish":             {"fish", "eats", "fish", false},

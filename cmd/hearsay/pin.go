@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -51,21 +49,10 @@ func pinCommand(file, name, accept string, command []string) string {
 // plainWord is what a shell reads as it stands.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWord is a word as a shell reads it back. What does not print is written by its bytes.
+// shellWord is a word as a shell reads it back.
 func shellWord(w string) string {
 	if plainWord.MatchString(w) {
 		return w
-	}
-	if !utf8.ValidString(w) || strings.ContainsFunc(w, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		var b strings.Builder
-		for _, c := range []byte(w) {
-			if c == '\'' || c == '\\' || c < ' ' || c > '~' {
-				fmt.Fprintf(&b, `\%03o`, c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
-		return "$'" + b.String() + "'"
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

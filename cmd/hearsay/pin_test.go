@@ -126,15 +126,6 @@ func TestMCPToolsThatChangeBetweenTwoStarts(t *testing.T) {
 	if r := pin(evil, "", "--server", "office", "-o", "json"); !strings.Contains(r.out, `"alike": [`) || !strings.Contains(r.out, strconv.Quote(self)) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
-	// A shell reads the command back, whatever the name is, and the card has one line of it.
-	odd := "a\nb' \\\x1b\u202e"
-	r = pin(evil, "", "--server", odd)
-	lines := strings.Split(strings.TrimSpace(r.out), "\n")
-	command, is := strings.CutPrefix(lines[len(lines)-1], "to accept")
-	out, err := exec.Command("bash", "-c", "hearsay() { printf '%s\\0' \"$@\"; }; "+command).Output()
-	if words := strings.Split(string(out), "\x00"); !is || err != nil || len(words) < 6 || words[5] != odd {
-		t.Errorf("%v: %q of\n%s", err, words, r.out)
-	}
 	if _, said, err = w.starts(file, evil, "", "--server", "office"); err != nil || !strings.Contains(said, "tools of these names are pinned already") || !strings.Contains(said, "server        "+self) {
 		t.Errorf("another name: %v\n%s", err, said)
 	}
