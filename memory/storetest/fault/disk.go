@@ -22,7 +22,9 @@ func SmallDisk(t *testing.T, size int) (dir string, ok bool) {
 		return "", false
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+		// Lazily: a process that another test starts at this moment has the open files of this
+		// one until it runs its program.
+		if out, err := exec.Command("umount", "--lazy", dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %s", out)
 		}
 	})
