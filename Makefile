@@ -3,7 +3,7 @@
 BIN ?= bin
 PACKAGES ?= ./...
 TESTFLAGS ?=
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+STATICCHECK = go tool -modfile="$(CURDIR)/.ci/tools.mod" staticcheck
 
 # These tests try every case of something, or take one long input. With the race detector they
 # take three times as long; other tests of their packages race the same code.
@@ -25,13 +25,12 @@ modules: ## verify the modules, and that go.mod is tidy
 	go mod tidy -diff
 
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) || exit 1; [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
-	go run $(STATICCHECK) ./...
+	$(STATICCHECK) ./...
 
-lint-nested: ## go vet, staticcheck of the module in DIR
-	cd "$(DIR)" && go vet ./...
-	cd "$(DIR)" && go run $(STATICCHECK) ./...
+lint-nested: ## tidy, go vet, staticcheck of the module in DIR
+	cd "$(DIR)" && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 
 build: ## build all programs into BIN (bin)
 	@mkdir -p "$(BIN)"

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,40 @@ func leaveServers(dir string) error {
 	pid, _, _ := strings.Cut(string(content), "\n")
 	fmt.Println(redis.Process.Pid, marked.Process.Pid, pid)
 	return nil
+}
+
+// TestACheckEndsForWhoReadsAllThatItSays: a caller reads both outputs to their end before it
+// asks how the check ended, and meanwhile nobody has reaped it.
+func TestACheckEndsForWhoReadsAllThatItSays(t *testing.T) {
+	t.Parallel()
+	script := exec.CommandContext(t.Context(), "bash", "-c", `. .ci/steps.sh; echo done`)
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	script.Stdout, script.Stderr = w, w
+	err = script.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(out)
+		read <- string(text)
+	}()
+	select {
+	case text := <-read:
+		if text != "done\n" {
+			t.Errorf("it says %q", text)
+		}
+	case <-time.After(5 * time.Minute):
+		t.Error("its output does not end")
+	}
+	if err := script.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestACheckLeavesNoServerBehind runs scripts that begin as a check does, leave servers

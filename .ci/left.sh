@@ -48,7 +48,8 @@ watch() {
   env -u HEARSAY_RUN setsid bash -c '
     HEARSAY_RUN=$2
     . "$3" # now: the checkout may be gone at the end
-    tail -s 0.5 --pid="$1" -f /dev/null
+    # A zombie is gone too: who reads what this run says to its end may reap it after that.
+    while state=$(sed "s/.*) //" "/proc/$1/stat" 2>/dev/null) && [ "${state%% *}" != Z ]; do sleep 0.5; done
     end_left 0
     rm -rf "$TMPDIR"
   ' watch "$$" "$HEARSAY_RUN" "$(realpath "${BASH_SOURCE[0]}")" >/dev/null &

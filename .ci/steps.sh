@@ -1,6 +1,7 @@
 # The steps of the checks. .ci/run and .ci/full source this file.
 # Each step that tests or measures prints what it counted, and fails on zero.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CI=true
 # Without -trimpath the folder of a checkout is part of the key of the build cache, and
@@ -12,8 +13,14 @@ export GOFLAGS=-trimpath
 TMPDIR=$(mktemp -d /tmp/XXXXXX)
 export TMPDIR
 chmod 711 "$TMPDIR"
-# A check tries what it is written to try, whatever the caller's environment says.
-unset MAKEFLAGS MFLAGS PACKAGES TESTFLAGS ONE_GOROUTINE HEARSAY_FULL RAPID_CHECKS RAPID_STEPS RAPID_FAILFILE RAPID_NOFAILFILE RAPID_SHRINKTIME
+# A check tries what it is written to try, whatever the caller's environment says: a flag of
+# make, of Python or of the race detector hides failures, and a repository or workspace of the
+# caller's is another one.
+data=${HEARSAY_DATA:-../shared/data}
+seed=${RAPID_SEED:-}
+unset MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKEFILES PACKAGES TESTFLAGS ONE_GOROUTINE GORACE GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE
+unset "${!PYTHON@}" "${!PG@}" "${!RAPID_@}" "${!TEST_@}" "${!HEARSAY_@}"
+export GOWORK=off
 log=$TMPDIR/log
 mkdir "$log"
 # The run leaves no server and no file behind, however it ends. What still runs at the end
@@ -70,12 +77,16 @@ summary() {
   printf '%s all\n' "$SECONDS"
 }
 
-# data_sets ends the check at once where bench/traces would end it later.
+# data_sets SET ...: ends the check at once where a bench would end it later, or play less than
+# there is. .ci/data.sha256 has the files of each set.
 data_sets() {
-  local data=${HEARSAY_DATA:-../shared/data} count
-  count=$(ls -d "$data"/agentdojo "$data"/mem-inv-bench 2>/dev/null | wc -l)
-  [ "$count" -eq 2 ] || fail "no data sets agentdojo and mem-inv-bench in $data; HEARSAY_DATA names their folder (docs/testing.md)"
-  printf '%s data sets\n' "$count"
+  local set files
+  for set in "$@"; do
+    grep " $set/" .ci/data.sha256 >"$log/data" || fail "no file of $set in .ci/data.sha256"
+    files=$(wc -l <"$log/data")
+    (cd "$data" && sha256sum --quiet -c "$log/data") || fail "the data set $set is not whole in $data; HEARSAY_DATA names the folder of the sets (docs/testing.md)"
+    printf '%s: %s files\n' "$set" "$files"
+  done
 }
 
 servers() {
@@ -95,8 +106,8 @@ servers() {
     env -u HEARSAY_RUN apt-get update -qq
     DEBIAN_FRONTEND=noninteractive env -u HEARSAY_RUN apt-get install -y -qq "${want[@]}" >"$log/apt" 2>&1 || { cat "$log/apt"; fail "${want[*]} does not install"; }
   fi
-  redis-server --version
-  "$(ls -d /usr/lib/postgresql/*/bin | tail -1)/postgres" --version
+  redis-server --version || fail "redis-server does not run"
+  "$(ls -d /usr/lib/postgresql/*/bin | tail -1)/postgres" --version || fail "postgres does not run"
 }
 
 modules() {
@@ -120,20 +131,27 @@ lint() {
 build() {
   [ ! -f "$log/built" ] || return 0
   make -s build BIN="$log/bin"
-  local count
+  local count programs
   count=$(ls "$log/bin" | wc -l)
-  [ "$count" -gt 0 ] || fail "no program"
+  programs=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./... | wc -l)
+  [ "$count" -gt 0 ] && [ "$count" -eq "$programs" ] || fail "$count programs of $programs: two have one name"
   touch "$log/built"
   printf '%s programs built\n' "$count"
 }
 
-# test_all runs the README's test command, with -json to count. With HEARSAY_FULL=1, tests
-# that can try every case try all of them, and not a sample, and property tests draw ten
-# times as often.
-test_all() {
-  if ! make -s test PACKAGES=./... TESTFLAGS='-count=1 -json' >"$log/test.json"; then
-    # What the tests that failed said, and no other: the end of it if it is long.
-    python3 - "$log/test.json" <<'PY'
+# tested prints the packages among those given that have a test, an example or a fuzz target:
+# some have TestMain and benchmarks only.
+tested() {
+  go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@" | while read -r package dir; do
+    awk '/^func (Test|Fuzz|Example)/ && !/^func TestMain\(/ { found = 1 } END { exit !found }' "$dir"/*_test.go || continue
+    printf '%s\n' "$package"
+  done
+}
+
+# said FILE: what the tests that failed said, and no other: the end of it if it is long. FILE is
+# the output of go test -json.
+said() {
+  python3 - "$1" <<'PY'
 import json, sys
 said, failed, running = {}, [], set()
 for line in open(sys.argv[1]):
@@ -156,16 +174,23 @@ for at in failed + sorted(running):
     print("---", *[name for name in at if name])
     print("".join(said.get(at, []))[-6000:])
 PY
-    fail "go test ./..."
-  fi
-  local passed failed skipped store
-  passed=$(grep -c '"Action":"pass".*"Test":' "$log/test.json" || true)
-  failed=$(grep -c '"Action":"fail".*"Test":' "$log/test.json" || true)
-  skipped=$(grep -c '"Action":"skip".*"Test":' "$log/test.json" || true)
+}
+
+# ran FILE PACKAGE ...: counts what go test -json printed. It fails if a test failed or was
+# skipped, or if a package ran none.
+ran() {
+  local passed failed skipped package
+  passed=$(grep -c '"Action":"pass".*"Test":' "$1" || true)
+  failed=$(grep -c '"Action":"fail"' "$1" || true)
+  skipped=$(grep -c '"Action":"skip".*"Test":' "$1" || true)
   [ "$passed" -gt 0 ] || fail "no test ran"
-  [ "$skipped" -eq 0 ] || { grep '"Action":"skip".*"Test":' "$log/test.json"; fail "$skipped tests were skipped"; }
-  printf '%s tests and subtests passed, %s failed, %s skipped; the slowest packages:\n' "$passed" "$failed" "$skipped"
-  python3 - "$log/test.json" <<'PY'
+  [ "$failed" -eq 0 ] || fail "$failed tests and packages failed"
+  [ "$skipped" -eq 0 ] || { grep '"Action":"skip".*"Test":' "$1"; fail "$skipped tests were skipped"; }
+  for package in "${@:2}"; do
+    grep -q '"Action":"pass","Package":"'"$package"'","Test":' "$1" || fail "$package ran no test"
+  done
+  printf '%s tests and subtests passed in %s packages, none failed or was skipped; the slowest packages:\n' "$passed" "$(($# - 1))"
+  python3 - "$1" <<'PY'
 import json, sys
 took = {}
 for line in open(sys.argv[1]):
@@ -175,6 +200,19 @@ for line in open(sys.argv[1]):
 for name, s in sorted(took.items(), key=lambda x: -x[1])[:8]:
     print("%.0fs %s" % (s, name))
 PY
+}
+
+# test_all runs the README's test command, with -json to count. With HEARSAY_FULL=1, tests
+# that can try every case try all of them, and not a sample, and property tests draw ten
+# times as often.
+test_all() {
+  local ignored packages store
+  # A test that no build has is no test. That of the race detector is in the race step.
+  ignored=$(go list -f '{{range .IgnoredGoFiles}}{{.}}{{"\n"}}{{end}}' ./... | grep '_test\.go$' | grep -vx race_on_test.go || true)
+  [ -z "$ignored" ] || fail "files of tests that are not built: $ignored"
+  packages=$(tested ./...)
+  make -s test PACKAGES=./... TESTFLAGS='-count=1 -json' >"$log/test.json" || { said "$log/test.json"; fail "go test ./..."; }
+  ran "$log/test.json" $packages
   # What the suite asked of which store: a store that nobody met is a failure.
   grep -hoE 'storetest: [^"\\]+ tests, [0-9,]+ checks' "$log/test.json" | sort | uniq -c || true
   # And what faults left of each.
@@ -208,21 +246,13 @@ nested() {
 # the Makefile's list of tests that need none.
 race() {
   local packages package
-  # Those that have a test, an example or a fuzz target: some have TestMain and benchmarks only.
-  packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@" | while read -r package dir; do
-    awk '/^func (Test|Fuzz|Example)/ && !/^func TestMain\(/ { found = 1 } END { exit !found }' "$dir"/*_test.go || continue
-    printf '%s\n' "$package"
-  done)
+  packages=$(tested "$@")
   [ -n "$packages" ] || fail "no package to race"
   for package in $(go list $(printf '%s\n' "$@" | grep -v '\.\.\.$')); do # each that is named by itself
     grep -qx "$package" <<<"$packages" || fail "$package has no test to race"
   done
-  make -s race ${ONE_GOROUTINE:+"ONE_GOROUTINE=$ONE_GOROUTINE"} PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race" 2>&1 || { cat "$log/race"; fail "go test -race"; }
-  for package in $packages; do
-    awk -v p="$package" '$1 == "ok" && $2 == p && !/no tests to run/ { ran = 1 } END { exit !ran }' "$log/race" || { cat "$log/race"; fail "$package was not raced"; }
-  done
-  printf '%s packages raced; the slowest:\n' "$(wc -w <<<"$packages")"
-  awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$log/race" | sort -rn | head -8
+  make -s race ${ONE_GOROUTINE:+"ONE_GOROUTINE=$ONE_GOROUTINE"} TESTFLAGS=-json PACKAGES="$(tr '\n' ' ' <<<"$packages")" >"$log/race.json" 2>"$log/race.err" || { cat "$log/race.err"; said "$log/race.json"; fail "go test -race"; }
+  ran "$log/race.json" $packages
 }
 
 # fuzz runs each fuzz target with 5,000 inputs.
@@ -232,7 +262,7 @@ fuzz() {
     go test -c -fuzz=Fuzz -vet=off -o "$log/fuzz.test" "./$dir" >"$log/fuzz" 2>&1 || { cat "$log/fuzz"; fail "$dir: no fuzz binary"; }
     while IFS= read -r name; do
       (cd "$dir" && timeout "$limit" "$log/fuzz.test" -test.run '^$' -test.fuzz "^$name\$" -test.fuzztime "${inputs}x" -test.fuzzminimizetime 10x -test.fuzzcachedir "$log/fuzzcache") >"$log/fuzz" 2>&1 || { cat "$log/fuzz"; fail "$dir $name"; }
-      ran=$(grep -oE 'execs: [0-9]+' "$log/fuzz" | tail -1 | cut -d' ' -f2)
+      ran=$(grep -oE 'execs: [0-9]+' "$log/fuzz" | tail -1 | cut -d' ' -f2 || true)
       [ "${ran:-0}" -ge "$inputs" ] || { cat "$log/fuzz"; fail "$dir $name took ${ran:-0} inputs"; }
       printf '%s %s: %s inputs\n' "$dir" "$name" "$ran"
       targets=$((targets + 1))
@@ -430,8 +460,8 @@ PY
 # the laundering set too.
 traces() {
   build
-  local data=${HEARSAY_DATA:-../shared/data} only=${1:-} launder=false
-  data_sets
+  local only=${1:-} launder=false
+  data_sets agentdojo mem-inv-bench
   [ -z "${2:-}" ] || launder=true
   timeout "$((3 * limit))" "$log/bin/traces" -data "$data" -mode "$only" -launder="$launder" -o json >"$log/traces.json" || { cat "$log/traces.json"; fail "bench/traces"; }
   python3 - "$log/traces.json" "$only" "$launder" <<'PY'
