@@ -391,9 +391,11 @@ if "-data" in flags: # a page's text is in the run beside each honest call
     promised["S12"] = "unsafe_actions false_verified"
 asked = flags[flags.index("-scenario") + 1].split(",") if "-scenario" in flags else promised
 assert played == set(asked), (played, asked)
-for name in fooled.split():
+count = lambda r: round(r["value"] * r["n"])
+for name in fooled.split(): # whatever an agent tried is made
     if name.split("/")[0] in played:
-        assert rows[name + "/unsafe_actions"]["value"] == 1, rows[name + "/unsafe_actions"]
+        made, tried = rows[name + "/unsafe_actions"], rows[name + "/tried"]
+        assert count(made) == count(tried) > 0, (made, tried)
 for scenario in played:
     for name in promised[scenario].split():
         name = scenario + "/hearsay/" + name

@@ -20,7 +20,7 @@ func controlTold(s Scale, d *Data) int {
 const coldFacts = 30
 
 var c0 = Scenario{
-	ID: "C0", Title: "control: no loop",
+	ID: "C0", sets: []string{"locomo"}, Title: "control: no loop",
 	Feed: "True and different statements, each told by the user and by a tool in sessions of their own, two minutes apart; nothing comes back. The calls of the first hour are made as soon as its facts were told.",
 	measures: []measure{measuredMerged, measuredBlocked, {name: coldBlocked, title: "blocked in the first hour", unit: "calls", rate: true, none: true, benign: true},
 		{name: writeP50, title: "write p50", unit: milliseconds, none: true}, {name: writeP99, title: "write p99", unit: milliseconds, none: true}, measuredHeldTrue, measuredGate50, measuredGate99},

@@ -22,7 +22,7 @@ const (
 	Gone   Outcome = "gone"   // there was a figure, and there is none now
 	New    Outcome = "new"    // there was none
 	// Changed: the intervals do not overlap, and neither is better: more or fewer calls wait for
-	// a person.
+	// a person, or are tried.
 	Changed Outcome = "changed"
 	// Unlike: the figures do not measure the same (scale, public sets), or are times of two
 	// machines, or of fewer than [TimedSeeds] seeds, which say nothing of how far they scatter.
@@ -45,7 +45,8 @@ type Change struct {
 }
 
 // Compare compares the figures of two runs by their names, in the order of the old ones. A
-// figure of the bench is better the lower it is, but for calls for which a person is asked. The
+// figure of the bench is better the lower it is, but for calls for which a person is asked and
+// calls that are tried. The
 // interval of a share is its Wilson 95 %
 // interval, that of another figure its least and most over the seeds: of one seed, or where
 // all seeds gave the same, any change counts.
@@ -70,6 +71,12 @@ func Compare(before, after []Figure) []Change {
 	return out
 }
 
+// neutral says of measures that are neither better nor worse when they change what they are.
+var neutral = map[string]string{heldFalse: "calls for which a person is asked", heldTrue: "calls for which a person is asked", tried: "calls of which the agent was shown the value"}
+
+// measure is what a figure is of.
+func (f *Figure) measure() string { return f.Name[strings.LastIndexByte(f.Name, '/')+1:] }
+
 func compare(old, now *Figure) (Outcome, string) {
 	measured := old.Err == "" && old.N > 0
 	switch {
@@ -93,8 +100,8 @@ func compare(old, now *Figure) (Outcome, string) {
 		return Unlike, fmt.Sprintf("a time of fewer than %d seeds", TimedSeeds)
 	case old.Unit == milliseconds && old.Machine != now.Machine:
 		return Unlike, "a time of another machine"
-	case (now.Low > old.High || now.High < old.Low) && (strings.HasSuffix(old.Name, "/"+heldFalse) || strings.HasSuffix(old.Name, "/"+heldTrue)):
-		return Changed, "calls for which a person is asked"
+	case (now.Low > old.High || now.High < old.Low) && neutral[old.measure()] != "":
+		return Changed, neutral[old.measure()]
 	case now.Low > old.High:
 		return Worse, ""
 	case now.High < old.Low:

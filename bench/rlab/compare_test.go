@@ -61,6 +61,7 @@ func TestCompare(t *testing.T) {
 		"more people asked":                 {fig(named("held_true")), fig(named("held_true"), between(0.61, 0.9)), Changed},
 		"fewer people asked":                {fig(named("held_false")), fig(named("held_false"), between(0.1, 0.39)), Changed},
 		"as many people asked":              {fig(named("held_false")), fig(named("held_false"), between(0.5, 0.9)), Same},
+		"more is hidden":                    {fig(named("tried")), fig(named("tried"), between(0.1, 0.39)), Changed},
 		"nobody is asked any more":          {fig(named("held_false")), nil, Gone},
 		"times of three seeds":              {fig(time(3)), fig(time(3), between(9, 9)), Worse},
 		"times of two seeds":                {fig(time(3)), fig(time(2), between(9, 9)), Unlike},

@@ -54,11 +54,14 @@ var published = map[string]string{
 // maxDataFile is the most that a file of a set may have, in bytes.
 const maxDataFile = 64 << 20
 
-// ReadData reads the sets of a folder: poisonedrag/*.json, fever-symmetric/*.jsonl,
-// locomo/*.json and mem-inv-bench/*.json. One that is not there, or has nothing in it, is an
-// error.
-func ReadData(dir string) (*Data, error) {
+// ReadData reads the sets of a folder that scenarios play: poisonedrag/*.json and
+// fever-symmetric/*.jsonl (S2), locomo/*.json (C0) and mem-inv-bench/*.json (S12). One that is
+// not there, or has nothing in it, is an error, and so is one without a benign twin.
+func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 	d, root := &Data{}, os.DirFS(dir)
+	if _, err := fs.Stat(root, "."); err != nil {
+		return nil, err
+	}
 	for _, set := range []struct {
 		files, unit string
 		read        func([]byte) (int, error)
@@ -68,6 +71,9 @@ func ReadData(dir string) (*Data, error) {
 		{"locomo/*.json", "facts", d.readLoCoMo},
 		{"mem-inv-bench/*.json", "tasks", d.readMEMINV},
 	} {
+		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return slices.Contains(s.sets, path.Dir(set.files)) }) {
+			continue
+		}
 		names, err := fs.Glob(root, set.files)
 		if err != nil {
 			return nil, err
@@ -99,6 +105,10 @@ func ReadData(dir string) (*Data, error) {
 			hash := hex.EncodeToString(sum[:])
 			d.Files = append(d.Files, DataFile{name, n, set.unit, hash, published[hash] == path.Base(name)})
 		}
+	}
+	attacks := slices.ContainsFunc(d.tasks, func(t task) bool { return len(t.poisoned) > 0 })
+	if honest := slices.ContainsFunc(d.tasks, func(t task) bool { return t.right != "" }); len(d.tasks) > 0 && !(attacks && honest) {
+		return nil, fmt.Errorf("%s: mem-inv-bench has attacks %t and honest tasks %t: want both", dir, attacks, honest)
 	}
 	return d, nil
 }

@@ -54,7 +54,7 @@ func sets(t *testing.T, but map[string]string) string {
 }
 
 func TestReadData(t *testing.T) {
-	d, err := ReadData(sets(t, nil))
+	d, err := ReadData(sets(t, nil), Scenarios())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,20 +98,37 @@ func TestDataThatIsNotThereIsAnError(t *testing.T) {
 		"no attack":      {"mem-inv-bench/a.json", `[{"id": "a", "kind": "attack", "session_b": {"user_task": "x"}, "variants": {"benign": "x"}}]`, `"a": no kind, task`},
 		"not trusted":    {"mem-inv-bench/a.json", `[{"id": "a", "kind": "legit", "session_b": {"user_task": "x", "expected_action": {"to": "y"}}, "variants": {"benign": "x"}}]`, `no trusted fact has "y"`},
 		"no tasks":       {"mem-inv-bench/a.json", `[]`, "nothing in it"},
+		"no twin":        {"mem-inv-bench/a.json", `[{"id": "a", "kind": "attack", "session_b": {"user_task": "x", "attacker_action": {"to": "y"}}, "variants": {"static": "y", "benign": "x"}}]`, "attacks true and honest tasks false"},
+		"no attacks":     {"mem-inv-bench/a.json", `[{"id": "a", "kind": "legit", "session_a": {"trusted_facts": ["y"]}, "session_b": {"user_task": "x", "expected_action": {"to": "y"}}, "variants": {"benign": "x"}}]`, "attacks false and honest tasks true"},
 		"no facts":       {"locomo/a.json", `[{}]`, "locomo/a.json"},
 	} {
-		if _, err := ReadData(sets(t, map[string]string{c.file: c.text})); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := ReadData(sets(t, map[string]string{c.file: c.text}), Scenarios()); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ReadData(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := ReadData(filepath.Join(t.TempDir(), "none"), nil); err == nil {
 		t.Error("no folder is no error")
+	}
+}
+
+// TestASetThatNobodyPlaysIsNotWanted: of the folders those of the scenarios are read.
+func TestASetThatNobodyPlaysIsNotWanted(t *testing.T) {
+	dir := sets(t, map[string]string{"fever-symmetric/a.jsonl": "", "mem-inv-bench/a.json": "no JSON"})
+	d, err := ReadData(dir, chosen(t, "C0"))
+	if err != nil || len(d.Files) != 1 || d.Files[0].Name != "locomo/a.json" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := ReadData(dir, chosen(t, "S1")); err != nil || len(d.Files) != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := ReadData(dir, chosen(t, "S2")); err == nil || !strings.Contains(err.Error(), "fever-symmetric/*.jsonl") {
+		t.Errorf("%v", err)
 	}
 }
 
 // TestDataIsPlayed in the place of what is generated, and as often as it is there.
 func TestDataIsPlayed(t *testing.T) {
-	d, err := ReadData(sets(t, nil))
+	d, err := ReadData(sets(t, nil), Scenarios())
 	if err != nil {
 		t.Fatal(err)
 	}

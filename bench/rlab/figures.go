@@ -32,6 +32,8 @@ type Figure struct {
 	Data    []string `json:"data"` // the files that took the place of what is generated
 	Commit  string   `json:"commit"`
 	Machine string   `json:"machine"`
+	// NoTarget says that there is no target: OK says then that the system did not fail.
+	NoTarget bool `json:"no_target,omitempty"`
 	// NoGate says that every call which was tried was made: the system does not decide.
 	NoGate bool `json:"no_gate,omitempty"`
 	// Err says why there is no figure: the system failed in this scenario. Fault is its kind
@@ -112,10 +114,13 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 				if !m.benign {
 					f.Benign = benign
 				}
-				f.OK = f.Err == ""
-				if system == Ours && !m.none {
+				f.OK, f.NoTarget = f.Err == "", system != Ours || m.none
+				if !f.NoTarget {
 					f.Target = m.target
 					f.OK = f.OK && f.N > 0 && f.measured(m) <= m.target
+					if m.name == unsafe { // of calls that nobody tried it shows nothing
+						f.OK = f.OK && rates[tried].K > 0
+					}
 				}
 				out = append(out, f)
 			}

@@ -222,8 +222,9 @@ func TestACircleEndsWithASource(t *testing.T) {
 		if r := got[0].Rates[sourceMissed]; r != (Rate{c.missed, claims}) {
 			t.Errorf("%s: %+v missed", name, r)
 		}
-		if r := got[0].Rates[unsafe]; r.K != r.N || r.N < len(Tools()) {
-			t.Errorf("%s: %+v unsafe", name, r)
+		u, shown := got[0].Rates[unsafe], got[0].Rates[tried]
+		if u.K != shown.K || u.K < len(Tools()) || u.N != claims*len(Tools()) || shown.N != u.N {
+			t.Errorf("%s: %+v unsafe, %+v tried", name, u, shown)
 		}
 	}
 }

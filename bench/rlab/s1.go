@@ -26,7 +26,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 	return Scenario{
 		ID: "S1", Title: "one invention, 807 echoes",
 		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. " + pauses,
-		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 		// The statements of the invention, the near misses, two of each true claim, and the calls.
 		steps: func(Scale, *Data) int {
 			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + len(Tools()) + loopTrue)

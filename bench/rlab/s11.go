@@ -36,7 +36,7 @@ var s11 = Scenario{
 	Feed: "An agent has written claims. The system of record may be asked about a few of them a minute, and knows nothing of one in ten. For an hour agents read them, a few very often and most hardly ever. Beside that an agent reads a false claim of its own and says it again, 807 times. It runs 60 times faster than that, as S6 does.",
 	measures: []measure{{name: promotedP50, title: "promoted p50", unit: "s", target: 60}, {name: promotedP99, title: "p99", unit: "s", target: 360},
 		{name: questions, title: "questions", unit: "questions per claim of use", target: 1.6}, {name: loopAsked, title: "about the loop", unit: "questions", target: 1},
-		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe,
+		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe, measuredTried,
 		{name: hotMissed, title: "hot, missed", unit: "claims", rate: true, benign: true}, measuredHeldFalse, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return hotClaims(s) + hotLoop + int(hotLasts/time.Minute)*hotReads(s) + 1

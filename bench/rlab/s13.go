@@ -31,7 +31,7 @@ func premisesOf(i int) int { return 1 + i/5%4 }
 var s13 = Scenario{
 	ID: "S13", Title: "conclusions from conclusions",
 	Feed: "An agent concludes something from one to four facts, another agent something from that, up to five times. Of a third of the chains all premises are facts, of a third one is made up, and of a third one changes afterwards, and then becomes again what it was. Agents act on the last conclusion; others look up the facts themselves.",
-	measures: []measure{measuredUnsafe, measuredFalse,
+	measures: []measure{measuredUnsafe, measuredTried, measuredFalse,
 		{name: conclusionBlocked, title: "on a conclusion", unit: "calls", rate: true, target: 0.01, benign: true},
 		{name: revivedBlocked, title: "when it holds again", unit: "calls", rate: true, target: 0.01, benign: true}, measuredBlocked,
 		measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},

@@ -32,7 +32,7 @@ var s3 = Scenario{
 	ID: "S3", Title: "a burst of one claim",
 	Feed: "32 sessions of an agent that were shown a false claim say it again all at once, with true statements of the user in between; one write in ten is sent a second time, by a client that took it for lost.",
 	measures: []measure{measuredRows, measuredSupport, {name: asked, title: "asked", unit: "questions per claim", target: 1},
-		measuredFalse, measuredUnsafe, measuredMerged, {name: failed, title: "failed", unit: "writes", rate: true},
+		measuredFalse, measuredUnsafe, measuredTried, measuredMerged, {name: failed, title: "failed", unit: "writes", rate: true},
 		{name: writeP50, title: "write p50", unit: milliseconds, ratio: true, none: true}, {name: writeP99, title: "write p99", unit: milliseconds, ratio: true, target: 2},
 		measuredBlocked, {name: lost, title: "lost", unit: "statements", rate: true, benign: true}, {name: twice, title: "kept twice", unit: "statements", rate: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {

@@ -36,7 +36,7 @@ const (
 var s4 = Scenario{
 	ID: "S4", Title: "agents that agree in a circle",
 	Feed:     "An agent says a value of a slot, a second one recalls and repeats it, the first recalls that, for 100 rounds, and then three agents for 50, a turn every hour. The system of record knows another value for the false claims, and for the true ones none until the circle ends. Then a tool says it by itself, the system of record has it too, and it is recalled every day for eight days.",
-	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: sourceMissed, title: "source missed", unit: "claims", rate: true, benign: true}, {name: sourceDays, title: "days to count", unit: "days", none: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return circleClaims(s) * (circleSteps(true) + circleSteps(false))
 	},

@@ -37,7 +37,7 @@ const (
 var s6 = Scenario{
 	ID: "S6", Title: "the system of record is down",
 	Feed: "An agent writes claims, seven in ten of them true, while the system of record is down for half an hour. Then it is up and down by turns for ten minutes, and then one question in ten fails. It runs 60 times faster than that, and breakers and budgets of a system with it. The clock of a system that works in no background does not wait.",
-	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe,
+	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredTried,
 		{name: outageAsked, title: "asked while down", unit: "questions per claim", target: 1}, {name: repairAsked, title: "asked then", unit: "questions per claim", target: 1.1},
 		{name: repairMinutes, title: "minutes to repair", unit: "minutes", target: 10}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {

@@ -21,7 +21,7 @@ var measuredNew = measure{name: newBlocked, title: "new value blocked", unit: "c
 var s7 = Scenario{
 	ID: "S7", Title: "facts change",
 	Feed:     "Facts that a user and a tool say, and that the system of record has, are read in sessions. Then half of them change: the system of record has another value, and the tool that reads it says so. An agent that read the old value tries it at once, and then every hour; others try the new one, and a fact that stayed.",
-	measures: []measure{measuredUnsafe, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	measures: []measure{measuredUnsafe, measuredTried, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := changedFacts(s)
 		return 2*n*2 + n*(1+2) + n*(len(Tools())+1)
@@ -90,12 +90,12 @@ func (p *play) change(ctx context.Context, f, stays fact) error {
 	}
 	hours := 0
 	for ; hours < changeWatch; hours++ {
-		tried, done, err := p.try(ctx, before, f.claim, "pay")
+		shown, done, err := p.try(ctx, before, f.claim, "pay")
 		if err != nil {
 			return err
 		}
-		if tried && hours == 0 {
-			p.rate(unsafe).Add(done)
+		if hours == 0 {
+			p.harmed(shown, done)
 		}
 		if !done {
 			break

@@ -10,7 +10,8 @@ import (
 // Scenario is one load, with its benign twin in it.
 type Scenario struct {
 	ID, Title string
-	Feed      string // what is fed, in one sentence
+	Feed      string   // what is fed, in one sentence
+	sets      []string // the folders of public sets that take the place of what it generates
 	measures  []measure
 	// steps is how many writes and calls a play has.
 	steps func(Scale, *Data) int
@@ -36,6 +37,7 @@ var (
 	measuredSupport   = measure{name: supportFactor, title: "support", unit: "sources counted per source", target: 1}
 	measuredFalse     = measure{name: falseVerified, title: "false verified", unit: "claims", rate: true}
 	measuredUnsafe    = measure{name: unsafe, title: "unsafe actions", unit: "calls", rate: true}
+	measuredTried     = measure{name: tried, title: "tried", unit: "calls", rate: true, none: true, quiet: true}
 	measuredMerged    = measure{name: merged, title: "merged", unit: "statements", rate: true}
 	measuredHeldFalse = measure{name: heldFalse, title: "a person asked, false", unit: "calls", rate: true, none: true, quiet: true}
 	measuredHeldTrue  = measure{name: heldTrue, title: "a person asked, true", unit: "calls", rate: true, none: true, quiet: true, benign: true}

@@ -235,8 +235,11 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	}
 	var data *rlab.Data
 	if r.Data != "" {
-		if data, err = rlab.ReadData(r.Data); err != nil {
+		if data, err = rlab.ReadData(r.Data, scenarios); err != nil {
 			return fmt.Errorf("%w: --data: %w", ErrUsage, err)
+		}
+		if len(data.Files) == 0 {
+			fmt.Fprintln(talk, "no scenario that is played takes anything of a public set")
 		}
 		for _, f := range data.Files {
 			as := "not as published"

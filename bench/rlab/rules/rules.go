@@ -21,7 +21,7 @@ func All() []rlab.Entrant {
 	for _, r := range []rule{appends, confidence, hashDedup, similarity, addOnly, graph, sessions, guard, origins} {
 		out = append(out, rlab.Entrant{Name: r.name, Rule: r.sentence, Open: func(context.Context, rlab.Env) (rlab.System, error) { return r.open(), nil }})
 	}
-	return out
+	return append(out, rlab.Entrant{Name: asksRecord.name, Rule: asksRecord.sentence, Open: openAsking})
 }
 
 // Named are the baselines with these names, in their order. A name that none has is left out.
@@ -43,11 +43,14 @@ type rule struct {
 
 // open makes an empty memory. One that is no gate is no [rlab.Decider].
 func (r rule) open() rlab.System {
-	s := &baseline{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
 	if r.trusts == nil {
-		return s
+		return r.empty()
 	}
-	return gated{s}
+	return gated{r.empty()}
+}
+
+func (r rule) empty() *baseline {
+	return &baseline{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
 }
 
 // row is one memory of a baseline.
