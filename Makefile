@@ -25,7 +25,7 @@ modules: ## verify the modules, and that go.mod is tidy
 	go mod tidy -diff
 
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) || exit 1; [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 -r gofmt -l) || exit 1; [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
 

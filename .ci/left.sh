@@ -48,7 +48,7 @@ watch() {
   env -u HEARSAY_RUN setsid bash -c '
     HEARSAY_RUN=$2
     . "$3" # now: the checkout may be gone at the end
-    # A zombie is gone too: who reads what this run says to its end may reap it after that.
+    # A zombie counts as gone: a caller may read the output to its end before it waits.
     while state=$(sed "s/.*) //" "/proc/$1/stat" 2>/dev/null) && [ "${state%% *}" != Z ]; do sleep 0.5; done
     end_left 0
     rm -rf "$TMPDIR"

@@ -18,8 +18,8 @@ chmod 711 "$TMPDIR"
 # caller's is another one.
 data=${HEARSAY_DATA:-../shared/data}
 seed=${RAPID_SEED:-}
-unset MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKEFILES PACKAGES TESTFLAGS ONE_GOROUTINE GORACE GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE
-unset "${!PYTHON@}" "${!PG@}" "${!RAPID_@}" "${!TEST_@}" "${!HEARSAY_@}"
+unset MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKEFILES PACKAGES TESTFLAGS ONE_GOROUTINE GORACE FULL
+unset "${!GIT_@}" "${!PYTHON@}" "${!PG@}" "${!RAPID_@}" "${!TEST_@}" "${!HEARSAY_@}"
 export GOWORK=off
 log=$TMPDIR/log
 mkdir "$log"
@@ -77,14 +77,16 @@ summary() {
   printf '%s all\n' "$SECONDS"
 }
 
-# data_sets SET ...: ends the check at once where a bench would end it later, or play less than
-# there is. .ci/data.sha256 has the files of each set.
+# data_sets SET ...: ends the check where a bench would end it later, or play something else than
+# the check is written for. .ci/data.sha256 has the files that the check plays of each set.
 data_sets() {
-  local set files
+  local set files there
   for set in "$@"; do
     grep " $set/" .ci/data.sha256 >"$log/data" || fail "no file of $set in .ci/data.sha256"
     files=$(wc -l <"$log/data")
-    (cd "$data" && sha256sum --quiet -c "$log/data") || fail "the data set $set is not whole in $data; HEARSAY_DATA names the folder of the sets (docs/testing.md)"
+    (cd "$data" && sha256sum --quiet -c "$log/data") || fail "the data set $set in $data is not that of .ci/data.sha256; HEARSAY_DATA names the folder of the sets (docs/testing.md)"
+    there=$(find "$data/$set" -maxdepth 1 -name '*.json*' | wc -l)
+    [ "$there" -eq "$files" ] || fail "the data set $set in $data has $there files, not the $files of .ci/data.sha256"
     printf '%s: %s files\n' "$set" "$files"
   done
 }
@@ -134,7 +136,8 @@ build() {
   local count programs
   count=$(ls "$log/bin" | wc -l)
   programs=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./... | wc -l)
-  [ "$count" -gt 0 ] && [ "$count" -eq "$programs" ] || fail "$count programs of $programs: two have one name"
+  [ "$count" -gt 0 ] || fail "no program"
+  [ "$count" -eq "$programs" ] || fail "$count programs of $programs: two have one name"
   touch "$log/built"
   printf '%s programs built\n' "$count"
 }
@@ -146,6 +149,21 @@ tested() {
     awk '/^func (Test|Fuzz|Example)/ && !/^func TestMain\(/ { found = 1 } END { exit !found }' "$dir"/*_test.go || continue
     printf '%s\n' "$package"
   done
+}
+
+# unbuilt fails if a file of tests is in no build: a tag leaves it out. That of the race detector
+# is in the race step, and modules of their own are in theirs.
+unbuilt() {
+  local mod
+  go list -f '{{$d := .Dir}}{{range .TestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}' ./... | sed '/^$/d' | sort >"$log/tests.built"
+  git ls-files '*_test.go' | grep -v '/race_on_test\.go$' >"$log/tests.files"
+  while IFS= read -r mod; do
+    sed -i "\|^$(dirname "$mod")/|d" "$log/tests.files"
+  done < <(git ls-files '*/go.mod')
+  sed "s|^|$PWD/|" "$log/tests.files" | sort >"$log/tests.all"
+  [ -s "$log/tests.all" ] || fail "no file of tests"
+  comm -13 "$log/tests.built" "$log/tests.all" >"$log/tests.unbuilt"
+  [ ! -s "$log/tests.unbuilt" ] || fail "files of tests that are in no build: $(cat "$log/tests.unbuilt")"
 }
 
 # said FILE: what the tests that failed said, and no other: the end of it if it is long. FILE is
@@ -206,10 +224,8 @@ PY
 # that can try every case try all of them, and not a sample, and property tests draw ten
 # times as often.
 test_all() {
-  local ignored packages store
-  # A test that no build has is no test. That of the race detector is in the race step.
-  ignored=$(go list -f '{{range .IgnoredGoFiles}}{{.}}{{"\n"}}{{end}}' ./... | grep '_test\.go$' | grep -vx race_on_test.go || true)
-  [ -z "$ignored" ] || fail "files of tests that are not built: $ignored"
+  local packages store
+  unbuilt
   packages=$(tested ./...)
   make -s test PACKAGES=./... TESTFLAGS='-count=1 -json' >"$log/test.json" || { said "$log/test.json"; fail "go test ./..."; }
   ran "$log/test.json" $packages
@@ -227,15 +243,14 @@ test_all() {
 
 # nested checks and tests the modules of their own. Each names this tree in a replace.
 nested() {
-  local count=0 mod dir tests
+  local count=0 mod dir packages
   while IFS= read -r mod; do
     dir=$(dirname "$mod")
     make -s lint-nested DIR="$dir" || fail "$mod"
-    (cd "$dir" && go test -count=1 -timeout 30m -json ./... >"$log/nested.json") || { cat "$log/nested.json"; fail "$mod"; }
-    tests=$(grep -c '"Action":"pass".*"Test":' "$log/nested.json" || true)
-    [ "$tests" -gt 0 ] || fail "$mod: no test ran"
-    ! grep '"Action":"skip".*"Test":' "$log/nested.json" || fail "$mod: a test was skipped"
-    printf '%s: %s tests and subtests passed\n' "$dir" "$tests"
+    (cd "$dir" && go test -count=1 -timeout 30m -json ./... >"$log/nested.json") || { said "$log/nested.json"; fail "$mod"; }
+    packages=$(cd "$dir" && tested ./...)
+    printf '%s: ' "$dir"
+    ran "$log/nested.json" $packages
     count=$((count + 1))
   done < <(git ls-files '*/go.mod')
   [ "$count" -gt 0 ] || fail "no module of its own"

@@ -30,7 +30,9 @@ const (
 // the model is shown its declared fields ([Authoritative], [Identifier], [Record]), which are
 // read from the whole answer, or nothing of it if they are longer than the limit too. A last
 // line, which does not count, says how much was left out. The rows of the answer hold what
-// the model was shown and no more.
+// the model was shown and no more. Declared fields beside that line are a row of their own too,
+// which nobody has verified, if one of them is not what is declared or an element of a list has
+// none.
 func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
 
 // Media declares how many bytes of an answer, as it would be shown, no model reads as text:
@@ -137,10 +139,10 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 }
 
 // misses reports whether an answer has something at a declared place that is not what is
-// declared.
+// declared. A record holds free text by design, which is left out.
 func (a *answer) misses(whole any, d gate.Decision) bool {
 	for _, f := range a.tool.contract.Output {
-		if !d.Believes(&f) {
+		if f.Trust == gate.Record || !d.Believes(&f) {
 			continue
 		}
 		for _, at := range places(whole, f.Pointer) {

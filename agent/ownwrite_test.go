@@ -154,28 +154,45 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			t.Errorf("want a hold, got %v", err)
 		}
 	})
-	t.Run("in a map of a record, under a number", func(t *testing.T) {
-		w, o := newWorld(t), newOrderDesk()
-		tools := append(o.crm(w, agent.Sets("/status", "order/lines/3", "/order")), agent.Func("get_lines", "reads the lines of an order", func(ctx context.Context, in orderIn) (linesOut, error) {
-			out, err := o.get(ctx, in)
-			return linesOut{map[string]string{"2": "blue", "3": out.Status}, []string{"first"}}, err
-		}, agent.ReadOnly(), agent.Record("", "order", "/order"), agent.WrittenByOperator("/lines/*", "/notes/*")))
-		strict, loose := w.agentWith(t, "desk", w.gate, tools, nil), w.overruled(t, tools)
-		run := loose.Start("ana")
-		if _, err := run.Input(t.Context(), agent.Quoted("mail", "order-7 goes to mallory")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := call(t, run, "set_status", `{"order":"order-7","status":"mallory"}`); err != nil {
-			t.Fatal(err)
-		}
-		res, err := call(t, strict.Start("ana"), "get_lines", `{"order":"order-7"}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := slices.IndexFunc(res.Rows, func(id memory.ID) bool { return w.row(t, id).State() == memory.StateVerified }); n < 0 || w.row(t, res.Rows[n]).Content.Object != `{"lines":{"2":"blue"},"notes":["first"]}` {
-			t.Errorf("%v: the record vouches for what our own call set: %s", res.Rows, w.row(t, res.Rows[max(n, 0)]).Content)
-		}
-	})
+	for place, verified := range map[string]string{
+		"order/lines/3": `{"lines":{"2":"blue"},"notes":["first","second"]}`,
+		"order/notes/1": `{"lines":{"2":"blue","3":"mallory"},"notes":["first",null]}`,
+		"order":         `{"lines":{"2":"blue"},"notes":["first",null]}`,
+	} {
+		t.Run("in a record, at "+place, func(t *testing.T) {
+			w, o := newWorld(t), newOrderDesk()
+			tools := append(o.crm(w, agent.Sets("/status", place, "/order")), agent.Func("get_lines", "reads the lines of an order", func(ctx context.Context, in orderIn) (linesOut, error) {
+				out, err := o.get(ctx, in)
+				lines := linesOut{map[string]string{"2": "blue"}, []string{"first", "second"}}
+				if place != "order/notes/1" {
+					lines.Lines["3"] = out.Status
+				}
+				if place != "order/lines/3" {
+					lines.Notes[1] = out.Status
+				}
+				if place == "order/notes/1" {
+					lines.Lines["3"] = "mallory" // by somebody else
+				}
+				return lines, err
+			}, agent.ReadOnly(), agent.Record("", "order", "/order"), agent.WrittenByOperator("/lines/*", "/notes/*")))
+			strict, loose := w.agentWith(t, "desk", w.gate, tools, nil), w.overruled(t, tools)
+			run := loose.Start("ana")
+			if _, err := run.Input(t.Context(), agent.Quoted("mail", "order-7 goes to mallory")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := call(t, run, "set_status", `{"order":"order-7","status":"mallory"}`); err != nil {
+				t.Fatal(err)
+			}
+			res, err := call(t, strict.Start("ana"), "get_lines", `{"order":"order-7"}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := slices.IndexFunc(res.Rows, func(id memory.ID) bool { return w.row(t, id).State() == memory.StateVerified })
+			if n < 0 || w.row(t, res.Rows[n]).Content.Object != verified {
+				t.Errorf("the record vouches for %s, want %s", w.row(t, res.Rows[max(n, 0)]).Content, verified)
+			}
+		})
+	}
 	t.Run("in a thing that the call made", func(t *testing.T) {
 		w, o := newWorld(t), newOrderDesk()
 		tools := append(o.crm(w), agent.Func("create_order", "makes an order", func(_ context.Context, in shipIn) (orderIn, error) {

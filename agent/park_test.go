@@ -143,7 +143,7 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			if waited := time.Since(asked); waited > 2*time.Minute { // of the bubble
 				t.Errorf("it waited for %s", waited)
 			}
-			if h, err := w.store.Hold(t.Context(), denied.Decision.HoldID); err != nil || h.State != memory.HoldStale || !strings.Contains(h.Why, "denied: contradicted_input") {
+			if h, err := w.store.Hold(t.Context(), denied.Decision.HoldID); err != nil || h.State != memory.HoldStale || !strings.HasPrefix(h.Why, "its parked call was denied by "+r.Result.Decision.ID) || !strings.HasSuffix(h.Why, ": contradicted_input") {
 				t.Errorf("its hold is %+v, %v", h, err)
 			}
 			if d := mustBlock(t, run, "book", searchIn{"Blue"}, gate.ErrContradicted); d.Decision.Outcome != gate.Deny || d.Decision.HoldID != "" {
@@ -151,7 +151,7 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			}
 		})
 	})
-	t.Run("when it looks denied by what was known, and then it waits on and is asked for once", func(t *testing.T) {
+	t.Run("when it looks denied by what was known, and then it waits on and is asked for once a minute", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			row := w.pending(t, fact("acme", "room", "Blue"))
@@ -169,7 +169,7 @@ func TestAParkedCallIsNotMade(t *testing.T) {
 			w.probed(t, row, memory.TruthContradicted, memory.RelationContradicts)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			if r, err := run.Resume(ctx); !errors.Is(err, context.DeadlineExceeded) || asked != 1 || len(run.Parked()) != 1 {
+			if r, err := run.Resume(ctx); !errors.Is(err, context.DeadlineExceeded) || asked < 2 || asked > 5 || len(run.Parked()) != 1 {
 				t.Errorf("%+v, %v, asked %d times", r, err, asked)
 			}
 		})

@@ -56,8 +56,9 @@ func WrittenByOperator(pointers ...string) Option {
 }
 
 // Sets declares that the argument at a JSON pointer sets what a system of record says under a
-// predicate, which may be a place in a [Record] ("order/status"), of the subject at the
-// other pointers. A call that can be put back may then set a thing to what the run knows it
+// predicate, of the subject at the other pointers. The predicate may be that of a [Record]
+// ("order"), of which any value may then be ours, or a place in one ("order/status",
+// "order/items/0/price"). A call that can be put back may then set a thing to what the run knows it
 // was before. Anywhere else a value that is history is held as superseded.
 func Sets(argument, predicate string, subject ...string) Option {
 	return func(t *Tool) {
@@ -427,6 +428,9 @@ func (a *answer) repeats(fields []*gate.OutputField, args, output any, at string
 		}
 		mark := a.asked[lineOf(&memory.Content{Subject: a.run.subject(a.tool, f, args), Predicate: f.Predicate})]
 		rows, whole, ours := mark.OwnWrite(place, text)
+		if !ours { // a call may set an element of a list by its number
+			rows, whole, ours = mark.OwnWrite(f.Predicate+at[len(f.Pointer):], text)
+		}
 		if ours {
 			a.repeated, a.unsure = append(a.repeated, rows...), a.unsure || !whole
 			return true

@@ -135,7 +135,7 @@ func rulesOf(p *Policy) memory.Digest {
 // A call that is permitted is presumed to have no standing, which its transaction checks;
 // look says that it has one.
 func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fitness, look bool) (*memory.CallStep, error) {
-	if d.Fault || d.Has(ArgumentsInvalid) || req.Contract.Unknown {
+	if d.Fault || (d.Has(ArgumentsInvalid) || req.Contract.Unknown) && req.Resumes == "" {
 		return nil, nil
 	}
 	if d.Effect == ReadOnly && d.Outcome == Permit && req.Resumes == "" {
@@ -151,7 +151,9 @@ func (g *Gate) stand(ctx context.Context, d *Decision, req *Request, f memory.Fi
 	settled := s.step.Once && s.made.Done != "" && f.Now.Sub(s.made.Settled) < memory.RejectedFor
 	if req.Within && d.Effect != ReadOnly {
 		s.block(Reason{Code: NestedCall})
-		return nil, nil
+		if req.Resumes == "" {
+			return nil, nil
+		}
 	}
 	if req.Resumes == "" {
 		switch {
@@ -220,19 +222,18 @@ func (s *standing) settle(ctx context.Context) error {
 		s.block(Reason{Code: ApprovalRejected})
 		return nil
 	}
-	if s.req.Resumes != "" && !s.resumable(h, state) {
-		return nil
-	}
-	if d.Outcome == Deny {
-		if s.req.Resumes != "" { // nobody waits in it any more
-			s.step.Stale = s.stale(h, "its parked call was denied: "+string(d.primary().Code))
+	open := state == memory.HoldWaiting || state == memory.HoldGranted
+	if s.req.Resumes != "" {
+		if s.resumable(h, state); d.Outcome == Deny && open && h.ID == s.req.Resumes { // nobody waits in it any more
+			s.step.Stale = s.stale(h, "its parked call was denied by "+d.ID+": "+string(d.primary().Code))
 			d.HoldID = h.ID
 		}
+	}
+	if d.Outcome == Deny {
 		return nil
 	}
 	s.unsettled()
 	s.repeated()
-	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if d.Outcome == Permit { // its rows are fit now, or never were in question
 		if open && h.ArgsSHA256.String() != d.ArgsSHA256 { // what waits is not what is made
 			s.step.Stale = s.stale(h, s.moved(h))
@@ -375,9 +376,9 @@ func (s *standing) told() bool {
 	return false
 }
 
-// resumable reports whether a call that goes on by itself may: the hold that it was
-// parked in is still its own and open, and the tool is the one that it was parked for.
-func (s *standing) resumable(h *memory.Hold, state memory.HoldState) bool {
+// resumable blocks a call that goes on by itself, unless the hold that it was parked in is
+// still its own and open, and the tool is the one that it was parked for.
+func (s *standing) resumable(h *memory.Hold, state memory.HoldState) {
 	why := ""
 	switch {
 	case h == nil || h.ID != s.req.Resumes:
@@ -389,11 +390,10 @@ func (s *standing) resumable(h *memory.Hold, state memory.HoldState) bool {
 	case s.d.Effect == Irreversible:
 		why = "what cannot be undone never fires by itself"
 	default:
-		return true
+		return
 	}
 	s.d.HoldID = s.req.Resumes
 	s.block(Reason{Code: HoldEnded, Detail: why})
-	return false
 }
 
 // block adds a reason that blocks, also to a call that would have fired.
@@ -590,7 +590,7 @@ const (
 	HowPromoted How = "promoted" // the rows at fault are verified now
 	HowRejected How = "rejected" // a person refused it
 	HowExpired  How = "expired"  // nobody decided in time: it is denied
-	HowStale    How = "stale"    // another hold took its place
+	HowStale    How = "stale"    // another hold took its place, or its parked call was denied
 	HowFired    How = "fired"    // the call was made, by whoever else waited
 	HowSettled  How = "settled"  // it is known now how the same call ended before
 	HowDenied   How = "denied"   // something that no approval releases stands against it: it is denied as things are
@@ -653,11 +653,17 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
-		tried, kept, err := Try(ctx, s, h)
-		if err != nil {
-			return r, false, err
+		denied := slices.ContainsFunc(f.Heads, func(head memory.Head) bool {
+			return head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean
+		})
+		if !denied { // a hold that does not keep its terms goes by its rows at fault alone
+			tried, kept, err := Try(ctx, s, h)
+			if err != nil {
+				return r, false, err
+			}
+			denied = kept && tried.Outcome == Deny
 		}
-		if kept && tried.Outcome == Deny {
+		if denied {
 			r.How = HowDenied
 			return r, true, nil
 		}

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,4 +137,73 @@ func TestI7AParkedCallIsNotConsumedAfterItsTime(t *testing.T) {
 	if d := g.Decide(t.Context(), req); d.Blocked() || !s.last.NotAfter.Equal(parked.ExpiresAt) {
 		t.Errorf("%v, the record ends at %v, not at %v", d.Err(), s.last.NotAfter, parked.ExpiresAt)
 	}
+}
+
+// TestADeniedParkedCallEndsItsHold, whatever it is denied for. One that is held still, or that
+// could not be decided, does not.
+func TestADeniedParkedCallEndsItsHold(t *testing.T) {
+	move := func(to memory.AxisValue) func(*testing.T, *world, *gate.Request, memory.ID) {
+		return func(t *testing.T, w *world, _ *gate.Request, row memory.ID) {
+			if _, err := w.Apply(t.Context(), memory.Transition{Row: row, Revision: 1, To: to, Authority: memory.AuthorityUser, Actor: "boss", Source: "test", Reason: "test"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		then  func(*testing.T, *world, *gate.Request, memory.ID)
+		code  gate.Code
+		state memory.HoldState
+	}{
+		"a quarantine":                    {move(memory.SecurityQuarantined), gate.QuarantinedInput, memory.HoldStale},
+		"a hidden row":                    {move(memory.RetrievalHidden), gate.NotRetrievable, memory.HoldStale},
+		"another schema":                  {func(_ *testing.T, _ *world, r *gate.Request, _ memory.ID) { r.Contract.Schema[0]++ }, gate.HoldEnded, memory.HoldStale},
+		"an effect that cannot be undone": {func(_ *testing.T, _ *world, r *gate.Request, _ memory.ID) { r.Contract.Effect = gate.Irreversible }, gate.HoldEnded, memory.HoldStale},
+		"a call inside the same call":     {func(_ *testing.T, _ *world, r *gate.Request, _ memory.ID) { r.Within = true }, gate.NestedCall, memory.HoldStale},
+		"a tool that is not known":        {func(_ *testing.T, _ *world, r *gate.Request, _ memory.ID) { r.Contract.Unknown = true }, gate.ToolNotNamed, memory.HoldStale},
+		"a lineage that is not known": {func(_ *testing.T, _ *world, r *gate.Request, row memory.ID) {
+			r.Lineage = gate.Partial("lost", []memory.ID{row}, nil)
+		}, gate.LineageUnknown, memory.HoldStale},
+		"nothing": {func(*testing.T, *world, *gate.Request, memory.ID) {}, gate.UnverifiedInput, memory.HoldWaiting},
+		"the hold of another": {func(_ *testing.T, _ *world, r *gate.Request, _ memory.ID) {
+			r.Resumes = "blk_" + strings.Repeat("0", 26)
+		}, gate.HoldEnded, memory.HoldWaiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			row := w.put(t, w.fromModel(triple("acme", "address", "1 Main St")))
+			g := newGate(t, w.Store, declared(), nil)
+			req := mail(row)
+			req.Contract.Effect, req.Park = gate.StateChanging, true
+			parked := g.Decide(t.Context(), req)
+			if !parked.Parked {
+				t.Fatal(parked.Err())
+			}
+			req.Resumes = parked.HoldID
+			c.then(t, w, &req, row)
+			d := g.Decide(t.Context(), req)
+			if !d.Blocked() || !d.Has(c.code) || d.Fault {
+				t.Errorf("%v", d.Err())
+			}
+			h, err := w.Hold(t.Context(), parked.HoldID)
+			if err != nil || h.State != c.state || (h.State == memory.HoldStale) != strings.Contains(h.Why, "denied by "+d.ID+": ") {
+				t.Errorf("the hold is %s, %q, %v", h.State, h.Why, err)
+			}
+		})
+	}
+	t.Run("a store that fails", func(t *testing.T) {
+		w := newWorld(t)
+		row := w.put(t, w.fromModel(triple("acme", "address", "1 Main St")))
+		req := mail(row)
+		req.Contract.Effect, req.Park = gate.StateChanging, true
+		parked := newGate(t, w.Store, declared(), nil).Decide(t.Context(), req)
+		req.Resumes = parked.HoldID
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d := newGate(t, w.Store, declared(), nil).Decide(ended, req); !d.Fault {
+			t.Fatalf("%+v", d)
+		}
+		if h, err := w.Hold(t.Context(), parked.HoldID); err != nil || h.State != memory.HoldWaiting {
+			t.Errorf("the hold is %s, %v", h.State, err)
+		}
+	})
 }

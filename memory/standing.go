@@ -54,7 +54,7 @@ type CallStep struct {
 	// Hold is the hold as it will be; its Revision is the one that was read, 0 for
 	// a new one.
 	Hold *Hold
-	// Stale is a hold that Hold takes the place of.
+	// Stale is a hold that ends: Hold takes its place, or its call is denied.
 	Stale *Hold
 }
 

@@ -157,21 +157,6 @@ func (d *desk) move(t testing.TB, to memory.AxisValue) {
 	}
 }
 
-// ends returns when the hold waits no longer.
-func (d *desk) ends(t testing.TB, hold string) {
-	t.Helper()
-	for {
-		h, err := d.store.Hold(t.Context(), hold)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.State != memory.HoldWaiting {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{store: storetest.NewStore(&memory.Options{Authority: func(string, string, string) bool { return true }}), booked: make(chan string, 100), arrived: make(chan struct{}, 100), left: make(chan struct{}, 100)}
@@ -336,26 +321,11 @@ func TestAParkedCallComesBackOverMCP(t *testing.T) {
 						t.Errorf("the same result twice: %+v", got)
 					}
 				},
-				"a denial is told to who waits, and to nobody who asks later": func(t *testing.T, d *desk) {
+				"a denial is told to who waits": func(t *testing.T, d *desk) {
 					d.held(t, "Blue")
 					again := d.waits(t.Context(), "Blue")
 					d.move(t, memory.SecurityQuarantined)
 					if got := <-again; got.err != nil || !got.res.IsError || !strings.Contains(got.text, "quarantine") || d.made() != 0 {
-						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
-					}
-					d.move(t, memory.SecurityClean)
-					d.verify(t)
-					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || strings.Contains(got.text, "quarantine") {
-						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
-					}
-				},
-				"a denial that nobody waited for is not kept": func(t *testing.T, d *desk) {
-					id := d.held(t, "Blue")
-					d.move(t, memory.SecurityQuarantined)
-					d.ends(t, id)
-					d.move(t, memory.SecurityClean)
-					d.verify(t)
-					if got := <-d.waits(t.Context(), "Blue"); got.err != nil || strings.Contains(got.text, "quarantine") {
 						t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
 					}
 				},
@@ -815,6 +785,31 @@ func TestAParkedCallEndsWithItsTime(t *testing.T) {
 			t.Errorf("%+v, %v", h, err)
 		}
 	})
+}
+
+// TestADenialIsToldToNobodyLater: who asks when the row is as it should be is decided afresh.
+func TestADenialIsToldToNobodyLater(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		timed(t, func(t *testing.T, d *desk, _ chan *api.ProgressNotificationParams) {
+			d.held(t, "Blue")
+			var again <-chan answer
+			if waits {
+				again = d.waits(t.Context(), "Blue")
+			}
+			d.move(t, memory.SecurityQuarantined)
+			time.Sleep(time.Minute) // of the bubble: the parked call is denied
+			if waits {
+				if got := <-again; got.err != nil || !strings.Contains(got.text, "quarantine") {
+					t.Errorf("%q, %v", got.text, got.err)
+				}
+			}
+			d.move(t, memory.SecurityClean)
+			d.verify(t)
+			if got := <-d.waits(t.Context(), "Blue"); got.err != nil || got.res.IsError || got.text != "booked Blue" || d.made() != 1 {
+				t.Errorf("made %d times; %q, %v", d.made(), got.text, got.err)
+			}
+		})
+	}
 }
 
 // TestAResultThatNobodyFetchesIsDropped, and the same call is a new one then.

@@ -47,8 +47,7 @@ var s11 = Scenario{
 // popular is a claim that agents read, and what they found.
 type popular struct {
 	fact
-	first, promoted time.Time
-	used            bool // it was read once it was promoted
+	first, promoted time.Time // when it was read first, and first found so that an agent could act on it
 }
 
 func playBudget(ctx context.Context, p *play) error {
@@ -138,11 +137,8 @@ func (p *play) meet(ctx context.Context, c *popular) error {
 	if c.first.IsZero() {
 		c.first = now
 	}
-	switch {
-	case trusted && c.promoted.IsZero():
+	if trusted && c.promoted.IsZero() {
 		c.promoted = now
-	case trusted:
-		c.used = true
 	}
 	return nil
 }
@@ -168,7 +164,7 @@ func (p *play) promotions(all []popular, order []int) {
 	}
 	useful := 0
 	for i := range all {
-		if all[i].used {
+		if !all[i].promoted.IsZero() {
 			useful++
 		}
 	}

@@ -583,10 +583,10 @@ type whyJSON struct {
 	Schema   string `json:"schema"` // hearsay.why/1
 	ID       string `json:"id"`
 	Tool     string `json:"tool"`
-	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed, failed or not made
+	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed or failed; not_made of a call that was let through and was not
 	Blocked  bool   `json:"blocked"`
-	// Release is never, with_step, ask_again if what held the call is gone, or nothing if
-	// it was approved or made.
+	// Release is never, with_step, settle if nobody knows how the call ended, ask_again if what
+	// held it is gone or it was not made, or nothing if it was approved or made.
 	Release string     `json:"release,omitempty"`
 	Steps   []stepJSON `json:"steps"`
 	Reasons []string   `json:"reasons"`
@@ -694,7 +694,16 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		w.Reasons = append(w.Reasons, code+": "+gate.Reason{Code: gate.Code(code)}.Text())
 	}
 	switch c.Standing {
-	case memory.HoldGranted, memory.HoldFired, memory.HoldDone, memory.HoldFailed:
+	case memory.HoldGranted, memory.HoldFired:
+	case memory.HoldDone, memory.HoldFailed:
+		d, err := s.Decision(ctx, h.Fired)
+		if unreadable(err) { // what it said was erased
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		w.ended(&d)
 	case memory.HoldRejected:
 		w.Blocked, w.Release = true, "never"
 		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
@@ -724,14 +733,13 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		if h.Unknown() != "" {
 			w.Steps = append(w.Steps, settleStep(h.Unknown()))
 		}
-		if err := w.mend(ctx, s, left.rows); err != nil {
+		if err := w.mend(ctx, s, &left); err != nil {
 			return "", err
 		}
 		switch {
 		case left.denied != "":
 			w.Steps = append(w.Steps, putRight)
 		case left.moved:
-
 			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
 		default:
 			w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
@@ -742,7 +750,7 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			w.Reasons = append(w.Reasons, "stale: "+h.Why)
 			left, err := obstaclesOf(ctx, s, h)
 			if err == nil {
-				err = w.mend(ctx, s, left.rows)
+				err = w.mend(ctx, s, &left)
 			}
 			if err != nil {
 				return "", err
@@ -756,13 +764,22 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
 }
 
+// ended says how a call that was let through ended.
+func (w *whyJSON) ended(d *memory.DecisionRecord) {
+	w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
+	if d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
+		w.Standing, w.Release = "not_made", "ask_again"
+		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
+	}
+}
+
 // putRight ends a denial.
 var putRight = stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"}
 
 // mend adds, for each row, the step that makes it fit, with how many calls wait for the row.
-func (w *whyJSON) mend(ctx context.Context, s *memory.Store, rows []memory.ID) error {
-	for _, id := range rows {
-		step, err := mends(ctx, s, id)
+func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) error {
+	for _, id := range left.rows {
+		step, err := mends(ctx, s, id, left.why[id])
 		if err != nil {
 			return err
 		}
@@ -787,14 +804,20 @@ func settleStep(made string) stepJSON {
 	return stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(made)}
 }
 
-// mends is what would make a row at fault fit.
-func mends(ctx context.Context, s *memory.Store, id memory.ID) (stepJSON, error) {
+// mends is what would make a row at fault fit, for the reason that it is at fault; "" if that
+// is not known.
+func mends(ctx context.Context, s *memory.Store, id memory.ID, why gate.Code) (stepJSON, error) {
 	const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
 	rows, err := s.Get(ctx, id)
 	switch {
 	case unreadable(err):
+		return stepJSON{What: "row " + string(id) + " cannot be read any more: the agent asks in a run that does not rest on it"}, nil
 	case err != nil:
 		return stepJSON{}, err
+	case why == gate.SensitivityExceeded:
+		return stepJSON{What: "row " + string(id) + " is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised"}, nil
+	case why == gate.NotYetValid:
+		return stepJSON{What: "row " + string(id) + " says what holds later: the agent asks again then"}, nil
 	case rows[0].Security == memory.SecurityMalicious:
 		return stepJSON{What: "a person says that the row is no attack, and then reviews it and releases it", Command: "hearsay row acquit " + string(id) + signed}, nil
 	case rows[0].Held() || rows[0].Security != memory.SecurityClean:
@@ -828,16 +851,12 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call is held: of its run, and of every run if it cannot be undone")
 		w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(d.ID)})
 	}
-	if d.Fired {
-		w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
-	}
 	failed := d.StateAt(s.Now()) == memory.HoldFailed
 	if failed {
 		w.Standing = memory.HoldFailed.String()
 	}
-	if d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
-		w.Standing, w.Release = "not made", "ask_again"
-		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
+	if d.Fired {
+		w.ended(d)
 	}
 	var rows []memory.ID
 	for _, r := range said.Reasons {

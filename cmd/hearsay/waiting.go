@@ -18,10 +18,11 @@ const runEnded = "run_ended"
 // judges it again by the terms it was held by, with its rows as they are now. The gate
 // decides it afresh when the agent asks again.
 type obstacles struct {
-	codes  []string    // reasons that hold or deny it now
-	rows   []memory.ID // rows at fault that are not verified now, or not to be retrieved as others are
-	denied gate.Code   // the gravest reason that no approval releases; "" if there is none
-	ended  bool        // its run has ended
+	codes  []string                // reasons that hold or deny it now
+	rows   []memory.ID             // rows at fault that are not verified now, or not to be retrieved as others are
+	why    map[memory.ID]gate.Code // of rows that are at fault now, the gravest reason
+	denied gate.Code               // the gravest reason that no approval releases; "" if there is none
+	ended  bool                    // its run has ended
 	// moved says that a row it rests on, or the store's epoch, has moved since, so that no
 	// approval of this hold counts any more.
 	moved bool
@@ -60,8 +61,13 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 			if !slices.Contains(o.codes, string(r.Code)) {
 				o.codes = append(o.codes, string(r.Code))
 			}
-			if r.Row.Valid() && !slices.Contains(o.rows, r.Row) { // it was fit when the call was held
-				o.rows = append(o.rows, r.Row)
+			if r.Row.Valid() && o.why[r.Row] == "" {
+				if o.why == nil {
+					o.why = map[memory.ID]gate.Code{}
+				}
+				if o.why[r.Row] = r.Code; !slices.Contains(o.rows, r.Row) { // it was fit when the call was held
+					o.rows = append(o.rows, r.Row)
+				}
 			}
 			if r.Outcome == gate.Deny && o.denied == "" {
 				o.denied = r.Code

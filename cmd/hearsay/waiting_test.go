@@ -270,7 +270,7 @@ func TestAParkedCallThatWasDeniedWaitsNoMore(t *testing.T) {
 	if r := w.soon("call", "show", d.HoldID); !strings.Contains(r.out, "✗ stale") || strings.Contains(r.out, "made by itself") {
 		t.Errorf("%s%s", r.out, r.talk)
 	}
-	if r := w.soon("call", "why", d.HoldID); r.code != exitNo || !strings.Contains(r.out, "its parked call was denied: quarantined_input") || !strings.Contains(r.out, "row release "+email) {
+	if r := w.soon("call", "why", d.HoldID); r.code != exitNo || !strings.Contains(r.out, "its parked call was denied by blk_") || !strings.Contains(r.out, ": quarantined_input") || !strings.Contains(r.out, "row release "+email) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 }

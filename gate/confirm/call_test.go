@@ -509,6 +509,16 @@ func TestWaitingForAHold(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+	t.Run("it ends with the quarantine of a row at fault where the hold has lost its terms", func(t *testing.T) {
+		w, _, d := held(t)
+		if r, done, err := gate.Look(t.Context(), termless{w.Store}, d.HoldID); done || err != nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		w.move(0, memory.SecurityQuarantined)
+		if r, done, err := gate.Look(t.Context(), termless{w.Store}, d.HoldID); !done || r.How != gate.HowDenied || err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 	t.Run("it ends with its context", func(t *testing.T) {
 		w, _, d := held(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -769,4 +779,13 @@ func TestARefusalIsQuotedInNoRecord(t *testing.T) {
 	if must(t, err); again.Words == "" || !strings.Contains(again.ToolText(), again.Words) || strings.Contains(string(r.Data), again.Words) || !strings.Contains(string(r.Data), "cleo") {
 		t.Errorf("%q, %s", again.Words, r.Data)
 	}
+}
+
+// termless is a store whose holds do not keep the question that they came from.
+type termless struct{ *memory.Store }
+
+func (s termless) Hold(ctx context.Context, id string) (memory.Hold, error) {
+	h, err := s.Store.Hold(ctx, id)
+	h.Asked = nil
+	return h, err
 }

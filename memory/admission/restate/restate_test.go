@@ -366,7 +366,9 @@ func TestNegations(t *testing.T) {
 		"my order no 7": 0, "order no A-4711": 0, "I have no 5 star hotel": 1, "I want no more newsletters": 1, "not more than 5": 0, "No, my editor is Emacs": 0, "no sugar": 1, "I do not like it, and never did": 2, "": 0, "a knot": 0,
 		"ich mag das nicht": 1, "je ne sais pas": 2, "no me gusta": 1, "não gosto": 1, "он не любит": 1,
 		"She doesn`t like it": 1, "doesn´t": 1, "doesn′t": 1, "I do _not_ like it": 1, "does **not**": 1, "I like_football": 0, "likes ~~not~~": 1,
-		"No. My editor is Emacs": 0, "No.": 1, "no! it is Emacs": 0, "No way. It is Emacs": 1, "I said no. It is Emacs": 1, "I ❤️ football": 0, "my family 👨‍👩‍👧 likes it": 0, "👍🏽 yes": 0, "football 👎🏽": 1, "football ❌": 1, "🙅🏽‍♀️ football": 1, "🏴‍☠️": 0,
+		"No. My editor is Emacs": 0, "No... sugar in my tea": 1, "No.. Sugar": 1, "No! sugar": 1, "No. 5 Main Street": 1, "No.": 1,
+		`"I don't like football"`: 1, "'cause I don't like it": 1, "'I don't'": 1, "I do'nt like it": 1, "I don‛t": 1, "I don❜t": 1, "I like the dogs' house": 0, "“I do not”": 1, "I ☹ football": 1, "football ❎": 1,
+		"no! It is Emacs": 0, "No way. It is Emacs": 1, "I said no. It is Emacs": 1, "I ❤️ football": 0, "my family 👨‍👩‍👧 likes it": 0, "👍🏽 yes": 0, "football 👎🏽": 1, "football ❌": 1, "👩‍💻 by day": 0,
 	} {
 		if got, legible := Negations(text); got != want || !legible {
 			t.Errorf("%q: %d, want %d", text, got, want)
@@ -375,8 +377,10 @@ func TestNegations(t *testing.T) {
 	if _, legible := Negations("I do n\u200bot"); legible {
 		t.Error("of what nobody sees it is known what it denies")
 	}
-	if _, legible := Negations("I do n\u200dot ❤\ufe0f"); legible {
-		t.Error("a joiner between letters is one of an emoji")
+	for _, text := range []string{"I do n\u200dot ❤\ufe0f", "I do n\xffot like it", "I like it ✖\ufe0f", "I ☹\ufe0f it", "🤷‍♀\ufe0f it", "🏴‍☠\ufe0f", "I do \u2800not\ufe0f", "ⓝⓞⓣ\ufe0f"} {
+		if _, legible := Negations(text); legible {
+			t.Errorf("of %q it is known what it denies", text)
+		}
 	}
 	long := strings.Repeat("word ", 1000) + "not"
 	if n, _ := Negations(long); n != 1 {

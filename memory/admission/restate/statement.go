@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxBytes is the length beyond which only an equal text matches: a long text
@@ -108,34 +109,49 @@ var numbered = set("account building bus case contract customer flight gate hous
 // untrue are further words that deny what is said beside them.
 var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldom scarcely nowhere noone false untrue incorrect wrong")
 
-// respelled makes what people type for an apostrophe one, and blanks of marks of emphasis.
-var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "‘", "'", "＇", "'", "_", " ", "*", " ", "~", " ")
+// respelled makes what people type for an apostrophe one, and blanks of quotation marks and of
+// marks of emphasis.
+var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "ʻ", "'", "‘", "'", "’", "'", "‛", "'", "ꞌ", "'", "❛", "'", "❜", "'", "＇", "'",
+	`"`, " ", "“", " ", "”", " ", "„", " ", "«", " ", "»", " ", "_", " ", "*", " ", "~", " ")
 
-// emoji finds one that is written with characters which nobody sees: a red heart, a family.
-var emoji = regexp.MustCompile(`\p{So}[\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?(?:\x{200D}\p{So}[\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?)*`)
+// misspelt finds a contraction with its apostrophe in the wrong place.
+var misspelt = regexp.MustCompile(`(?i)\b(do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had|ai|must|need|sha|might)'nt\b`)
+
+// unpaired finds an apostrophe that is no part of a word, but a quotation mark.
+var unpaired = regexp.MustCompile(`(^|[^\p{L}])'|'([^\p{L}]|$)`)
+
+// harmless finds emoji that deny nothing and are written with characters which nobody sees: a
+// red heart, a family. Of others it is not known what they say.
+var harmless = regexp.MustCompile(`[❤♥☺☀✈☕👍🙏👋👏💪👨👩👦👧🧑🧒👶🧔💻🍳🎓🎨🚀🏫🌾💕💖💙💚💛💜🧡🖤🤍🔥][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?(?:\x{200D}[❤♥👨👩👦👧🧑🧒👶🔥💻🍳🎓🎨🚀🏫🌾][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?)*`)
 
 // answer finds "No." before what somebody says.
-var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]+\s+\S`)
+var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]\s+\p{Lu}`)
 
-// crossed are signs that deny what they stand beside.
-const crossed = "❌✗✘🚫⛔👎🙅"
+// crossed are signs that deny what they stand beside, or say that somebody does not like it.
+const crossed = "❌❎✖✗✘☒🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
 
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages, and signs such as a cross. "No" between the name
-// of a thing and a number, "no," or "no." as an answer, and "no less than" are none. legible
-// is false of a text with characters that nobody sees, but for those of an emoji: what it
-// denies is not known.
+// of a thing and a number, "no," or "No." before a sentence as an answer, and "no less than"
+// are none. legible is false of a text that is no UTF-8, or has characters that nobody sees,
+// but for those of some emoji: what it denies is not known.
 func Negations(text string) (n int, legible bool) {
-	text = emoji.ReplaceAllStringFunc(text, func(sign string) string {
-		if strings.ContainsAny(sign, crossed) {
+	if !utf8.ValidString(text) {
+		return 0, false
+	}
+	for _, sign := range text {
+		if strings.ContainsRune(crossed, sign) {
 			n++
 		}
-		return " "
-	})
+	}
+	text = harmless.ReplaceAllString(text, " ")
 	if opaque(text) {
 		return 0, false
 	}
-	toks := spelled(scan(canonical(respelled.Replace(text))))
+	text = misspelt.ReplaceAllString(respelled.Replace(text), "${1}n't")
+	answers := answer.MatchString(text)
+	text = unpaired.ReplaceAllString(unpaired.ReplaceAllString(text, "$1 $2"), "$1 $2")
+	toks := spelled(scan(canonical(text)))
 	is := func(i int, match func(key string) bool) bool {
 		return i >= 0 && i < len(toks) && match(strings.ToLower(toks[i].key))
 	}
@@ -143,7 +159,7 @@ func Negations(text string) (n int, legible bool) {
 		k := strings.ToLower(toks[i].key)
 		switch {
 		case k == "no" && is(i+1, func(next string) bool { return next == "," }):
-		case k == "no" && i == 0 && answer.MatchString(text):
+		case k == "no" && i == 0 && answers:
 		case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
 		case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
 		case negations[k], foreign[k], untrue[k]:

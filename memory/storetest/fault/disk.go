@@ -6,6 +6,13 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+	"time"
+)
+
+// How often, and after which pause, a file system that is in use is unmounted anew.
+const (
+	busyTries = 600
+	busyPause = 50 * time.Millisecond
 )
 
 // SmallDisk mounts a file system of a size in bytes for one test, where this process
@@ -22,10 +29,19 @@ func SmallDisk(t *testing.T, size int) (dir string, ok bool) {
 		return "", false
 	}
 	t.Cleanup(func() {
-		// Lazily: a process that another test starts at this moment has the open files of this
-		// one until it runs its program.
-		if out, err := exec.Command("umount", "--lazy", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %s", out)
+		// A process that another test starts at this moment has the open files of this one until
+		// it runs its program.
+		for tries := 0; ; tries++ {
+			out, err := exec.Command("umount", dir).CombinedOutput()
+			if err == nil {
+				return
+			}
+			if tries == busyTries {
+				t.Errorf("umount: %s", out)
+				_ = exec.Command("umount", "--lazy", dir).Run() // else the folder stays
+				return
+			}
+			time.Sleep(busyPause)
 		}
 	})
 	return dir, true
