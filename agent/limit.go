@@ -102,7 +102,7 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 	text := legible(output)
 	if short := a.around(output); short != nil {
 		left = len(text) - len(legible(short))
-		note = fmt.Sprintf("Note of the system: the answer has more text than the %d bytes that are shown. %d bytes are left out%s", limit, left, less)
+		note = fmt.Sprintf("Note of the system: the answer is longer than the %d bytes that are shown. %d bytes are left out%s", limit, left, less)
 		a.say(legible(short)+"\n"+note, a.tool.worst())
 		return short, left, note
 	}
@@ -146,7 +146,7 @@ func (a *answer) misses(whole any, d gate.Decision) bool {
 			continue
 		}
 		for _, at := range places(whole, f.Pointer) {
-			if left, has := lookup(a.rest, at); has && !accounted(left) {
+			if left, has := lookup(a.rest, at); has && left != nil && !accounted(left) { // null says nothing
 				return true
 			}
 		}

@@ -260,7 +260,7 @@ type Assertion struct {
 // is no fact because somebody typed that she does not like football. What stands before them
 // in their sentence counts, and what stands behind them up to a comma, a semicolon or the end
 // of the sentence. A question verifies nothing. A line break ends no sentence; a blank line
-// does. Words with characters that nobody sees, but for those of an emoji, count as ones that
+// does. Words with characters that nobody sees, but for those of some emoji, count as ones that
 // deny. Words of negation are
 // known in English and, one by one, in some other languages; no sentence is understood.
 func (r *Run) Assert(ctx context.Context, a Assertion) (memory.Receipt, error) {

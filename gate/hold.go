@@ -39,6 +39,10 @@ type Approvals interface {
 	OpenGrant(signed []byte) (memory.Grant, error)
 }
 
+// ParkedDenied is how [memory.Hold.Why] begins of a hold whose parked call was denied. The id
+// of the denial and its code follow.
+const ParkedDenied = "its parked call was denied by "
+
 // DefaultParkFor is how long a parked call waits to fire by itself.
 const DefaultParkFor = 15 * time.Minute
 
@@ -225,7 +229,7 @@ func (s *standing) settle(ctx context.Context) error {
 	open := state == memory.HoldWaiting || state == memory.HoldGranted
 	if s.req.Resumes != "" {
 		if s.resumable(h, state); d.Outcome == Deny && open && h.ID == s.req.Resumes { // nobody waits in it any more
-			s.step.Stale = s.stale(h, "its parked call was denied by "+d.ID+": "+string(d.primary().Code))
+			s.step.Stale = s.stale(h, ParkedDenied+d.ID+": "+string(d.primary().Code))
 			d.HoldID = h.ID
 		}
 	}
@@ -381,7 +385,9 @@ func (s *standing) told() bool {
 func (s *standing) resumable(h *memory.Hold, state memory.HoldState) {
 	why := ""
 	switch {
-	case h == nil || h.ID != s.req.Resumes:
+	case h == nil:
+		why = "its hold is not there any more"
+	case h.ID != s.req.Resumes:
 		why = "another call took its place"
 	case state != memory.HoldWaiting && state != memory.HoldGranted:
 		why = "it is " + state.String()

@@ -144,8 +144,8 @@ func wholeOf(out json.RawMessage) (blocks bool, all api.CallToolResult) {
 	return true, all
 }
 
-// unread is how many bytes of an output are of blocks that [result] shows as such, and no
-// model reads as text.
+// unread is how many bytes of an output no model reads as text: those of blocks that [result]
+// shows as such, and the escapes of texts.
 func unread(out json.RawMessage) (size int) {
 	blocks, all := wholeOf(out)
 	if !blocks {
@@ -153,6 +153,8 @@ func unread(out json.RawMessage) (size int) {
 	}
 	for _, c := range all.Content {
 		switch block := c.(type) {
+		case *api.TextContent:
+			size += quoted(block.Text) - len(block.Text)
 		case *api.ImageContent:
 			size += base64.StdEncoding.EncodedLen(len(block.Data))
 		case *api.AudioContent:
@@ -193,14 +195,14 @@ func cut(out json.RawMessage, limit int) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	left := limit - (len(frame) - unread(out))
+	left := limit - (len(frame) - unread(frame))
 	if left < 0 {
 		return nil
 	}
 	for i, c := range all.Content {
 		if text, is := c.(*api.TextContent); is {
 			some := startOf(text.Text, left)
-			if short.Content[i], left = withText(text, some), left-quoted(some); some != text.Text {
+			if short.Content[i], left = withText(text, some), left-len(some); some != text.Text {
 				left = 0 // what follows is left out
 			}
 		}
@@ -243,14 +245,7 @@ func words(out json.RawMessage, limit int) json.RawMessage {
 			lines = append(lines, string(b))
 		}
 	}
-	text := strings.Join(lines, "\n")
-	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit]
-	}
-	b, err := json.Marshal(text)
+	b, err := json.Marshal(startOf(strings.Join(lines, "\n"), limit))
 	if err != nil {
 		return nil
 	}
@@ -264,19 +259,15 @@ func withText(block *api.TextContent, text string) *api.TextContent {
 	return &changed
 }
 
-// startOf is as much of the start of a text as has no more than size bytes in JSON.
+// startOf is as much of the start of a text as has no more than size bytes.
 func startOf(text string, size int) string {
-	if quoted(text) <= size {
+	if len(text) <= size {
 		return text
 	}
-	end := 0
-	for i, c := range text {
-		if size -= quoted(string(c)); size < 0 {
-			break
-		}
-		end = i + utf8.RuneLen(c)
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
 	}
-	return text[:end]
+	return text[:size]
 }
 
 // quoted is how many bytes a text has in JSON, without its quotes.

@@ -85,7 +85,8 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 		"a file of anything":  {answer: &api.CallToolResult{Content: []api.Content{&api.EmbeddedResource{Resource: &api.ResourceContents{URI: "file:///a", Blob: picture}}, &api.TextContent{Text: "a cat"}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"what imitates one":   {answer: &api.CallToolResult{Content: []api.Content{&api.TextContent{Text: `{"content":[{"data":"` + long + `"}]}`}}}, blocks: 1, says: "Note of the system: the answer has"},
 		"structured so":       {answer: &api.CallToolResult{StructuredContent: map[string]any{"content": []any{map[string]any{"data": long, "type": "image", "mimeType": "image/png"}}}}, blocks: 1, says: "Note of the system: the answer has"},
-		"a picture and text":  {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "Note of the system: the answer has more text"},
+		"a picture and text":  {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}}, blocks: 3, says: "x\nNote of the system: the answer is longer"},
+		"and text of escapes": {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: strings.Repeat("\"", agent.DefaultAnswerLimit/2)}, &api.TextContent{Text: "a cat"}}}, blocks: 3, says: "a cat"},
 		"and a structure":     {answer: &api.CallToolResult{Content: []api.Content{&api.ImageContent{Data: picture, MIMEType: "image/png"}, &api.TextContent{Text: long}}, StructuredContent: map[string]any{"total": 7}}, blocks: 1, says: "Note of the system: the answer has"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestAServersAnswerOverTheLimit(t *testing.T) {
 			if i, is := res.Content[0].(*api.ImageContent); is && !bytes.Equal(i.Data, picture) {
 				t.Error("the picture is another one")
 			}
-			if !strings.Contains(text, c.says) || len(text) > agent.DefaultAnswerLimit+300 || (len(text) > 100) != strings.HasSuffix(text, "Ask for less at a time.") {
+			if !strings.Contains(text, c.says) || len(text) > agent.DefaultAnswerLimit+300 || (len(text) > 100 && c.says != "a cat") != strings.HasSuffix(text, "Ask for less at a time.") {
 				t.Errorf("the client is told %d bytes, …%q", len(text), text[max(0, len(text)-400):])
 			}
 		})
@@ -121,7 +122,7 @@ func TestTheTextBesideAPictureIsShownAsText(t *testing.T) {
 		shows  string // the start
 		left   bool
 	}{
-		"a picture":        {api.CallToolResult{Content: []api.Content{say("two cats"), picture, say("and a dog")}}, "two cats\n(an image, which is not shown)\nand a dog\nNote of the system: the answer has more text than the 65536 bytes", true},
+		"a picture":        {api.CallToolResult{Content: []api.Content{say("two cats"), picture, say("and a dog")}}, "two cats\n(an image, which is not shown)\nand a dog\nNote of the system: the answer is longer than the 65536 bytes", true},
 		"a sound":          {api.CallToolResult{Content: []api.Content{&api.AudioContent{Data: picture.Data, MIMEType: "audio/wav"}}}, "(a sound, which is not shown)\nNote", true},
 		"files":            {api.CallToolResult{Content: []api.Content{file(&api.ResourceContents{Text: "a page"}), file(&api.ResourceContents{Blob: picture.Data})}}, "a page\n(a file, which is not shown)\nNote", true},
 		"a link":           {api.CallToolResult{Content: []api.Content{picture, &api.ResourceLink{URI: "file:///b", Name: "b"}}}, "(an image, which is not shown)\n{", true},

@@ -74,7 +74,7 @@ type callJSON struct {
 	Free bool `json:"free,omitempty"`
 	// RunEnded says of a call that waits that its run has ended: nobody asks for it again.
 	RunEnded bool `json:"run_ended,omitempty"`
-	// Denied is why a call that waits would be denied as things are: no approval frees it.
+	// Denied is why a call that waits, or is approved, would be denied as things are.
 	Denied gate.Code `json:"denied,omitempty"`
 }
 
@@ -185,12 +185,14 @@ ndjson is one call a line, id one id.`,
 				found.More = true
 				break
 			}
-			if c.Standing == memory.HoldWaiting {
+			if c.Standing == memory.HoldWaiting || c.Standing == memory.HoldGranted {
 				left, err := obstaclesOf(ctx, s, &h)
 				if err != nil {
 					return err
 				}
-				c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
+				if c.Denied = left.denied; c.Standing == memory.HoldWaiting {
+					c.Free, c.RunEnded = left.none(), left.ended
+				}
 			}
 			found.Calls = append(found.Calls, c)
 		}
@@ -510,7 +512,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 		c.line("settle", "%s", settleCommand(made))
 	}
 	if h.Parked && h.Open(now) {
-		c.line("parked", "it is made by itself once its rows are verified")
+		c.line("parked", "it is made by itself once its rows are verified, unless something denies it then")
 	}
 	if h.By != "gate" || h.Round > 0 { // a person decided; what the gate made of it too
 		c.whole("last", fmt.Sprintf("%s by %s, %s: %s", h.State, whole(h.By), moment(h.At), whole(h.Why)))
@@ -694,7 +696,21 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		w.Reasons = append(w.Reasons, code+": "+gate.Reason{Code: gate.Code(code)}.Text())
 	}
 	switch c.Standing {
-	case memory.HoldGranted, memory.HoldFired:
+	case memory.HoldFired:
+	case memory.HoldGranted:
+		left, err := obstaclesOf(ctx, s, h)
+		if err != nil {
+			return "", err
+		}
+		if c.Denied = left.denied; c.Denied == "" {
+			break
+		}
+		w.Blocked, w.Release = true, "with_step"
+		w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
+		if err := w.mend(ctx, s, &left); err != nil {
+			return "", err
+		}
+		w.Steps = append(w.Steps, putRight)
 	case memory.HoldDone, memory.HoldFailed:
 		d, err := s.Decision(ctx, h.Fired)
 		if unreadable(err) { // what it said was erased
@@ -755,6 +771,10 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			if err != nil {
 				return "", err
 			}
+			if strings.HasPrefix(h.Why, gate.ParkedDenied) {
+				w.Steps = append(w.Steps, putRight)
+				break
+			}
 		}
 		if made := inDoubt(h); made != "" {
 			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
@@ -779,10 +799,11 @@ var putRight = stepJSON{What: "what is wrong is put right, and the agent asks ag
 // mend adds, for each row, the step that makes it fit, with how many calls wait for the row.
 func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) error {
 	for _, id := range left.rows {
-		step, err := mends(ctx, s, id, left.why[id])
+		steps, err := mends(ctx, s, id, left.why[id])
 		if err != nil {
 			return err
 		}
+		step := &steps[len(steps)-1] // which frees
 		for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
 			if errors.Is(err, memory.ErrDamaged) {
 				continue // approving or verifying frees it no more
@@ -794,7 +815,7 @@ func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) er
 				step.Frees++
 			}
 		}
-		w.Steps = append(w.Steps, step)
+		w.Steps = append(w.Steps, steps...)
 	}
 	return nil
 }
@@ -804,30 +825,48 @@ func settleStep(made string) stepJSON {
 	return stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(made)}
 }
 
-// mends is what would make a row at fault fit, for the reason that it is at fault; "" if that
-// is not known.
-func mends(ctx context.Context, s *memory.Store, id memory.ID, why gate.Code) (stepJSON, error) {
-	const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
+// afterThat begins a step that follows on the one before.
+const afterThat = "and then "
+
+// mends are the steps that make a row at fault fit, one after the other, for the reason that it
+// is at fault; "" if that is not known.
+func mends(ctx context.Context, s *memory.Store, id memory.ID, why gate.Code) (steps []stepJSON, err error) {
 	rows, err := s.Get(ctx, id)
+	alone := func(what string) ([]stepJSON, error) {
+		return []stepJSON{{What: "row " + string(id) + " " + what}}, nil
+	}
 	switch {
 	case unreadable(err):
-		return stepJSON{What: "row " + string(id) + " cannot be read any more: the agent asks in a run that does not rest on it"}, nil
+		return alone("cannot be read any more: the agent asks in a run that does not rest on it")
 	case err != nil:
-		return stepJSON{}, err
+		return nil, err
 	case why == gate.SensitivityExceeded:
-		return stepJSON{What: "row " + string(id) + " is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised"}, nil
+		return alone("is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised")
 	case why == gate.NotYetValid:
-		return stepJSON{What: "row " + string(id) + " says what holds later: the agent asks again then"}, nil
-	case rows[0].Security == memory.SecurityMalicious:
-		return stepJSON{What: "a person says that the row is no attack, and then reviews it and releases it", Command: "hearsay row acquit " + string(id) + signed}, nil
-	case rows[0].Held() || rows[0].Security != memory.SecurityClean:
-		return stepJSON{What: "a person reviews the row, and releases it", Command: "hearsay row release " + string(id) + signed}, nil
-	case rows[0].State() == memory.StateVerified && rows[0].Retrieval != memory.RetrievalNormal:
-		return stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(id) + signed}, nil
+		return alone("says what holds later: the agent asks again then")
 	case rows[0].Has(memory.FlagOutdated):
-		return stepJSON{What: "the run reads again what its source says now, and goes by that"}, nil
+		return []stepJSON{{What: "the run reads again what its source says now, and goes by that"}}, nil
 	}
-	return stepJSON{What: "the row is verified, by a worker or by a person who knows", Command: "hearsay row confirm " + string(id) + signed}, nil
+	r := &rows[0]
+	step := func(verb, what string) {
+		if len(steps) > 0 {
+			what = afterThat + what
+		}
+		steps = append(steps, stepJSON{What: what, Command: "hearsay row " + verb + " " + string(id) + " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"})
+	}
+	if r.Security == memory.SecurityMalicious {
+		step("acquit", "a person says that the row is no attack")
+	}
+	if r.Held() || r.Security != memory.SecurityClean {
+		step("release", "a person reviews the row, and releases it")
+	}
+	if r.Retrieval != memory.RetrievalNormal {
+		step("expose", "a person lets the row be acted on")
+	}
+	if r.State() != memory.StateVerified || len(steps) == 0 {
+		step("confirm", "the row is verified, by a worker or by a person who knows")
+	}
+	return steps, nil
 }
 
 // whyDecided explains a decision that held nothing: a denial, or a permit.
@@ -979,15 +1018,17 @@ func whyText(w *whyJSON, tree string) string {
 		c.line("release", "never: no step and no approval lets this call through")
 	case w.Blocked, w.Release == "ask_again", w.Release == "settle":
 		for i, step := range w.Steps {
-			label := "or"
+			label, what := "or", step.What
 			if i == 0 {
 				label = "release"
+			} else if rest, next := strings.CutPrefix(what, afterThat); next {
+				label, what = "then", rest
 			}
 			frees := ""
 			if step.Frees > 1 {
 				frees = fmt.Sprintf(" (frees %d calls)", step.Frees)
 			}
-			c.line(label, "%s%s", step.What, frees)
+			c.line(label, "%s%s", what, frees)
 			if step.Command != "" {
 				c.line("", "  %s", step.Command)
 			}

@@ -34,8 +34,17 @@ func (o *obstacles) none() bool { return len(o.codes) == 0 }
 // obstaclesOf looks at the rows of a held call as they are now. Rows that cannot be read
 // stay in the way.
 func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstacles, err error) {
+	denied := gate.Code("") // by the rows at fault alone
 	for _, id := range h.AtFault {
-		switch rows, err := s.Get(ctx, id); {
+		rows, err := s.Get(ctx, id)
+		switch {
+		case err != nil:
+		case rows[0].Security != memory.SecurityClean:
+			denied = gate.QuarantinedInput
+		case rows[0].Truth == memory.TruthContradicted && denied == "":
+			denied = gate.ContradictedInput
+		}
+		switch {
 		case unreadable(err):
 			o.rows = append(o.rows, id)
 		case err != nil:
@@ -74,7 +83,9 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 			}
 		}
 	default:
-		o.recorded(h)
+		if o.recorded(h); denied != "" {
+			o.denied, o.codes = denied, append(o.codes, string(denied))
+		}
 	}
 	if o.ended, err = s.RunEnded(ctx, h.Run); o.ended {
 		o.codes = append(o.codes, runEnded)

@@ -103,8 +103,21 @@ func TestAHoldOfAnOlderVersionGoesByWhatWasRecorded(t *testing.T) {
 	}
 	h.Asked = nil
 	o, err := obstaclesOf(t.Context(), w.store, &h)
-	if err != nil || !slices.Equal(o.codes, h.Codes) {
+	if err != nil || !slices.Equal(o.codes, h.Codes) || o.denied != "" {
 		t.Errorf("%+v, %v", o, err)
+	}
+	for _, verb := range []string{"quarantine", "release"} {
+		args := []string{"row", verb, string(w.ids["email"]), "--key", w.key("boss-"+verb, "*"), "--as", "boss-" + verb, "--reason", "looked"}
+		if verb == "release" {
+			args = append(args, w.shown(string(w.ids["email"])))
+		}
+		if r := w.soon(args...); r.code != exitDone {
+			t.Fatalf("exit %d\n%s", r.code, r.talk)
+		}
+		o, err := obstaclesOf(t.Context(), w.store, &h)
+		if held := verb == "quarantine"; err != nil || (o.denied == gate.QuarantinedInput) != held || slices.Contains(o.codes, "quarantined_input") != held {
+			t.Errorf("%s: %+v, %v", verb, o, err)
+		}
 	}
 	w.confirmed(w.key("boss", "*"), "email")
 	if o, err = obstaclesOf(t.Context(), w.store, &h); err != nil || !o.none() || !o.moved {
@@ -227,7 +240,7 @@ func TestACallThatWouldBeDeniedNowSaysSo(t *testing.T) {
 	}
 	r := w.soon("call", "why", mail.HoldID)
 	if r.code != exitNo || !strings.Contains(r.out, "now quarantined_input") || !strings.Contains(r.out, "hearsay row release "+email) ||
-		strings.Contains(r.out, "call approve") || strings.Contains(r.out, "row confirm") || !strings.Contains(r.out, "no approval lets this call through") {
+		strings.Contains(r.out, "call approve") || !strings.Contains(r.out, "then          the row is verified") || strings.Count(r.out, "frees 2 calls") != 1 || !strings.Contains(r.out, "no approval lets this call through") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 	if r := w.soon("row", "release", email, w.shown(email), "--key", key, "--as", "boss", "--reason", "it is right"); r.code != exitDone {
@@ -270,7 +283,34 @@ func TestAParkedCallThatWasDeniedWaitsNoMore(t *testing.T) {
 	if r := w.soon("call", "show", d.HoldID); !strings.Contains(r.out, "✗ stale") || strings.Contains(r.out, "made by itself") {
 		t.Errorf("%s%s", r.out, r.talk)
 	}
-	if r := w.soon("call", "why", d.HoldID); r.code != exitNo || !strings.Contains(r.out, "its parked call was denied by blk_") || !strings.Contains(r.out, ": quarantined_input") || !strings.Contains(r.out, "row release "+email) {
+	if r := w.soon("call", "why", d.HoldID); r.code != exitNo || !strings.Contains(r.out, "its parked call was denied by blk_") || !strings.Contains(r.out, ": quarantined_input") || !strings.Contains(r.out, "row release "+email) || strings.Contains(r.out, "may approve") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+}
+
+// TestAnApprovedCallThatWouldBeDeniedSaysSo: an approval lets nothing through on a hidden row.
+func TestAnApprovedCallThatWouldBeDeniedSaysSo(t *testing.T) {
+	w, mail, _ := desk(t)
+	key := w.key("boss", "*")
+	email := string(w.ids["email"])
+	h, err := w.store.Hold(t.Context(), mail.HoldID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.soon("call", "approve", mail.HoldID, "--args-sha256", h.ArgsSHA256.String(), "--key", key, "--as", "boss", "--reason", "I know them"); r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	if r := w.soon("call", "why", mail.HoldID); r.code != exitDone {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+	if r := w.soon("row", "hide", email, "--key", key, "--as", "boss", "--reason", "it looks odd"); r.code != exitDone {
+		t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+	if list := w.soon("call", "list").out; !strings.Contains(list, "it would be denied now: not_retrievable") || !strings.Contains(list, "✓ granted") {
+		t.Errorf("%s", list)
+	}
+	r := w.soon("call", "why", mail.HoldID)
+	if r.code != exitNo || !strings.Contains(r.out, "now not_retrievable") || !strings.Contains(r.out, "row expose "+email) || !strings.Contains(r.out, "then          the row is verified") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 }

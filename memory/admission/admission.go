@@ -117,7 +117,7 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 // Denies reports whether words deny more than a triple does that was taken from them: they
 // have a word of negation for which the triple has none. It understands no sentence, so it
 // also says so of words that deny something else, and of words with characters that nobody
-// sees, but for those of an emoji.
+// sees, but for those of some emoji.
 func Denies(words string, c memory.Content) bool {
 	said, legible := restate.Negations(words)
 	for _, part := range []string{c.Subject, c.Object} {

@@ -367,7 +367,9 @@ func TestNegations(t *testing.T) {
 		"ich mag das nicht": 1, "je ne sais pas": 2, "no me gusta": 1, "não gosto": 1, "он не любит": 1,
 		"She doesn`t like it": 1, "doesn´t": 1, "doesn′t": 1, "I do _not_ like it": 1, "does **not**": 1, "I like_football": 0, "likes ~~not~~": 1,
 		"No. My editor is Emacs": 0, "No... sugar in my tea": 1, "No.. Sugar": 1, "No! sugar": 1, "No. 5 Main Street": 1, "No.": 1,
-		`"I don't like football"`: 1, "'cause I don't like it": 1, "'I don't'": 1, "I do'nt like it": 1, "I don‛t": 1, "I don❜t": 1, "I like the dogs' house": 0, "“I do not”": 1, "I ☹ football": 1, "football ❎": 1,
+		`"I don't like football"`: 1, "'cause I don't like it": 1, "'I don't'": 1, "I do'nt like it": 1, "I don;t like it": 1, "I don' t": 1, "I don t": 1, "I don-t": 1, "I don&#39;t": 1, "I do n o t": 1, "I do n_o_t": 1, "I do <b>not</b>": 1, "I do ｎｏｔ": 1, "I do 𝐧𝐨𝐭": 1, "I do n̶o̶t̶": 1, "I do |not|": 1,
+		"My account_no is 5512": 0, "not_before is 2026-01-01": 0, "it is_not_null": 0, "no. football for me": 1, "No. one here": 1, "No.\nfootball": 1, "don the hat": 0, "a note to all": 0,
+		"I don‛t": 1, "I don❜t": 1, "I like the dogs' house": 0, "“I do not”": 1, "I ☹ football": 1, "football ❎": 1,
 		"no! It is Emacs": 0, "No way. It is Emacs": 1, "I said no. It is Emacs": 1, "I ❤️ football": 0, "my family 👨‍👩‍👧 likes it": 0, "👍🏽 yes": 0, "football 👎🏽": 1, "football ❌": 1, "👩‍💻 by day": 0,
 	} {
 		if got, legible := Negations(text); got != want || !legible {

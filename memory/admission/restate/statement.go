@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxBytes is the length beyond which only an equal text matches: a long text
@@ -112,13 +114,20 @@ var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldo
 // respelled makes what people type for an apostrophe one, and blanks of quotation marks and of
 // marks of emphasis.
 var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "ʻ", "'", "‘", "'", "’", "'", "‛", "'", "ꞌ", "'", "❛", "'", "❜", "'", "＇", "'",
-	`"`, " ", "“", " ", "”", " ", "„", " ", "«", " ", "»", " ", "_", " ", "*", " ", "~", " ")
+	"&#39;", "'", "&apos;", "'", `\'`, "'", "ʽ", "'", "՚", "'", "ˈ", "'", "׳", "'", "‵", "'",
+	`"`, " ", "“", " ", "”", " ", "„", " ", "«", " ", "»", " ", "*", " ", "~", " ", "<", " ", ">", " ", "|", " ", "=", " ", `\`, " ",
+	"\u0335", "", "\u0336", "", "\u0337", "", "\u0338", "")
 
-// misspelt finds a contraction with its apostrophe in the wrong place.
-var misspelt = regexp.MustCompile(`(?i)\b(do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had|ai|must|need|sha|might)'nt\b`)
+// misspelt finds a contraction with its apostrophe in the wrong place, or with something else
+// for it: do'nt, don;t, don t.
+var misspelt = regexp.MustCompile(`(?i)\b(do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had|ai|must|need|sha|might)(?:'nt|n[^\p{L}\p{N}]{1,3}t)\b`)
 
-// unpaired finds an apostrophe that is no part of a word, but a quotation mark.
-var unpaired = regexp.MustCompile(`(^|[^\p{L}])'|'([^\p{L}]|$)`)
+// spaced finds a "not" whose letters stand apart.
+var spaced = regexp.MustCompile(`(?i)\bn[^\p{L}\p{N}]{1,2}o[^\p{L}\p{N}]{1,2}t\b`)
+
+// unpaired finds an apostrophe that is no part of a word, but a quotation mark, and a mark of
+// emphasis beside a word.
+var unpaired = regexp.MustCompile(`(^|[^\p{L}\p{N}])['_]+|['_]+([^\p{L}\p{N}]|$)`)
 
 // harmless finds emoji that deny nothing and are written with characters which nobody sees: a
 // red heart, a family. Of others it is not known what they say.
@@ -128,7 +137,7 @@ var harmless = regexp.MustCompile(`[❤♥☺☀✈☕👍🙏👋👏💪👨�
 var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]\s+\p{Lu}`)
 
 // crossed are signs that deny what they stand beside, or say that somebody does not like it.
-const crossed = "❌❎✖✗✘☒🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
+const crossed = "❌❎✕✖✗✘☒🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
 
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages, and signs such as a cross. "No" between the name
@@ -148,7 +157,8 @@ func Negations(text string) (n int, legible bool) {
 	if opaque(text) {
 		return 0, false
 	}
-	text = misspelt.ReplaceAllString(respelled.Replace(text), "${1}n't")
+	text = norm.NFKC.String(respelled.Replace(text)) // wide letters, and those of mathematics, are letters
+	text = misspelt.ReplaceAllString(spaced.ReplaceAllString(text, "not"), "${1}n't")
 	answers := answer.MatchString(text)
 	text = unpaired.ReplaceAllString(unpaired.ReplaceAllString(text, "$1 $2"), "$1 $2")
 	toks := spelled(scan(canonical(text)))
