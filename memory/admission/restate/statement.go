@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -151,6 +152,13 @@ func Negations(text string) (n int, legible bool) {
 	for _, sign := range text {
 		if strings.ContainsRune(crossed, sign) {
 			n++
+		}
+	}
+	for _, at := range harmless.FindAllStringIndex(text, -1) {
+		before, _ := utf8.DecodeLastRuneInString(text[:at[0]])
+		after, _ := utf8.DecodeRuneInString(text[at[1]:])
+		if unicode.IsLetter(before) && unicode.IsLetter(after) { // within a word
+			return 0, false
 		}
 	}
 	text = harmless.ReplaceAllString(text, " ")
