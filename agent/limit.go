@@ -30,9 +30,9 @@ const (
 // the model is shown its declared fields ([Authoritative], [Identifier], [Record]), which are
 // read from the whole answer, or nothing of it if they are longer than the limit too. A last
 // line, which does not count, says how much was left out. The rows of the answer hold what
-// the model was shown and no more. Declared fields beside that line are a row of their own too,
-// which nobody has verified, if one of them is not what is declared or an element of a list has
-// none.
+// the model was shown and no more. Sometimes a declared field is not what is declared, or an
+// element of a list has none. Then the fields beside that line are a row of their own too, which
+// nobody has verified.
 func AnswerLimit(bytes int) Option { return func(t *Tool) { t.limit = bytes } }
 
 // Media declares how many bytes of an answer, as it would be shown, no model reads as text:

@@ -469,7 +469,8 @@ var gateFaults = map[string]func(b *troubled, o *gate.Options){
 	"unrecorded": func(b *troubled, _ *gate.Options) {
 		b.record = func() error { return errors.New("disk full") }
 	},
-	"moving": func(b *troubled, _ *gate.Options) {
+	"moving": func(b *troubled, o *gate.Options) {
+		o.Timeout = 100 * time.Millisecond
 		b.record = func() error { return memory.ErrConflict }
 	},
 	"contradicted_meanwhile": meanwhile(func(ctx context.Context, w *scene, row memory.ID) error {

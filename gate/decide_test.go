@@ -599,6 +599,52 @@ func TestDecideRecordsWhatItStandsOn(t *testing.T) {
 			t.Errorf("after %d tries: %v", f.tries, d.Err())
 		}
 	})
+	t.Run("rows that workers verify one after the other delay the call, and deny it only after half of its time", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			moves int
+			ctx   time.Duration // 0 = the gate's own time
+			stops time.Duration // when it is denied; 0 = it is not
+		}{
+			"a few":                                {moves: 8},
+			"fifty":                                {moves: 50},
+			"without an end":                       {moves: 1 << 30, stops: gate.DefaultTimeout / 2},
+			"without an end, in the caller's time": {moves: 1 << 30, ctx: time.Second, stops: time.Second / 2},
+		} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFake(verified("a"))
+					f.record = func(_ context.Context, r memory.DecisionRecord) error {
+						if r.Fired && f.tries <= c.moves {
+							h := verified("a")
+							h.Revision += uint64(f.tries)
+							f.heads[h.ID] = h
+							return &memory.ConflictError{Key: memory.HeadKey(h.ID)}
+						}
+						return nil
+					}
+					ctx := t.Context()
+					if c.ctx > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.ctx)
+						defer cancel()
+					}
+					start := time.Now()
+					d := newGate(t, f, declared(), &gate.Options{Timeout: gate.DefaultTimeout}).Decide(ctx, mail(id("a")))
+					took := time.Since(start)
+					if c.stops == 0 {
+						if d.Err() != nil || f.tries != c.moves+1 || took > gate.DefaultTimeout/2 {
+							t.Errorf("%v after %d tries and %s", d.Err(), f.tries, took)
+						}
+						return
+					}
+					last := f.records[len(f.records)-1]
+					if !d.Fault || f.tries < 4 || took < c.stops || took > c.stops+20*time.Millisecond || last.Fired || last.ID != d.ID {
+						t.Errorf("%v after %d tries and %s, record %+v", d.Err(), f.tries, took, last)
+					}
+				})
+			})
+		}
+	})
 	t.Run("a row that was demoted in between is judged anew, and blocks", func(t *testing.T) {
 		f := newFake(verified("a"))
 		f.record = func(_ context.Context, r memory.DecisionRecord) error {

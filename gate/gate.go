@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -125,14 +126,39 @@ func New(store Store, policy Policy, o *Options) (*Gate, error) {
 // Mode is what the gate does with its decisions, for a readiness page.
 func (g *Gate) Mode() Mode { return g.opts.Mode }
 
-// attempts bounds how often a permit whose rows moved before it was consumed is
-// decided anew.
-const attempts = 4
+// A permit whose rows moved before it was consumed is decided anew, first at once and then
+// after a pause. It is decided so often at least, and goes on for half of the time that the
+// decision has: workers may be verifying its rows one after the other. The other half is
+// for recording the denial.
+const (
+	leastAttempts = 4
+	movingPause   = 20 * time.Millisecond // the longest
+)
+
+// rest pauses before a permit is decided once more: not at all at first, then for a random
+// time that grows to [movingPause]. It reports whether there is time for another attempt.
+func rest(ctx context.Context, attempt int, until time.Time) bool {
+	if attempt < leastAttempts {
+		return true
+	}
+	if !time.Now().Before(until) {
+		return false
+	}
+	longest := min(movingPause, time.Millisecond<<min(attempt-leastAttempts, 10))
+	t := time.NewTimer(rand.N(longest))
+	defer t.Stop()
+	select {
+	case <-ctx.Done(): // the next read says so
+	case <-t.C:
+	}
+	return true
+}
 
 // Decide judges a call by the states its rows have now, and records the decision.
 // A permit that it returns has been consumed: every row was still at the fitness
 // version it was judged on in the transaction that recorded the fire intent (I-7). If a
-// row moved in between, the call is judged anew, a few times; then it is denied.
+// row moved in between, the call is judged anew. A call whose rows do not stop moving for
+// half of [Options.Timeout], or of the time that ctx leaves, is denied.
 //
 // It returns no error: whatever goes wrong, a deadline and a record that could
 // not be written included, is a denial with Fault set (I-5). A decision that
@@ -175,13 +201,15 @@ func (g *Gate) log(ctx context.Context, d *Decision) {
 	}
 }
 
-// decide reads, judges and records until a decision stands.
+// decide reads, judges and records until a decision stands. ctx has a deadline.
 func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.Fitness) {
 	invalid := g.prepare(req)
 	req.speaker = memory.Token{}
 	if s, ok := g.store.(Speakers); ok && req.Principal != "" {
 		req.speaker = s.Speaker(req.Principal)
 	}
+	deadline, _ := ctx.Deadline()
+	until := time.Now().Add(time.Until(deadline) / 2)
 	id := g.store.NewDecisionID()
 	d, f, err := g.again(ctx, req, id, invalid)
 	if err == nil {
@@ -191,7 +219,7 @@ func (g *Gate) decide(ctx context.Context, req *Request) (d Decision, f memory.F
 	}
 	cause, marked := errMoving, errors.Is(err, memory.ErrConflict) // it may be its own mark
 	var lost lostRows
-	for attempt := 0; attempt < attempts; attempt++ {
+	for attempt := 0; rest(ctx, attempt, until); attempt++ {
 		if f, err = g.fitness(ctx, req); err != nil {
 			cause = err
 			break

@@ -380,8 +380,8 @@ func (s *standing) told() bool {
 	return false
 }
 
-// resumable blocks a call that goes on by itself, unless the hold that it was parked in is
-// still its own and open, and the tool is the one that it was parked for.
+// resumable blocks a call that must not go on by itself. One may if the hold that it was parked
+// in is still its own and open, and if the tool is the one that it was parked for.
 func (s *standing) resumable(h *memory.Hold, state memory.HoldState) {
 	why := ""
 	switch {

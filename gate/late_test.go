@@ -89,17 +89,19 @@ func TestAPermitThatCameTooLateIsSettled(t *testing.T) {
 func TestAPermitThatIsRefusedLeavesNothingToSettle(t *testing.T) {
 	for name, refuses := range map[string]error{"its rows moved": memory.ErrConflict, "a row expired": memory.ErrExpired} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(verified("a"))
-			f.record = func(_ context.Context, r memory.DecisionRecord) error {
-				if r.Fired {
-					return refuses
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(verified("a"))
+				f.record = func(_ context.Context, r memory.DecisionRecord) error {
+					if r.Fired {
+						return refuses
+					}
+					return nil
 				}
-				return nil
-			}
-			d := newGate(t, f, declared(), nil).Decide(t.Context(), mail(id("a")))
-			if !d.Fault || len(f.outcomes) != 0 {
-				t.Errorf("%v, outcomes %q", d.Err(), f.outcomes)
-			}
+				d := newGate(t, f, declared(), &gate.Options{Timeout: time.Second}).Decide(t.Context(), mail(id("a")))
+				if !d.Fault || len(f.outcomes) != 0 {
+					t.Errorf("%v, outcomes %q", d.Err(), f.outcomes)
+				}
+			})
 		})
 	}
 }

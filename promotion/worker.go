@@ -128,7 +128,9 @@ type Options struct {
 	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
 	// limit. What an open breaker refuses is no question.
 	Budget int
-	Tick   time.Duration // 0 = 30 s
+	// Tick is how long a budget lasts; 0 = 30 s. A queue takes hot rows at intervals of its own
+	// (250 ms in asynqqueue): in a shorter tick the budget goes to what is due, and hot rows wait.
+	Tick time.Duration
 	// Spending counts the questions of a tick, for all workers of the queue; nil = in this
 	// worker alone, so that two workers ask twice as much.
 	Spending Spending

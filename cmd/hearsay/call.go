@@ -587,8 +587,9 @@ type whyJSON struct {
 	Tool     string `json:"tool"`
 	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed or failed; not_made of a call that was let through and was not
 	Blocked  bool   `json:"blocked"`
-	// Release is never, with_step, settle if nobody knows how the call ended, ask_again if what
-	// held it is gone or it was not made, or nothing if it was approved or made.
+	// Release is never or with_step. It is settle if nobody knows how the call ended. It is
+	// ask_again if what held it is gone, or if it was not made. It is left out if the call was
+	// approved or made.
 	Release string     `json:"release,omitempty"`
 	Steps   []stepJSON `json:"steps"`
 	Reasons []string   `json:"reasons"`
