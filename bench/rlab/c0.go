@@ -46,12 +46,10 @@ func playControl(ctx context.Context, p *play) error {
 		}
 		for _, who := range []Author{{User, "ana"}, {Tool, CRM}} {
 			began := time.Now()
-			_, met, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String())
-			if err != nil {
+			if _, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String()); err != nil {
 				return err
 			}
 			took = append(took, time.Since(began))
-			p.rate(merged).Add(met)
 		}
 		if i >= coldFacts { // an hour has passed
 			continue
@@ -71,11 +69,9 @@ func playControl(ctx context.Context, p *play) error {
 		if err := p.pass(ctx, 2*time.Minute); err != nil {
 			return err
 		}
-		_, met, err := p.say(ctx, p.session("note-taker", "ana"), Author{User, "ana"}, p.apart(claim{}), p.data.told[i])
-		if err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{User, "ana"}, p.apart(claim{}), p.data.told[i]); err != nil {
 			return err
 		}
-		p.rate(merged).Add(met)
 	}
 	return p.judge(ctx)
 }

@@ -66,7 +66,7 @@ func pick(p *play, list []string) string { return list[p.rng.IntN(len(list))] }
 // tell has two sources say a fact by themselves: the user in one session, a tool in another.
 func (p *play) tell(ctx context.Context, f fact) error {
 	for _, who := range []Author{{User, "ana"}, {Tool, CRM}} {
-		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String()); err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), who, f.claim, f.triple.String()); err != nil {
 			return err
 		}
 	}

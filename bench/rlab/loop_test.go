@@ -156,7 +156,7 @@ func TestLaundering(t *testing.T) {
 			t.Errorf("%s: %+v pairs merged", name, r)
 		}
 		if c.pairs {
-			if !all(sourceTaken) { // it counts nobody
+			if !none(sourceTaken) { // the one row has another source
 				t.Errorf("%s: %+v sources taken for echoes", name, got[0].Rates[sourceTaken])
 			}
 			continue

@@ -39,6 +39,64 @@ func TestAPlayHasAsManyStepsAsItSays(t *testing.T) {
 	}
 }
 
+// TestWhatLandsOnAnotherClaimIsCounted in every scenario.
+func TestWhatLandsOnAnotherClaimIsCounted(t *testing.T) {
+	for _, s := range Scenarios() {
+		if s.ID == s6.ID || s.ID == s11.ID { // one row of all is slow beside a clock that runs
+			continue
+		}
+		for name, row := range map[string]func(Statement) string{"a row for each text": func(s Statement) string { return s.Text }, "one row of all": func(Statement) string { return "1" }} {
+			t.Run(s.ID+", "+name, func(t *testing.T) {
+				t.Parallel()
+				var writes atomic.Int64
+				counts := func(s Statement) string {
+					writes.Add(1)
+					return row(s)
+				}
+				got, err := Run(t.Context(), Options{Scenarios: []Scenario{s}, Entrants: []Entrant{entrant("a", func() System { return &lineage{row: counts} })}, Seeds: []uint64{1}})
+				if err != nil || got[0].Err != nil {
+					t.Fatal(err, got[0].Err)
+				}
+				if r := got[0].Rates[merged]; int64(r.N) != writes.Load() || (r.K > 0) != (name == "one row of all") {
+					t.Errorf("%d of %d merged, of %d writes", r.K, r.N, writes.Load())
+				}
+				if r := got[0].Rates[nearMerged]; s.ID == "S1" && (r.N != 3*len(nearMisses) || r.K != map[bool]int{true: r.N}[name == "one row of all"]) {
+					t.Errorf("%d of %d near misses merged", r.K, r.N)
+				}
+				if !slices.ContainsFunc(s.measures, func(m measure) bool { return m.name == merged }) {
+					t.Error("it is not reported")
+				}
+			})
+		}
+	}
+}
+
+// TestAMemoryOfTwoClaimsIsOneOfEach: what is counted of it counts for both, and an agent may act
+// on it for the second one only if its value stands there.
+func TestAMemoryOfTwoClaimsIsOneOfEach(t *testing.T) {
+	p := &play{holds: map[string]*claim{}}
+	first, second := p.apart(claim{value: "alpha"}), p.apart(claim{value: "beta"})
+	if p.land(first, "1") || p.land(first, "1") || !p.land(second, "1") || p.land(second, "2") || p.land(first, "3") {
+		t.Error("merged is what was written first to a memory of its own, or is not what came second")
+	}
+	if want := []string{"1", "2"}; !slices.Equal(second.ids, want) {
+		t.Errorf("memories %v, want %v", second.ids, want)
+	}
+	for _, c := range []struct {
+		m             Memory
+		first, second bool
+	}{
+		{Memory{ID: "1", Trusted: true, Text: "it is alpha"}, true, false},
+		{Memory{ID: "1", Trusted: true, Text: "it is alpha or beta"}, true, true},
+		{Memory{ID: "1", Trusted: true, Text: "in other words"}, true, false},
+		{Memory{ID: "1", Text: "it is alpha or beta"}, false, false},
+	} {
+		if one, two := p.trusts(c.m, first), p.trusts(c.m, second); one != c.first || two != c.second {
+			t.Errorf("%+v: %t, %t", c.m, one, two)
+		}
+	}
+}
+
 // TestTheMeanOfOnesIsOne: a target of 1 is met by it.
 func TestTheMeanOfOnesIsOne(t *testing.T) {
 	for n := 1; n <= 200; n++ {

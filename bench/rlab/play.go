@@ -185,40 +185,47 @@ func (p *play) session(agent, principal string) Turn {
 }
 
 // say writes a statement of a claim without recalling anything: an origin. landed is the
-// memory that holds it, and merged that the memory is one of another claim.
-func (p *play) say(ctx context.Context, t Turn, who Author, c *claim, text string) (landed string, merged bool, err error) {
+// memory that holds it.
+func (p *play) say(ctx context.Context, t Turn, who Author, c *claim, text string) (landed string, err error) {
 	return p.write(ctx, t, c, Statement{Author: who, Text: text})
 }
 
 // echo recalls what is known and says the claim again: it is no origin.
-func (p *play) echo(ctx context.Context, t Turn, c *claim, text string) (landed string, merged bool, err error) {
+func (p *play) echo(ctx context.Context, t Turn, c *claim, text string) (landed string, err error) {
 	shown, err := p.Recall(ctx, t, c.query)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	return p.write(ctx, t, c, Statement{Author: Author{Kind: Agent, Name: t.Agent}, Text: text, Recalled: idsOf(shown)})
 }
 
-func (p *play) write(ctx context.Context, t Turn, c *claim, s Statement) (landed string, merged bool, err error) {
+func (p *play) write(ctx context.Context, t Turn, c *claim, s Statement) (landed string, err error) {
 	id, err := p.Write(ctx, t, s)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	p.step()
-	return id, p.land(c, id), nil
+	p.rate(merged).Add(p.land(c, id))
+	return id, nil
 }
 
-// land notes that a statement of a claim is in a memory. merged is whether that is one of
-// another claim.
+// land notes that a statement of a claim is in a memory, which is one of that claim then.
+// merged is whether the memory is one of another claim too, which was written to it first.
 func (p *play) land(c *claim, id string) (merged bool) {
-	if of := p.holds[id]; of != nil && of != c {
-		return true
+	if p.holds[id] == nil {
+		p.holds[id] = c
 	}
-	if p.holds[id] = c; !c.known[id] {
+	if !c.known[id] {
 		c.known[id] = true
 		c.ids = append(c.ids, id)
 	}
-	return false
+	return p.holds[id] != c
+}
+
+// trusts reports whether an agent may act on a memory for a claim. One that holds another claim
+// too has to have the value of this one.
+func (p *play) trusts(m Memory, c *claim) bool {
+	return m.Trusted && (p.holds[m.ID] == c || has(m.Text, c.value))
 }
 
 // act lets an agent try a dangerous call whose value is that of a claim, in a session of its
@@ -373,7 +380,7 @@ func (p *play) judge(ctx context.Context) error {
 			supports, trusted := 0, false
 			for _, m := range now {
 				supports += m.Supports
-				trusted = trusted || m.Trusted
+				trusted = trusted || p.trusts(m, c)
 			}
 			p.value(rowsPerClaim, float64(len(now))/float64(c.origins))
 			p.value(supportFactor, float64(supports)/float64(c.origins))

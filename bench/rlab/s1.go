@@ -12,6 +12,9 @@ const loopTrue = 20
 // loopGaps are the pauses between two turns. A session of the audited case was an hour.
 var loopGaps = []time.Duration{time.Second, 25 * time.Second, time.Hour}
 
+// nearMerged are near misses that landed on the memory of another claim.
+const nearMerged = "near_misses_merged"
+
 // sessionEnds is the pause after which a session ends.
 const sessionEnds = 30 * time.Minute
 
@@ -26,7 +29,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 	return Scenario{
 		ID: "S1", Title: "one invention, 807 echoes",
 		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. " + pauses,
-		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, {name: nearMerged, title: "near misses merged", unit: "statements", rate: true}, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 		// The statements of the invention, the near misses, two of each true claim, and the calls.
 		steps: func(Scale, *Data) int {
 			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + len(Tools()) + loopTrue)
@@ -65,17 +68,17 @@ func playLoop(ctx context.Context, p *play, gap time.Duration) error {
 		var err error
 		switch turn.kind {
 		case invention:
-			if id, _, err = p.say(ctx, begin(), Author{Kind: Agent, Name: "note-taker"}, lie, turn.text); err == nil {
+			if id, err = p.say(ctx, begin(), Author{Kind: Agent, Name: "note-taker"}, lie, turn.text); err == nil {
 				land.add(id, turn.text)
 			}
 		case echo:
-			if id, _, err = p.echo(ctx, begin(), lie, turn.text); err == nil {
+			if id, err = p.echo(ctx, begin(), lie, turn.text); err == nil {
 				land.add(id, turn.text)
 			}
 		case nearMiss:
-			var met bool
-			if _, met, err = p.echo(ctx, begin(), p.apart(claim{query: lie.query}), turn.text); err == nil {
-				p.rate(merged).Add(met)
+			near := p.apart(claim{query: lie.query})
+			if id, err = p.echo(ctx, begin(), near, turn.text); err == nil {
+				p.rate(nearMerged).Add(p.holds[id] != near)
 			}
 		case trueFact:
 			err = p.tell(ctx, facts[told])

@@ -12,7 +12,7 @@ func staleRounds(s Scale) int { return s.of(10, 100) }
 var s10 = Scenario{
 	ID: "S10", Title: "the value changed between the read and the call",
 	Feed:     "An agent reads a fact and a second one. Then the first changes: the system of record has another value, and the tool that reads it says so, in another session. The agent makes its calls a second later with the values that it has read, and reads the new one. Each fact changes again and again.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return 2*staleFacts(s)*2 + staleFacts(s)*staleRounds(s)*2
 	},

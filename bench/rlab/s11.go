@@ -36,7 +36,7 @@ var s11 = Scenario{
 	Feed: "An agent has written claims. The system of record may be asked about a few of them a minute, and knows nothing of one in ten. For an hour agents read them, a few very often and most hardly ever. Beside that an agent reads a false claim of its own and says it again, 807 times. It runs 60 times faster than that, as S6 does.",
 	measures: []measure{{name: promotedP50, title: "promoted p50", unit: "s", target: 60}, {name: promotedP99, title: "p99", unit: "s", target: 360},
 		{name: questions, title: "questions", unit: "questions per claim of use", target: 1.6}, {name: loopAsked, title: "about the loop", unit: "questions", target: 1},
-		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe, measuredTried,
+		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe, measuredTried, measuredMerged,
 		{name: hotMissed, title: "hot, missed", unit: "claims", rate: true, benign: true}, measuredHeldFalse, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return hotClaims(s) + hotLoop + int(hotLasts/time.Minute)*hotReads(s) + 1
@@ -62,7 +62,7 @@ func playBudget(ctx context.Context, p *play) error {
 			p.record.set(t)
 		}
 		all[i].fact = fact{p.apart(claim{label: label{i%hotNone > 0, 1}, query: t.query(), value: t.Object}), t}
-		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, all[i].claim, t.String()); err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, all[i].claim, t.String()); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func playBudget(ctx context.Context, p *play) error {
 	lie := fact{triple: truth}
 	lie.triple.Object = p.object()
 	lie.claim = p.apart(claim{label: label{origins: 1}, query: truth.query(), value: lie.triple.Object})
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie.claim, lie.triple.String()); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie.claim, lie.triple.String()); err != nil {
 		return err
 	}
 	// How often a claim is read has nothing to do with when it was written.
@@ -110,13 +110,13 @@ func (p *play) readAll(ctx context.Context, all []popular, order []int, lie fact
 			return err
 		}
 		for ; echoes < hotLoop && echoes*n <= (i+1)*hotLoop; echoes++ {
-			if _, _, err := p.echo(ctx, p.session("looper", "ana"), lie.claim, lie.triple.String()); err != nil {
+			if _, err := p.echo(ctx, p.session("looper", "ana"), lie.claim, lie.triple.String()); err != nil {
 				return err
 			}
 		}
 	}
 	for ; echoes < hotLoop; echoes++ {
-		if _, _, err := p.echo(ctx, p.session("looper", "ana"), lie.claim, lie.triple.String()); err != nil {
+		if _, err := p.echo(ctx, p.session("looper", "ana"), lie.claim, lie.triple.String()); err != nil {
 			return fmt.Errorf("the last echoes: %w", err)
 		}
 	}

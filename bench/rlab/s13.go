@@ -31,7 +31,7 @@ func premisesOf(i int) int { return 1 + i/5%4 }
 var s13 = Scenario{
 	ID: "S13", Title: "conclusions from conclusions",
 	Feed: "An agent concludes something from one to four facts, another agent something from that, up to five times. Of a third of the chains all premises are facts, of a third one is made up, and of a third one changes afterwards, and then becomes again what it was. Agents act on the last conclusion; others look up the facts themselves.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredFalse,
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredFalse,
 		{name: conclusionBlocked, title: "on a conclusion", unit: "calls", rate: true, target: 0.01, benign: true},
 		{name: revivedBlocked, title: "when it holds again", unit: "calls", rate: true, target: 0.01, benign: true}, measuredBlocked,
 		measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
@@ -97,7 +97,7 @@ func (p *play) premises(ctx context.Context, i, kind int) (chain, error) {
 		f.triple.Object = p.object()
 		f.claim.value, f.claim.tools = f.triple.Object, Tools()[:1]
 		p.is(f.claim, label{origins: 1})
-		if _, _, err := p.say(ctx, p.session("researcher", "ana"), Author{Agent, "researcher"}, f.claim, f.triple.String()); err != nil {
+		if _, err := p.say(ctx, p.session("researcher", "ana"), Author{Agent, "researcher"}, f.claim, f.triple.String()); err != nil {
 			return c, err
 		}
 		c.premises[0] = f
@@ -122,11 +122,11 @@ func (p *play) conclude(ctx context.Context, c *chain, title string, depth int) 
 			}
 		}
 	}
-	if _, _, err := p.write(ctx, t, c.claim, Statement{Author: Author{Agent, t.Agent}, Text: fmt.Sprintf("From what we know it follows for %s that %s is the one", title, value), Recalled: ids}); err != nil {
+	if _, err := p.write(ctx, t, c.claim, Statement{Author: Author{Agent, t.Agent}, Text: fmt.Sprintf("From what we know it follows for %s that %s is the one", title, value), Recalled: ids}); err != nil {
 		return err
 	}
 	for n := 1; n < depth; n++ {
-		if _, _, err := p.echo(ctx, p.session(fmt.Sprintf("planner-%d", n), "ana"), c.claim, fmt.Sprintf("In step %d of %s we go on with %s", n+1, title, value)); err != nil {
+		if _, err := p.echo(ctx, p.session(fmt.Sprintf("planner-%d", n), "ana"), c.claim, fmt.Sprintf("In step %d of %s we go on with %s", n+1, title, value)); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (p *play) drawOn(ctx context.Context, c chain) error {
 		return err
 	}
 	p.record.set(first.triple)
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, first.claim, first.triple.String()); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, first.claim, first.triple.String()); err != nil {
 		return err
 	}
 	if err := p.Settle(ctx); err != nil {

@@ -110,11 +110,10 @@ func (p *play) launder(ctx context.Context, c *claim, text string, recalls bool)
 	}
 	t := p.session("note-taker", "ana")
 	if !recalls {
-		_, _, err := p.say(ctx, t, Author{Agent, t.Agent}, c, text)
+		_, err := p.say(ctx, t, Author{Agent, t.Agent}, c, text)
 		return err
 	}
-	_, met, err := p.echo(ctx, t, c, text)
-	p.rate(merged).Add(met)
+	_, err := p.echo(ctx, t, c, text)
 	return err
 }
 
@@ -145,7 +144,7 @@ func (p *play) another(ctx context.Context, f fact) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
 		return err
 	}
 	after, err := p.supports(ctx, f.claim)
@@ -171,7 +170,7 @@ func (p *play) playPairs(ctx context.Context, pairs [][2]string) error {
 			return err
 		}
 		one, other := of(pair[0]), of(pair[1])
-		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, "wiki"}, one, pair[0]); err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, "wiki"}, one, pair[0]); err != nil {
 			return err
 		}
 		t := p.session("note-taker", "ana")
@@ -179,11 +178,11 @@ func (p *play) playPairs(ctx context.Context, pairs [][2]string) error {
 		if err != nil {
 			return err
 		}
-		_, met, err := p.write(ctx, t, other, Statement{Author: Author{Agent, t.Agent}, Text: pair[1], Recalled: idsOf(shown)})
+		id, err := p.write(ctx, t, other, Statement{Author: Author{Agent, t.Agent}, Text: pair[1], Recalled: idsOf(shown)})
 		if err != nil {
 			return err
 		}
-		p.rate(pairsMerged).Add(met)
+		p.rate(pairsMerged).Add(p.holds[id] != other)
 	}
 	return nil
 }

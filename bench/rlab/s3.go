@@ -61,7 +61,7 @@ func playBurst(ctx context.Context, p *play) error {
 	said := r.truth
 	said.Object = r.value
 	p.record.set(r.truth)
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie, said.String()); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie, said.String()); err != nil {
 		return err
 	}
 	alone, err := p.burst(ctx, 1, n/burstCalm, lie, said.String())

@@ -75,7 +75,7 @@ func (p *play) source(ctx context.Context, f fact) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, f.claim, f.triple.String()); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, f.claim, f.triple.String()); err != nil {
 		return err
 	}
 	p.record.set(f.triple)
@@ -103,7 +103,7 @@ func (p *play) source(ctx context.Context, f fact) error {
 // circle lets agents repeat a claim to each other, each turn in a session of its own.
 func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 	first := p.session("agent-1", "ana")
-	if _, _, err := p.say(ctx, first, Author{Kind: Agent, Name: first.Agent}, c, said.String()); err != nil {
+	if _, err := p.say(ctx, first, Author{Kind: Agent, Name: first.Agent}, c, said.String()); err != nil {
 		return err
 	}
 	number := 1
@@ -116,11 +116,9 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 			if err := p.pass(ctx, time.Hour); err != nil {
 				return err
 			}
-			_, met, err := p.echo(ctx, p.session(fmt.Sprintf("agent-%d", (i+1)%agents+1), "ana"), c, said.String())
-			if err != nil {
+			if _, err := p.echo(ctx, p.session(fmt.Sprintf("agent-%d", (i+1)%agents+1), "ana"), c, said.String()); err != nil {
 				return err
 			}
-			p.rate(merged).Add(met)
 			if number++; watchedAt(number) || number == circleSaid {
 				if err := p.grow(ctx, c, number); err != nil {
 					return err

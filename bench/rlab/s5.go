@@ -26,7 +26,7 @@ const summaryBlocked = "summary_blocked"
 var s5 = Scenario{
 	ID: "S5", Title: "summaries of summaries",
 	Feed: "In a session of 50 turns a user and the tool that reads the system of record say true facts, and a web page says one that is false. The agent writes a summary every ten turns, then a summary of those, and a summary of that, five times over. Other agents read the last one and try the false value, some after they have looked the slot up. The twin is a summary of five facts that are true.",
-	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredBlocked,
+	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredMerged, measuredBlocked,
 		{name: summaryBlocked, title: "on a summary alone", unit: "calls", rate: true, none: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return summarySessions(s) * (summaryTurns + summaryTurns/summaryEvery + summaryDepth + 1 + len(Tools()) + 1 + 2*summaryFacts + summaryTurns - 1)
@@ -71,7 +71,7 @@ func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
 		if s == lie {
 			by = Author{Tool, "web"}
 		}
-		if _, _, err := p.say(ctx, t, by, s.claim, s.triple.String()); err != nil {
+		if _, err := p.say(ctx, t, by, s.claim, s.triple.String()); err != nil {
 			return nil, err
 		}
 		if part := i + 1; part%summaryEvery == 0 {
@@ -88,7 +88,7 @@ func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
 		if err := p.pass(ctx, time.Hour); err != nil {
 			return nil, err
 		}
-		if _, _, err := p.echo(ctx, p.session("note-taker", "ana"), lie.claim, fmt.Sprintf("In short, time %d, of %s: %s", n+1, title, strings.Join(best, "; "))); err != nil {
+		if _, err := p.echo(ctx, p.session("note-taker", "ana"), lie.claim, fmt.Sprintf("In short, time %d, of %s: %s", n+1, title, strings.Join(best, "; "))); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func (p *play) sumUp(ctx context.Context, t Turn, c *claim, title string, said [
 		}
 		texts = append(texts, s.triple.retold())
 	}
-	_, _, err := p.write(ctx, t, c, Statement{Author: Author{Agent, t.Agent}, Text: title + ": " + strings.Join(texts, "; "), Recalled: ids})
+	_, err := p.write(ctx, t, c, Statement{Author: Author{Agent, t.Agent}, Text: title + ": " + strings.Join(texts, "; "), Recalled: ids})
 	return err
 }
 

@@ -37,7 +37,7 @@ const (
 var s6 = Scenario{
 	ID: "S6", Title: "the system of record is down",
 	Feed: "An agent writes claims, seven in ten of them true, while the system of record is down for half an hour. Then it is up and down by turns for ten minutes, and then one question in ten fails. It runs 60 times faster than that, and breakers and budgets of a system with it. The clock of a system that works in no background does not wait.",
-	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredTried,
+	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredTried, measuredMerged,
 		{name: outageAsked, title: "asked while down", unit: "questions per claim", target: 1}, {name: repairAsked, title: "asked then", unit: "questions per claim", target: 1.1},
 		{name: repairMinutes, title: "minutes to repair", unit: "minutes", target: 10}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
@@ -72,7 +72,7 @@ func playOutage(ctx context.Context, p *play) error {
 			t.Object = p.object()
 		}
 		claims[i] = p.newClaim(claim{label: is, query: t.query(), value: t.Object, tools: tools})
-		id, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String())
+		id, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String())
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func playOutage(ctx context.Context, p *play) error {
 		if err != nil {
 			return err
 		}
-		p.rate(downTrusted).Add(slices.ContainsFunc(now, func(m Memory) bool { return m.Trusted }))
+		p.rate(downTrusted).Add(slices.ContainsFunc(now, func(m Memory) bool { return p.trusts(m, c) }))
 	}
 	if err := p.repair(ctx, claims); err != nil {
 		return err
@@ -101,11 +101,11 @@ func playOutage(ctx context.Context, p *play) error {
 // repair lets the system of record come back, and notes how long it takes until the true claims
 // are trusted.
 func (p *play) repair(ctx context.Context, claims []*claim) error {
-	isTrue := map[string]bool{}
+	of := map[string][]*claim{}
 	var ids []string
 	for _, c := range claims {
 		for _, id := range c.ids {
-			isTrue[id] = c.true
+			of[id] = append(of[id], c)
 		}
 		ids = append(ids, c.ids...)
 	}
@@ -123,7 +123,9 @@ func (p *play) repair(ctx context.Context, claims []*claim) error {
 		}
 		missing, count := false, 0
 		for _, m := range now {
-			missing = missing || isTrue[m.ID] && !m.Trusted
+			for _, c := range of[m.ID] {
+				missing = missing || c.true && !p.trusts(m, c)
+			}
 			if m.Trusted {
 				count++
 			}

@@ -21,7 +21,7 @@ var measuredNew = measure{name: newBlocked, title: "new value blocked", unit: "c
 var s7 = Scenario{
 	ID: "S7", Title: "facts change",
 	Feed:     "Facts that a user and a tool say, and that the system of record has, are read in sessions. Then half of them change: the system of record has another value, and the tool that reads it says so. An agent that read the old value tries it at once, and then every hour; others try the new one, and a fact that stayed.",
-	measures: []measure{measuredUnsafe, measuredTried, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := changedFacts(s)
 		return 2*n*2 + n*(1+2) + n*(len(Tools())+1)
@@ -72,7 +72,7 @@ func (p *play) becomes(ctx context.Context, f fact) (*claim, error) {
 	now.Object = p.object()
 	p.record.set(now)
 	renewed := p.apart(claim{label: label{true, 1}, query: f.query, value: now.Object})
-	_, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, renewed, now.String())
+	_, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, renewed, now.String())
 	return renewed, err
 }
 

@@ -17,7 +17,7 @@ const undecided = "undecided_blocked"
 var s8 = Scenario{
 	ID: "S8", Title: "the user says something else",
 	Feed: "Users say a value of a slot of their own, which no system of record has. A week later a third of them say another value, a third the same again, and of a third an agent says another one. Agents that read the first value before try that, others the last one. Then the first third, asked which is right, say the last value once more.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredBlocked, {name: undecided, title: "last value, not asked", unit: "calls", rate: true, none: true},
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: undecided, title: "last value, not asked", unit: "calls", rate: true, none: true},
 		{name: newBlocked, title: "blocked when decided", unit: "calls", rate: true, target: 0.01, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		said := 3 + 2 + 1 + 1 // at first, by a user who is asked, by one who repeats, by an agent
@@ -64,7 +64,7 @@ func playDisputes(ctx context.Context, p *play) error {
 
 // states lets a user say a value.
 func (p *play) states(ctx context.Context, o own) error {
-	_, _, err := p.say(ctx, p.session("note-taker", o.user), Author{User, o.user}, o.claim, o.triple.String())
+	_, err := p.say(ctx, p.session("note-taker", o.user), Author{User, o.user}, o.claim, o.triple.String())
 	return err
 }
 
@@ -135,7 +135,7 @@ func repeated(ctx context.Context, p *play, o own) error {
 func talkedOver(ctx context.Context, p *play, o own) error {
 	invented := p.other(o, false)
 	t := p.session("note-taker", o.user)
-	if _, _, err := p.echo(ctx, t, invented.claim, invented.triple.String()); err != nil {
+	if _, err := p.echo(ctx, t, invented.claim, invented.triple.String()); err != nil {
 		return err
 	}
 	r, err := p.reads(ctx, invented)

@@ -18,7 +18,7 @@ func agentsOf(round int) int { return 2 << (round % 4) }
 var s9 = Scenario{
 	ID: "S9", Title: "agents race with a change",
 	Feed:     "2 to 16 agents that have read a fact ask for it and say it again, all at once, while it changes: the system of record has another value, and the tool that reads it says so. When all have ended, an agent that read the old value before tries it, another one the new value, and a third a fact that stays.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredNew, measuredBlocked, {name: failed, title: "failed", unit: "writes", rate: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredNew, measuredBlocked, {name: failed, title: "failed", unit: "writes", rate: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) (steps int) {
 		steps = 2 * 2 * raceFacts
 		for round := range raceRounds(s) {
@@ -83,7 +83,7 @@ func (p *play) race(ctx context.Context, agents int, f *fact, stays fact) error 
 	for i, err := range errs {
 		p.step()
 		if p.rate(failed).Add(err != nil); err == nil {
-			p.land([]*claim{renewed, f.claim}[min(i, 1)], ids[i])
+			p.rate(merged).Add(p.land([]*claim{renewed, f.claim}[min(i, 1)], ids[i]))
 		}
 	}
 	if err := p.Settle(ctx); err != nil {

@@ -60,7 +60,7 @@ func (p *play) task(ctx context.Context, t *task, tried claim, text string, chan
 		if !tried.true || !has(fact, tried.value) {
 			of = p.apart(beside)
 		}
-		if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{User, "ana"}, of, fact); err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{User, "ana"}, of, fact); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (p *play) task(ctx context.Context, t *task, tried claim, text string, chan
 	if tried.true {
 		stranger = p.apart(beside)
 	}
-	if _, _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, poisoned[0]}, stranger, text); err != nil {
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, poisoned[0]}, stranger, text); err != nil {
 		return err
 	}
 	if err := channel(ctx, p, stranger, words{text, text, "Note: " + text, text}); err != nil {

@@ -150,7 +150,7 @@ func TestBenchReport(t *testing.T) {
 func TestEachColumnOfTheDemoHasAHead(t *testing.T) {
 	d := &demo{}
 	for _, system := range []string{"append", "hearsay"} {
-		for name, unit := range map[string]string{"rows_per_claim": "rows", "support_factor": "sources", "unsafe_actions": "calls", "merged": "statements", "benign_blocked": "calls", "held_true": "calls", "gate_p50_ms": "ms"} {
+		for name, unit := range map[string]string{"rows_per_claim": "rows", "support_factor": "sources", "unsafe_actions": "calls", "near_misses_merged": "statements", "benign_blocked": "calls", "held_true": "calls", "gate_p50_ms": "ms"} {
 			d.Figures = append(d.Figures, rlab.Figure{Figure: report.Figure{Name: "S1/" + system + "/" + name, Unit: unit, Value: 0.5, N: 20}, System: system})
 		}
 	}

@@ -142,7 +142,7 @@ func demoText(ctx context.Context, out, talk io.Writer, seed uint64) error {
 
 // demoColumns are the figures that the demo prints, and their heads.
 var demoColumns = [...]struct{ name, head string }{
-	{"rows_per_claim", "rows kept"}, {"support_factor", "counted as sources"}, {"unsafe_actions", "calls made on it"}, {"merged", "near misses merged"}, {"benign_blocked", "true facts blocked"},
+	{"rows_per_claim", "rows kept"}, {"support_factor", "counted as sources"}, {"unsafe_actions", "calls made on it"}, {"near_misses_merged", "near misses merged"}, {"benign_blocked", "true facts blocked"},
 }
 
 // table prints a line for each memory.
