@@ -311,3 +311,31 @@ func (c *lineageClerk) rests(_ Turn, a Action) bool {
 	}
 	return true
 }
+
+// TestASummaryHasWhatWasSaid in its part of the session, and nothing else.
+func TestASummaryHasWhatWasSaid(t *testing.T) {
+	var said, summaries []string
+	row := func(s Statement) string {
+		switch {
+		case strings.HasPrefix(s.Text, "Of report 1001, part "):
+			summaries = append(summaries, s.Text)
+		case len(summaries) < summaryTurns/summaryEvery && s.Author.Kind != Agent:
+			triple, _ := Extract(s.Text)
+			said = append(said, triple.retold())
+		}
+		return s.Text
+	}
+	got, err := Run(t.Context(), Options{Scenarios: chosen(t, "S5"), Entrants: []Entrant{entrant("a", func() System { return &lineage{row: row} })}, Seeds: []uint64{1}})
+	if err != nil || got[0].Err != nil {
+		t.Fatal(err, got[0].Err)
+	}
+	if len(said) != summaryTurns || len(summaries) != summaryTurns/summaryEvery {
+		t.Fatalf("%d statements, %d summaries", len(said), len(summaries))
+	}
+	for i, text := range summaries {
+		want := fmt.Sprintf("Of report 1001, part %d: %s", i+1, strings.Join(said[i*summaryEvery:(i+1)*summaryEvery], "; "))
+		if text != want {
+			t.Errorf("part %d: %q, want %q", i+1, text, want)
+		}
+	}
+}

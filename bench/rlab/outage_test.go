@@ -87,15 +87,18 @@ func (a *asking) Settle(context.Context) error { return nil }
 // whether it gets over that.
 func TestOutage(t *testing.T) {
 	n, isTrue := outageClaims(Small), outageClaims(Small)*outageTrue/10
+	// The system of record is back for a minute. One that asks at each look has an answer at the
+	// first look after half a minute. One that waits for five minutes after an error asks again
+	// at the second.
 	for bad, want := range map[string]struct {
 		lost, down, verified, blocked Rate
 		storms                        bool
 		minutes                       float64
 	}{
-		"":         {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}},
-		"loses":    {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{n / 10, isTrue}},
-		"believes": {lost: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}},
-		"storms":   {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, storms: true},
+		"":         {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 1},
+		"loses":    {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{n / 10, isTrue}, minutes: 1},
+		"believes": {lost: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 1},
+		"storms":   {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, storms: true, minutes: 0.5},
 		"gives up": {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{isTrue, isTrue}, minutes: outageRepair.Minutes()},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,7 +117,7 @@ func TestOutage(t *testing.T) {
 				t.Errorf("%q: %v questions a claim while down", bad, v)
 			}
 			minutes := p.Values[repairMinutes][0].V
-			if want.minutes > 0 && minutes != want.minutes || want.minutes == 0 && (minutes == 0 || minutes > 20) {
+			if minutes != want.minutes {
 				t.Errorf("%q: repaired after %v minutes", bad, minutes)
 			}
 			if v := p.Values[repairAsked][0].V; v < 0.9 || v > 1.3 && bad != "storms" {
@@ -226,5 +229,63 @@ func TestBudget(t *testing.T) {
 	}
 	if once, again := value("read", loopAsked), value("forgets", loopAsked); once != 1 || again < 50 {
 		t.Errorf("%v and %v questions about the loop", once, again)
+	}
+}
+
+// TestTheSystemOfRecordFailsByTheNumber of the question, from 0.
+func TestTheSystemOfRecordFailsByTheNumber(t *testing.T) {
+	r := &register{values: map[[2]string]string{}, asked: map[[2]string]int{}}
+	r.set(Triple{"acme", "account", "alpha"})
+	ask := func() error {
+		value, found, err := r.Lookup(t.Context(), "acme", "account")
+		if err == nil && (!found || value != "alpha") {
+			t.Errorf("%q, %t", value, found)
+		}
+		return err
+	}
+	for n, fails := range []bool{true, false, false, true} {
+		r.fail(func(n int) bool { return n%3 == 0 })
+		if err := ask(); (err != nil) != fails {
+			t.Errorf("question %d: %v", n, err)
+		}
+	}
+	if n := r.questions(); n != 4 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// TestPromotions: how soon hot claims were found promoted, of those that the system of record
+// has and that somebody read. One that was not counts with the whole hour.
+func TestPromotions(t *testing.T) {
+	p := &play{rates: map[string]*Rate{}, values: map[string][]Value{}, record: &register{total: 9}}
+	all := make([]popular, 8*hotShare)
+	order := make([]int, len(all))
+	for i := range all {
+		order[i] = len(all) - 1 - i
+	}
+	read := func(rank int, first, promoted time.Duration) {
+		c := &all[order[rank]]
+		c.first = start.Add(first)
+		if promoted > 0 {
+			c.promoted = start.Add(promoted)
+		}
+	}
+	read(0, time.Second, 11*time.Second) // 10 s
+	read(1, time.Minute, 0)              // missed
+	read(2, 2*time.Second, 22*time.Second)
+	read(3, time.Second, 31*time.Second)
+	read(4, time.Second, 41*time.Second) // 40 s
+	order[5] = 0 // the system of record knows nothing of it
+	all[0].first, all[0].promoted = start, start.Add(time.Second)
+	// Nobody reads the other hot ones.
+	read(8, time.Second, 61*time.Second) // of use, and not hot
+	p.promotions(all, order)
+	if r := *p.rates[hotMissed]; r != (Rate{1, 5}) {
+		t.Errorf("%s missed", r)
+	}
+	for name, want := range map[string]Value{promotedP50: {V: 30, N: 5}, promotedP99: {V: hotLasts.Seconds(), N: 5}, questions: {V: 1.5, N: 6}} {
+		if got := p.values[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
 	}
 }
