@@ -275,7 +275,7 @@ func TestPromotions(t *testing.T) {
 	read(2, 2*time.Second, 22*time.Second)
 	read(3, time.Second, 31*time.Second)
 	read(4, time.Second, 41*time.Second) // 40 s
-	order[5] = 0 // the system of record knows nothing of it
+	order[5] = 0                         // the system of record knows nothing of it
 	all[0].first, all[0].promoted = start, start.Add(time.Second)
 	// Nobody reads the other hot ones.
 	read(8, time.Second, 61*time.Second) // of use, and not hot
