@@ -201,7 +201,7 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 		}
 		if f.Trust == gate.Identifier {
 			for _, at := range places(output, f.Pointer) {
-				if value, _ := lookup(output, at); identifies(&f, value) {
+				if value, _ := lookup(output, at); identifies(&f, value) && !a.names(args, d, at, value) {
 					a.take(at)
 					if id, ok := scalar(value); ok {
 						a.ids = append(a.ids, id)
@@ -229,6 +229,21 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 		a.drafts = append(a.drafts, draft)
 		a.take(f.Pointer)
 	}
+}
+
+// names reports whether an identifier is a value that a call of ours set: about the subject of a
+// record that it stands in, or about that of any field of the tool, under whatever predicate.
+func (a *answer) names(args any, d gate.Decision, at string, v any) bool {
+	text, ok := scalar(v)
+	if !ok || a.repeats(a.recorded(args, d), args, at, v) {
+		return ok
+	}
+	for _, mark := range a.asked {
+		if a.ours(mark, "", text) {
+			return true
+		}
+	}
+	return false
 }
 
 // claim is a verified draft of what the system of record says.

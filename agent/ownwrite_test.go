@@ -193,6 +193,72 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the name of a member, and an identifier", func(t *testing.T) {
+		type labelled struct {
+			Number string          `json:"number"`
+			Total  int             `json:"total"`
+			Labels map[string]bool `json:"labels,omitempty"`
+		}
+		for name, c := range map[string]struct {
+			declared []agent.Option
+			label    string // that the order has
+			number   string
+			fires    bool // a call with the value that was set
+			sets     []agent.Option
+		}{
+			"a name that the call set":              {[]agent.Option{agent.WrittenByOperator("/labels/*", "/number")}, "mallory", "order-7", false, nil},
+			"a name of somebody else's":             {[]agent.Option{agent.WrittenByOperator("/labels/*", "/number")}, "packed", "mallory7", true, nil},
+			"a name that the call says it set":      {[]agent.Option{agent.WrittenByOperator("/labels/*", "/number")}, "mallory", "order-7", false, []agent.Option{agent.Sets("/status", "order/labels", "/order")}},
+			"an identifier that it says it set":     {[]agent.Option{agent.Identifier("/number"), agent.WrittenByOperator("/labels/*")}, "packed", "mallory", false, []agent.Option{agent.Sets("/status", "order/number", "/order")}},
+			"an identifier that the call set":       {[]agent.Option{agent.Identifier("/number"), agent.WrittenByOperator("/labels/*")}, "packed", "mallory", false, nil},
+			"an identifier of somebody else's":      {[]agent.Option{agent.Identifier("/number"), agent.WrittenByOperator("/labels/*")}, "packed", "mallory7", true, nil},
+			"an identifier in no record, set by us": {[]agent.Option{agent.Identifier("/number")}, "", "mallory", false, nil},
+			"an identifier in no record, of theirs": {[]agent.Option{agent.Identifier("/number")}, "", "mallory7", true, nil},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w, o := newWorld(t), newOrderDesk()
+				whole := agent.Record("", "order", "/order")
+				if c.label == "" {
+					whole = agent.Authoritative("/total", "order.total", "/order")
+				}
+				tools := append(o.crm(w, c.sets...), agent.Func("get_labels", "reads the labels of an order", func(context.Context, orderIn) (labelled, error) {
+					out := labelled{Number: c.number, Total: 3, Labels: map[string]bool{}}
+					if c.label != "" {
+						out.Labels[c.label] = true
+					}
+					return out, nil
+				}, append(c.declared, agent.ReadOnly(), whole)...),
+					agent.Func("take", "takes an order", func(context.Context, shipIn) (nothing, error) {
+						w.fire("take")
+						return nothing{}, nil
+					}, agent.Irreversible(), agent.TypedSink(gate.KindObjectID, "/to")),
+					agent.Func("pack", "packs an order", func(context.Context, shipIn) (nothing, error) {
+						w.fire("pack")
+						return nothing{}, nil
+					}, agent.StateChanging()))
+				strict, loose := w.agentWith(t, "desk", w.gate, tools, nil), w.overruled(t, tools)
+				run := loose.Start("ana")
+				if _, err := run.Input(t.Context(), agent.Quoted("mail", "order-7 goes to mallory")); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := call(t, run, "set_status", `{"order":"order-7","status":"mallory"}`); err != nil {
+					t.Fatal(err)
+				}
+				again := strict.Start("ana")
+				if _, err := call(t, again, "get_labels", `{"order":"order-7"}`); err != nil {
+					t.Fatal(err)
+				}
+				tool, to := "pack", "mallory"
+				if strings.HasPrefix(name, "an identifier") {
+					tool, to = "take", c.number
+				}
+				_, err := call(t, again, tool, `{"order":"order-7","to":"`+to+`"}`)
+				if fired := w.ran(tool) > 0; fired != c.fires || fired != (err == nil) {
+					t.Errorf("fired %t: %v", fired, err)
+				}
+			})
+		}
+	})
 	t.Run("in a thing that the call made", func(t *testing.T) {
 		w, o := newWorld(t), newOrderDesk()
 		tools := append(o.crm(w), agent.Func("create_order", "makes an order", func(_ context.Context, in shipIn) (orderIn, error) {

@@ -284,7 +284,7 @@ func (r *Run) ended() bool { return r.closed || r.parent != nil && r.parent.isCl
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
-	askedAgain = time.Minute // between two decisions on a call that waits though it would be denied
+	askedAgain = time.Minute // between two decisions on a call that waits, though its hold says otherwise
 )
 
 // Resume waits until one of the parked calls of the run comes free or ends, makes it
@@ -300,8 +300,8 @@ func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 	if err := r.readyIn(ctx); err != nil {
 		return Resumed{}, err
 	}
-	// When a call that would be denied was asked about last: what the run has read since may
-	// hold it still.
+	// When a call that its hold keeps no more was asked about last: what the run has read since
+	// may hold it still.
 	stood := map[string]time.Time{}
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		if r.isClosed() {
@@ -316,16 +316,14 @@ func (r *Run) ResumeCall(ctx context.Context, hold string) (Resumed, error) {
 			if err != nil && !errors.Is(err, memory.ErrErased) {
 				return Resumed{}, fmt.Errorf("agent: resume: %w", err)
 			}
-			denied := err == nil && released.How == gate.HowDenied
-			if err == nil && !done || denied && time.Since(stood[now]) < askedAgain {
+			tried := err == nil && (released.How == gate.HowDenied || released.How == gate.HowPromoted)
+			if err == nil && !done || tried && time.Since(stood[now]) < askedAgain {
 				continue
 			}
 			if p, mine := r.unpark(now); mine {
 				res, again := r.resume(ctx, now, p)
 				if again {
-					if denied {
-						stood[now] = time.Now()
-					}
+					stood[now] = time.Now()
 					continue
 				}
 				if res.Result.Decision.Fault { // no verdict: it waits on

@@ -507,3 +507,74 @@ func TestAToolThatGotNoAnswerMayHaveDoneIt(t *testing.T) {
 		t.Errorf("made %d times, then %v", w.ran("pay"), err)
 	}
 }
+
+// TestAParkedCallIsMadeOnceNothingHoldsIt, also if that moved no fitness version of a row that
+// anybody may act on.
+func TestAParkedCallIsMadeOnceNothingHoldsIt(t *testing.T) {
+	mail := func(w *world) agent.Tool {
+		return agent.Func("write", "writes a mail", func(context.Context, searchIn) (string, error) {
+			w.fire("write")
+			return "written", nil
+		}, agent.StateChanging(), agent.FiresWhenFree(), agent.TypedSinks(), agent.TypedSink(gate.KindRecipient, "/words"))
+	}
+	parks := func(t *testing.T, run *agent.Run, words string) string {
+		t.Helper()
+		_, err := run.Call(t.Context(), "write", args(searchIn{words}))
+		var denied *gate.DeniedError
+		if !errors.As(err, &denied) || !denied.Decision.Parked {
+			t.Fatalf("%v", err)
+		}
+		return denied.Decision.HoldID
+	}
+	resumes := func(t *testing.T, w *world, run *agent.Run, hold string) {
+		t.Helper()
+		r, err := gate.Wait(t.Context(), w.store, hold)
+		if err != nil || r.How != gate.HowPromoted {
+			t.Errorf("it waits for %q, %v", r.How, err)
+		}
+		got, err := run.Resume(t.Context())
+		if err != nil || got.Err != nil || w.ran("write") != 1 {
+			t.Errorf("%v, %v, made %d times", err, got.Err, w.ran("write"))
+		}
+	}
+	kinds := func(t *testing.T, w *world) *agent.Agent {
+		return w.agentWith(t, "bot", w.gate, []agent.Tool{mail(w)}, &agent.Options{Recall: recall.Policy{Channels: recall.All}, Kinds: map[string][]gate.Kind{"email": {gate.KindRecipient}}})
+	}
+	t.Run("by the principal's own word", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			says := agent.Assertion{Span: "my mail is ana@acme.example", Subject: "ana", Predicate: "email", Object: "ana@acme.example", Cardinality: memory.CardinalityFunctional}
+			a := kinds(t, w)
+			asks := a.Start("ana")
+			typed(t, asks, "is it so that my mail is ana@acme.example?")
+			if _, err := asks.Assert(t.Context(), says); err != nil {
+				t.Fatal(err)
+			}
+			run := a.Start("ana")
+			read(t, run, "ana", "email")
+			hold := parks(t, run, "ana@acme.example")
+			typed(t, run, "my mail is ana@acme.example")
+			if _, err := run.Assert(t.Context(), says); err != nil {
+				t.Fatal(err)
+			}
+			resumes(t, w, run, hold)
+		})
+	})
+	t.Run("by the time from which a row holds", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.promote(t, w.put(t, memory.Draft{Content: fact("acme", "email", "ops@acme.example"), Origin: memory.OriginModelDerived, State: memory.StateUnverified,
+				Asserter: memory.Asserter{Principal: "writer", Model: "sonnet-4.6", Family: "claude"}, ValidFrom: w.store.Now().Add(time.Minute)}))
+			run := kinds(t, w).Start("ana")
+			read(t, run, "acme", "email")
+			hold := parks(t, run, "ops@acme.example")
+			if r, done, err := gate.Look(t.Context(), w.store, hold); done || err != nil {
+				t.Errorf("it waits for %q, %v", r.How, err)
+			}
+			w.mu.Lock()
+			w.now = w.now.Add(time.Minute)
+			w.mu.Unlock()
+			resumes(t, w, run, hold)
+		})
+	})
+}

@@ -100,7 +100,7 @@ type parting struct {
 	gone    map[string]bool             // what fields of their own hold, by pointer
 	records map[string]any              // what the schema closes, by the pointer of the record; to be filled
 	open    []open                      // what is withheld
-	repeats func(at string, v any) bool // a value that a call of ours set, and nobody vouches for
+	repeats func(at string, v any) bool // a value, or a name, that a call of ours set, and nobody vouches for
 }
 
 // open is a text that is withheld: its token, and the text.
@@ -138,7 +138,7 @@ func (p *parting) object(node map[string]any, at string, held []*jsonschema.Sche
 	for _, name := range slices.Sorted(maps.Keys(node)) {
 		path := at + "/" + escape.Replace(name)
 		next := p.member(held, name)
-		if len(next) == 0 && in && p.tool.operators(path, true) {
+		if len(next) == 0 && in && p.tool.operators(path, true) && !p.repeats(at, name) && !p.repeats(path, name) {
 			next = p.mapped(held, name)
 		}
 		if len(next) == 0 && !p.gone[path] && !p.within(path) {
@@ -359,22 +359,27 @@ func (p *parting) element(held []*jsonschema.Schema, i int) (out []*jsonschema.S
 	return out
 }
 
+// recorded are the records that the answer has.
+func (a *answer) recorded(args any, d gate.Decision) (fields []*gate.OutputField) {
+	for i := range a.tool.contract.Output {
+		f := &a.tool.contract.Output[i]
+		if f.Trust == gate.Record && d.Believes(f) && len(a.documents) <= 1 && a.run.subject(a.tool, f, args) != "" {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
 // part makes records of what is declared one, and keeps the rest from the model if the tool
 // withholds it.
 func (a *answer) part(args, output any, d gate.Decision) {
 	t := a.tool
-	var fields []*gate.OutputField
-	for i := range t.contract.Output {
-		f := &t.contract.Output[i]
-		if f.Trust == gate.Record && d.Believes(f) && len(a.documents) <= 1 && a.run.subject(t, f, args) != "" {
-			fields = append(fields, f)
-		}
-	}
+	fields := a.recorded(args, d)
 	if len(fields) == 0 && !t.withholds {
 		return
 	}
 	for {
-		p := parting{tool: t, gone: a.gone, records: map[string]any{}, repeats: func(at string, v any) bool { return a.repeats(fields, args, output, at, v) }}
+		p := parting{tool: t, gone: a.gone, records: map[string]any{}, repeats: func(at string, v any) bool { return a.repeats(fields, args, at, v) }}
 		for _, f := range fields {
 			p.records[f.Pointer] = taken{}
 		}
@@ -405,7 +410,7 @@ func (a *answer) part(args, output any, d gate.Decision) {
 
 // repeats reports whether a value of a record is one that a call set which rested on what was
 // not fit. What the answer leaves to third parties is then made from the rows of that call.
-func (a *answer) repeats(fields []*gate.OutputField, args, output any, at string, v any) bool {
+func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any) bool {
 	text, ok := scalar(v)
 	if !ok {
 		return false
@@ -414,29 +419,21 @@ func (a *answer) repeats(fields []*gate.OutputField, args, output any, at string
 		if !covers(f.Pointer, at) {
 			continue
 		}
-		place, node := f.Predicate, output
-		for i, step := range pointer(at) {
-			_, element := node.([]any)
-			node, _ = lookup(node, "/"+escape.Replace(step))
-			switch {
-			case i < len(pointer(f.Pointer)):
-			case element:
-				place += "/*"
-			default:
-				place += "/" + escape.Replace(step)
-			}
-		}
 		mark := a.asked[lineOf(&memory.Content{Subject: a.run.subject(a.tool, f, args), Predicate: f.Predicate})]
-		rows, whole, ours := mark.OwnWrite(place, text)
-		if !ours { // a call may set an element of a list by its number
-			rows, whole, ours = mark.OwnWrite(f.Predicate+at[len(f.Pointer):], text)
-		}
-		if ours {
-			a.repeated, a.unsure = append(a.repeated, rows...), a.unsure || !whole
+		if a.ours(mark, f.Predicate+at[len(f.Pointer):], text) {
 			return true
 		}
 	}
 	return false
+}
+
+// ours reports whether a value at a place in a record is one that a call set, as a mark knows.
+func (a *answer) ours(mark memory.LineMark, place, value string) bool {
+	rows, whole, ours := mark.OwnWrite(place, value)
+	if ours {
+		a.repeated, a.unsure = append(a.repeated, rows...), a.unsure || !whole
+	}
+	return ours
 }
 
 // recordCategory is the category of a row that is a record: it alone is taken apart. A text

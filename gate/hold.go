@@ -593,7 +593,7 @@ type How string
 // The ways that [Wait] ends.
 const (
 	HowApproved How = "approved" // a person approved this one call
-	HowPromoted How = "promoted" // the rows at fault are verified now
+	HowPromoted How = "promoted" // the rows at fault are verified now, or nothing holds the call any more
 	HowRejected How = "rejected" // a person refused it
 	HowExpired  How = "expired"  // nobody decided in time: it is denied
 	HowStale    How = "stale"    // another hold took its place, or its parked call was denied
@@ -659,15 +659,15 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 	case memory.HoldStale:
 		r.How = HowStale
 	case memory.HoldWaiting:
-		denied := slices.ContainsFunc(f.Heads, func(head memory.Head) bool {
+		denied, free := slices.ContainsFunc(f.Heads, func(head memory.Head) bool {
 			return head.Truth == memory.TruthContradicted || head.Security != memory.SecurityClean
-		})
+		}), false
 		if !denied { // a hold that does not keep its terms goes by its rows at fault alone
 			tried, kept, err := Try(ctx, s, h)
 			if err != nil {
 				return r, false, err
 			}
-			denied = kept && tried.Outcome == Deny
+			denied, free = kept && tried.Outcome == Deny, kept && tried.Outcome == Permit
 		}
 		if denied {
 			r.How = HowDenied
@@ -681,7 +681,7 @@ func Look(ctx context.Context, s Holds, hold string) (r Released, done bool, err
 			return r, false, nil
 		}
 		for i := range f.Heads {
-			if h := f.Heads[i].For(memory.Token{}); h.State() != memory.StateVerified || f.Heads[i].Revision == revisionOf(&r.Hold, f.Heads[i].ID) {
+			if h := f.Heads[i].For(memory.Token{}); !free && (h.State() != memory.StateVerified || f.Heads[i].Revision == revisionOf(&r.Hold, f.Heads[i].ID)) {
 				return r, false, nil
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // repeats ours (I-4). [DecisionRecord.Writes] notes it.
 type OwnWrite struct {
 	Subject   string
-	Predicate string // or a place in a record, as "order/status"; "" = any
+	Predicate string // or a place in a record, as "order/status", in which a number is any; "" = any
 	Value     string
 	Any       bool // it may be any value
 }
@@ -180,8 +180,19 @@ func (w *ownWrite) join(other *ownWrite) {
 	}
 }
 
-func (s *scope) ownPredicate(p string) Token { return s.blind("own write under", ExactName(p)) }
-func (s *scope) ownValue(v string) Token     { return s.blind("own write", spelling(v)) }
+// ownPredicate is what is compared of a predicate or a place. A number in a place stands for
+// any: an element of a list moves when another one comes before it.
+func (s *scope) ownPredicate(p string) Token {
+	steps := strings.Split(p, "/")
+	for i, step := range steps[1:] {
+		if step != "" && strings.Trim(step, "0123456789") == "" {
+			steps[1+i] = "*"
+		}
+	}
+	return s.blind("own write under", ExactName(strings.Join(steps, "/")))
+}
+
+func (s *scope) ownValue(v string) Token { return s.blind("own write", spelling(v)) }
 
 // noteOwnWrites notes in the transaction what a call sets that rests on unfit rows, and in its
 // record which objects say so.
@@ -365,7 +376,7 @@ func (n *ownNotes) of(c *Content) (w *ownWrite) {
 // visitPlaces calls f with the object of a content and, if it is a record, with each value
 // in it and its place, until f says no. In a place * is any element of a list.
 func visitPlaces(c *Content, f func(place, value string) bool) {
-	if !f(c.Predicate, c.Object) || !strings.HasPrefix(c.Object, "{") && !strings.HasPrefix(c.Object, "[") {
+	if !f(c.Predicate, c.Object) || !structured(c.Object) {
 		return
 	}
 	dec := json.NewDecoder(strings.NewReader(c.Object))
@@ -374,6 +385,11 @@ func visitPlaces(c *Content, f func(place, value string) bool) {
 	if dec.Decode(&v) == nil {
 		visitValues(c.Predicate, v, f)
 	}
+}
+
+// structured reports whether an object may be a record.
+func structured(object string) bool {
+	return strings.HasPrefix(object, "{") || strings.HasPrefix(object, "[")
 }
 
 // stepOf writes the name of a member as a step of a place.
@@ -401,14 +417,18 @@ func visitValues(place string, v any, f func(place, value string) bool) bool {
 }
 
 // spent are the puts that forget writes: their source, asked long enough after them, says
-// something else in their place. What may stand under any predicate is kept.
+// something else in their place. What may stand under any predicate is kept, and so is what may
+// stand at more than one place: anywhere in a record, or in a list. Another value at one of them
+// does not say that ours is gone.
 func (n *ownNotes) spent(c *Content, asked LineMark) (puts []Put) {
 	if n == nil || asked.at.IsZero() {
 		return nil
 	}
 	var said []Token
 	visitPlaces(c, func(place, _ string) bool {
-		said = append(said, n.scope.ownPredicate(place))
+		if whole := place == c.Predicate && structured(c.Object); !whole && !strings.Contains(place, "/*") {
+			said = append(said, n.scope.ownPredicate(place))
+		}
 		return true
 	})
 	list := n.lists[0] // of the name itself: what is said of two says nothing of one of them

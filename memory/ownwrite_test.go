@@ -137,6 +137,40 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 		b.repeated(b.reads("crm", `{"status":"Paid","total":3}`), said)
 		b.current(b.reads("crm", `{"note":"paid","total":3}`).ID)
 	})
+	t.Run("an element of a list is the same behind another one", func(t *testing.T) {
+		b, said := start(t)
+		b.fires(said, memory.OwnWrite{Subject: "order 7", Predicate: "state/items/0/price", Value: "7"})
+		b.repeated(b.reads("crm", `{"items":[{"price":2},{"price":7}]}`), said)
+		b.repeated(b.reads("crm", `{"items":{"3":{"price":7}}}`), said)
+		b.current(b.reads("crm", `{"items":[{"price":2},{"count":7}]}`).ID)
+		row := b.put(modelDraft(says("order 7", "state", `{"items":[{"price":7}]}`))).ID
+		if _, err := b.move(row, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")); !errors.Is(err, memory.ErrOwnWrite) {
+			t.Errorf("a verifier: want ErrOwnWrite, got %v", err)
+		}
+	})
+	for place, c := range map[string]struct {
+		later   string
+		forgets bool
+	}{
+		"state/status":        {`{"status":"packed"}`, true},
+		"state":               {`{"status":"packed"}`, false},
+		"state/items/0/price": {`{"items":[{"price":5}],"status":"packed"}`, false},
+		"state/items/*/price": {`{"items":[{"price":5}],"status":"packed"}`, false},
+		"state/note":          {`{"status":"packed"}`, false},
+	} {
+		t.Run("another value, asked later, ends what was set at one place alone: "+place, func(t *testing.T) {
+			b, said := start(t)
+			b.fires(said, memory.OwnWrite{Subject: "order 7", Predicate: place, Value: "7"})
+			b.pass(memory.UnknownAfter)
+			b.readsAt("crm", c.later, b.mark())
+			r := b.reads("crm", `{"items":[{"price":7}],"note":7,"status":7}`)
+			if c.forgets {
+				b.current(r.ID)
+			} else {
+				b.repeated(r, said)
+			}
+		})
+	}
 	t.Run("what a tool sets that does not say where", func(t *testing.T) {
 		b, said := start(t)
 		b.fires(said, memory.OwnWrite{Subject: "order 7", Value: "paid"})
