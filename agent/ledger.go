@@ -359,7 +359,7 @@ func (l *ledger) around(words, object string) (parts []string, asks bool) {
 }
 
 // question finds a question mark, but none within a word, as in an address.
-var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}]|\?(?:[^\p{L}\p{N}=&_%/]|$)`)
+var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}❓❔⸮﹖՞፧¿]|\?(?:[^\p{L}\p{N}=&_%/]|$)`)
 
 // sentence is where a sentence of a text begins, where the mark at its end begins, and where
 // the next one does.
@@ -383,12 +383,16 @@ var commas = regexp.MustCompile(`[,;][\s"')\]]|[，、；]`)
 
 // sentenceEnds ends a sentence: a blank line, or a mark with a blank behind it. Words go on
 // over the end of a line.
-var sentenceEnds = regexp.MustCompile(`\n[^\S\n]*\n|\r[^\S\n\r]*\r|[.!?。！？]+(?:[\s"')\]]|$)`)
+var sentenceEnds = regexp.MustCompile(`\n[^\S\n]*\n|\r[^\S\n\r]*\r|[.!?。！？❓❔⸮﹖՞፧]+(?:[\s"')\]]|$)`)
+
+// point begins a point of a list.
+var point = regexp.MustCompile(`^\s*(?:[-*•+–—]|\d{1,3}[.)]|\p{L}[.)])\s`)
 
 // shortened are words that end in a full stop and end no sentence.
 var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true, "prof": true, "st": true, "inc": true, "ltd": true, "co": true, "corp": true, "jr": true, "sr": true,
 	"vs": true, "etc": true, "e.g": true, "i.e": true, "a.m": true, "p.m": true, "no": true, "nr": true, "approx": true, "u.s": true, "u.s.a": true, "u.k": true, "z.b": true,
 	"gov": true, "capt": true, "gen": true, "lt": true, "sgt": true, "rev": true, "hon": true, "ave": true, "blvd": true, "rd": true, "vol": true, "fig": true, "pp": true,
+	"mt": true, "ft": true, "esp": true, "incl": true, "univ": true, "viz": true, "cf": true, "messrs": true, "al": true, "dept": true, "est": true, "max": true, "min": true, "tel": true,
 	"jan": true, "feb": true, "mar": true, "apr": true, "jun": true, "jul": true, "aug": true, "sep": true, "sept": true, "oct": true, "nov": true, "dec": true}
 
 // goesOn reports whether a text goes on over the end of a sentence in it: behind a word that
@@ -398,8 +402,13 @@ func goesOn(before, end, after string) bool {
 	if strings.ContainsAny(end, "?？") {
 		return false
 	}
-	if strings.HasPrefix(end, "..") { // a pause
+	if strings.HasPrefix(end, "..") || strings.HasPrefix(strings.TrimLeft(end, ".!"), ")") { // a pause, or in brackets
 		return true
+	}
+	if tail := end[strings.LastIndexAny(end, " \t\r\n")+1:]; strings.ContainsAny(end, "\r\n") || strings.ContainsAny(gap(after), "\r\n") {
+		if point.MatchString(tail + after) {
+			return true
+		}
 	}
 	if strings.HasPrefix(end, ".") {
 		words := strings.FieldsFunc(before, func(r rune) bool { return unicode.IsSpace(r) || r == '(' })
@@ -410,11 +419,15 @@ func goesOn(before, end, after string) bool {
 		return shortened[last] || utf8.RuneCountInString(last) == 1 && last != "i"
 	}
 	if strings.ContainsAny(end, "\r\n") {
-		after = strings.TrimLeft(after, " \t\r\n")
 		before = strings.TrimRight(before, " \t\r\n")
-		return strings.HasPrefix(after, "- ") || strings.HasPrefix(after, "* ") || strings.HasPrefix(after, "• ") || strings.HasSuffix(before, ":") || strings.HasSuffix(before, ",")
+		return strings.HasSuffix(before, ":") || strings.HasSuffix(before, ",")
 	}
 	return false
+}
+
+// gap is the white space that a text begins with.
+func gap(text string) string {
+	return text[:len(text)-len(strings.TrimLeftFunc(text, unicode.IsSpace))]
 }
 
 // typedWord reports whether the principal typed the words, in any letter case.

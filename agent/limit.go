@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -139,10 +140,18 @@ func (a *answer) shorten(whole any, output json.RawMessage, limit, size int, d g
 }
 
 // misses reports whether an answer has something at a declared place that is not what is
-// declared. A record holds free text by design, which is left out.
+// declared. A record holds free text by design, which is left out, but one that holds nothing else
+// is none.
 func (a *answer) misses(whole any, d gate.Decision) bool {
 	for _, f := range a.tool.contract.Output {
-		if f.Trust == gate.Record || !d.Believes(&f) {
+		if !d.Believes(&f) {
+			continue
+		}
+		if f.Trust == gate.Record {
+			value, _ := lookup(whole, f.Pointer)
+			if left, _ := lookup(a.rest, f.Pointer); value != nil && reflect.DeepEqual(value, left) {
+				return true
+			}
 			continue
 		}
 		for _, at := range places(whole, f.Pointer) {

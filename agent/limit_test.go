@@ -96,6 +96,7 @@ func TestALongObjectIsNotCut(t *testing.T) {
 	evil := strings.Repeat("evil words ", 509_000)
 	email, ids := agent.Authoritative("/email", "billing.email", "/q"), agent.Identifier("/items/*/id")
 	answer := `{"note":"` + evil + `","items":[{"id":"a-1","text":"evil"},{"id":"evil id","text":"evil"},{"id":"a-2"}],"email":"ops@acme.example"}`
+	order := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"email": {Type: "string"}, "order": {Properties: map[string]*jsonschema.Schema{"total": {Type: "number"}, "note": {Type: "string"}}}}}
 	for name, c := range map[string]struct {
 		answer   string
 		opts     []agent.Option
@@ -116,6 +117,9 @@ func TestALongObjectIsNotCut(t *testing.T) {
 		"a fact that is none":       {`{"email":"` + strings.Repeat("x", memory.MaxField+1) + `","ref":"a-1","note":"` + evil + `"}`, []agent.Option{email, agent.Identifier("/ref")}, `{"ref":"a-1"}`, 0, true},
 		"ids of a list, all there":  {`{"items":[{"id":"a-1","text":"` + evil + `"},{"id":"a-2"}]}`, []agent.Option{ids}, `{"items":[{"id":"a-1"},{"id":"a-2"}]}`, 0, false},
 		"ids, and one without":      {`{"items":[{"id":"a-1","text":"` + evil + `"},{"text":"none"}]}`, []agent.Option{ids}, `{"items":[{"id":"a-1"},null]}`, 0, true},
+		"a record":                  {`{"email":"ops@acme.example","order":{"total":3,"note":"` + evil + `"}}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example","order":{"total":3}}`, 2, false},
+		"a record that is none":     {`{"email":"ops@acme.example","order":"` + evil + `"}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example"}`, 1, true},
+		"a record of a stranger":    {`{"email":"ops@acme.example","order":{"total":"3 or evil","note":"` + evil + `"}}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example"}`, 1, true},
 		"ids in a list of lists":    {`{"items":[[{"id":"a-1"},"` + evil + `"]]}`, []agent.Option{agent.Identifier("/items/*/*/id")}, `{"items":[[{"id":"a-1"},null]]}`, 0, true},
 		"a member whose name is *":  {`{"items":{"*":{"id":"a-1"}},"note":"` + evil + `"}`, []agent.Option{ids}, `""`, 0, false},
 		"withheld, and too long":    {answer, []agent.Option{email, ids, agent.Withheld()}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1, true},

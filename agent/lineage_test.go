@@ -391,6 +391,23 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"Things I do not eat:\n- milk\n- fish":             {"fish", "eats", "fish", false},
 			"Not that one. My doctor is Dr. Smith":             {"My doctor is Dr. Smith", "doctor", "Dr. Smith", true},
 			"I do not smoke.\n\nThings I eat:\n- milk\n- fish": {"fish", "eats", "fish", true},
+			"Foods I cannot eat:\n- nuts.\n- fish.":            {"fish", "eats", "fish", false},
+			"I do not eat:\n1. nuts.\n2. fish.":                {"fish", "eats", "fish", false},
+			"I do not eat:\n\n1) nuts\n\n2) fish":              {"fish", "eats", "fish", false},
+			"I do not eat:\n\n+ nuts\n\n+ fish":                {"fish", "eats", "fish", false},
+			"I do not eat:\n\n– nuts!\n\n– fish!":              {"fish", "eats", "fish", false},
+			"I eat:\n1. nuts.\n2. fish.":                       {"fish", "eats", "fish", true},
+			"I do not smoke.\n2026 was my year of fish":        {"fish", "eats", "fish", true},
+			"Do I eat fish❓":                                   {"I eat fish", "eats", "fish", false},
+			"¿Do I eat fish":                                   {"I eat fish", "eats", "fish", false},
+			"Do I eat fish ❔ Tell me":                          {"I eat fish", "eats", "fish", false},
+			"Fish❓ No. I eat fish":                             {"I eat fish", "eats", "fish", true},
+			"I do not eat meals, incl. fish":                   {"fish", "eats", "fish", false},
+			"I do not live near Mt. Vernon":                    {"Vernon", "lives_near", "Vernon", false},
+			"I do not (ever.) eat fish":                        {"eat fish", "eats", "fish", false},
+			"I do not...eat fish":                              {"eat fish", "eats", "fish", false},
+			"I don&rsquo;t eat fish":                           {"eat fish", "eats", "fish", false},
+			"<del>I eat fish</del>":                            {"I eat fish", "eats", "fish", false},
 		} {
 			w := newWorld(t)
 			run := w.agent(t).Start("ana")

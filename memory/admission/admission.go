@@ -26,8 +26,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/admission/restate"
@@ -121,7 +122,7 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 func Denies(words string, c memory.Content) bool {
 	said, legible := restate.Negations(words)
 	for _, part := range []string{c.Subject, c.Object} {
-		if strings.Contains(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
+		if stands(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
 			n, _ := restate.Negations(part)
 			said -= n
 		}
@@ -132,9 +133,32 @@ func Denies(words string, c memory.Content) bool {
 	if len(predicate) > 0 && predicate[0] == "not" {
 		predicate = predicate[1:]
 	}
-	predicate = slices.DeleteFunc(predicate, func(w string) bool { return w == "no" || w == "nos" || w == "non" })
-	n, _ := restate.Negations(strings.Join(predicate, " "))
-	return said > n || !legible
+	for _, w := range predicate {
+		if w != "no" && restate.Negates(w) {
+			said--
+		}
+	}
+	return said > 0 || !legible
+}
+
+// stands reports whether a name stands in words, as a word or several.
+func stands(words, name string) bool {
+	letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+	for from := 0; name != ""; {
+		at := strings.Index(words[from:], name)
+		if at < 0 {
+			return false
+		}
+		start, end := from+at, from+at+len(name)
+		before, _ := utf8.DecodeLastRuneInString(words[:start])
+		after, _ := utf8.DecodeRuneInString(words[end:])
+		if !letter(before) && !letter(after) {
+			return true
+		}
+		_, n := utf8.DecodeRuneInString(words[start:])
+		from = start + n
+	}
+	return false
 }
 
 // spaced makes words of the parts of a name: likes_not, is-no-member.

@@ -243,17 +243,24 @@ func TestANameDeniesNothing(t *testing.T) {
 		content memory.Content
 		denies  bool
 	}{
-		"The Never Inn has a pool":     {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, false},
-		"The Never Inn has no pool":    {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, true},
-		"I drink Never Enough":         {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, false},
-		"I never drink Never Enough":   {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, true},
-		"I do not like football":       {memory.Content{Subject: "ni", Predicate: "likes", Object: "football"}, true},
-		"I never like football":        {memory.Content{Subject: "nie", Predicate: "likes", Object: "football"}, true},
-		"I do not have 3 children":     {memory.Content{Subject: "ana", Predicate: "no_of_children", Object: "3"}, true},
-		"I am not free then":           {memory.Content{Subject: "ana", Predicate: "not_before", Object: "then"}, true},
-		"The inn never closes":         {memory.Content{Subject: "inn", Predicate: "never_closes", Object: "yes"}, false},
-		"Its account no is 17":         {memory.Content{Subject: "acme", Predicate: "account_no", Object: "17"}, true}, // it may be "no account"
-		"A pool that nobody\u200b saw": {memory.Content{Subject: "inn", Predicate: "has", Object: "pool"}, true},
+		"The Never Inn has a pool":      {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, false},
+		"The Never Inn has no pool":     {memory.Content{Subject: "Never Inn", Predicate: "has", Object: "pool"}, true},
+		"I drink Never Enough":          {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, false},
+		"I never drink Never Enough":    {memory.Content{Subject: "ana", Predicate: "drinks", Object: "Never Enough"}, true},
+		"I do not like football":        {memory.Content{Subject: "ni", Predicate: "likes", Object: "football"}, true},
+		"I never like football":         {memory.Content{Subject: "nie", Predicate: "likes", Object: "football"}, true},
+		"I do not have 3 children":      {memory.Content{Subject: "ana", Predicate: "no_of_children", Object: "3"}, true},
+		"I am not free then":            {memory.Content{Subject: "ana", Predicate: "not_before", Object: "then"}, true},
+		"The inn never closes":          {memory.Content{Subject: "inn", Predicate: "never_closes", Object: "yes"}, false},
+		"Its account no is 17":          {memory.Content{Subject: "acme", Predicate: "account_no", Object: "17"}, true}, // it may be "no account"
+		"My main sport is not football": {memory.Content{Subject: "Mai", Predicate: "main_sport", Object: "football"}, true},
+		"I do not play football":        {memory.Content{Subject: "No", Predicate: "plays", Object: "football"}, true},
+		"My passport is not 12345":      {memory.Content{Subject: "Pas", Predicate: "passport", Object: "12345"}, true},
+		"My number is not 12345":        {memory.Content{Subject: "ana", Predicate: "ni_number", Object: "12345"}, true},
+		"My contact is not Bob":         {memory.Content{Subject: "ana", Predicate: "false_alarm_contact", Object: "Bob"}, true},
+		"Mr No plays football":          {memory.Content{Subject: "No", Predicate: "plays", Object: "football"}, false},
+		"The knots of No do not hold":   {memory.Content{Subject: "No", Predicate: "holds", Object: "knots"}, true},
+		"A pool that nobody\u200b saw":  {memory.Content{Subject: "inn", Predicate: "has", Object: "pool"}, true},
 	} {
 		if got := admission.Denies(words, c.content); got != c.denies {
 			t.Errorf("%q denies %+v: %t", words, c.content, got)

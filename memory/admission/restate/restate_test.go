@@ -365,10 +365,12 @@ func TestNegations(t *testing.T) {
 		"I like football": 0, "I do not like football": 1, "She doesn't like it": 1, "She doesn’t like it": 1, "they dont": 1, "it cannot be": 1, "never again": 1, "without sugar": 1, "no less than five": 0,
 		"my order no 7": 0, "order no A-4711": 0, "I have no 5 star hotel": 1, "I want no more newsletters": 1, "not more than 5": 0, "No, my editor is Emacs": 0, "no sugar": 1, "I do not like it, and never did": 2, "": 0, "a knot": 0,
 		"ich mag das nicht": 1, "je ne sais pas": 2, "no me gusta": 1, "não gosto": 1, "он не любит": 1,
-		"She doesn`t like it": 1, "doesn´t": 1, "doesn′t": 1, "I do _not_ like it": 1, "does **not**": 1, "I like_football": 0, "likes ~~not~~": 1,
+		"She doesn`t like it": 1, "doesn´t": 1, "doesn′t": 1, "I do _not_ like it": 1, "does **not**": 1, "I like_football": 0,
 		"No. My editor is Emacs": 0, "No... sugar in my tea": 1, "No.. Sugar": 1, "No! sugar": 1, "No. 5 Main Street": 1, "No.": 1,
-		`"I don't like football"`: 1, "'cause I don't like it": 1, "'I don't'": 1, "I do'nt like it": 1, "I don;t like it": 1, "I don' t": 1, "I don t": 1, "I don-t": 1, "I don&#39;t": 1, "I do n o t": 1, "I do n_o_t": 1, "I do <b>not</b>": 1, "I do ｎｏｔ": 1, "I do 𝐧𝐨𝐭": 1, "I do n̶o̶t̶": 1, "I do |not|": 1,
+		`"I don't like football"`: 1, "'cause I don't like it": 1, "'I don't'": 1, "I do'nt like it": 1, "I don;t like it": 1, "I don' t": 1, "I don t": 1, "I don-t": 1, "I don&#39;t": 1, "I do n o t": 1, "I do n_o_t": 1, "I do <b>not</b>": 1, "I do ｎｏｔ": 1, "I do 𝐧𝐨𝐭": 1, "I do |not|": 1,
 		"My account_no is 5512": 0, "not_before is 2026-01-01": 0, "it is_not_null": 0, "no. football for me": 1, "No. one here": 1, "No.\nfootball": 1, "don the hat": 0, "a note to all": 0,
+		"not…like": 1, "not...like": 1, "not,like": 1, "not.like": 1, "-not-": 1, "not/never": 2, "I do not&nbsp;like it": 1, "‹not›": 1, "「not」": 1, "not-like": 1, "I do +not+ like it": 1,
+		"I don&#039;t": 1, "I don&#x27;t": 1, "I don&rsquo;t": 1, "I don&#8217;t": 1, "I donâ€™t": 1, "a well-known knot-maker": 0, "ana@acme.example/path?q=1": 0, "3.5, 4-5": 0,
 		"I don‛t": 1, "I don❜t": 1, "I like the dogs' house": 0, "“I do not”": 1, "I ☹ football": 1, "football ❎": 1,
 		"no! It is Emacs": 0, "No way. It is Emacs": 1, "I said no. It is Emacs": 1, "I ❤️ football": 0, "my family 👨‍👩‍👧 likes it": 0, "👍🏽 yes": 0, "football 👎🏽": 1, "football ❌": 1, "👩‍💻 by day": 0,
 	} {
@@ -379,7 +381,8 @@ func TestNegations(t *testing.T) {
 	if _, legible := Negations("I do n\u200bot"); legible {
 		t.Error("of what nobody sees it is known what it denies")
 	}
-	for _, text := range []string{"I do n\u200dot ❤\ufe0f", "I do n\xffot like it", "I like it ✖\ufe0f", "I ☹\ufe0f it", "🤷‍♀\ufe0f it", "🏴‍☠\ufe0f", "I do \u2800not\ufe0f", "ⓝⓞⓣ\ufe0f", "I do n❤\ufe0fot like it", "I do no☀t like it"} {
+	for _, text := range []string{"I do n\u200dot ❤\ufe0f", "I do n\xffot like it", "I like it ✖\ufe0f", "I ☹\ufe0f it", "🤷‍♀\ufe0f it", "🏴‍☠\ufe0f", "I do \u2800not\ufe0f", "ⓝⓞⓣ\ufe0f", "I do n❤\ufe0fot like it", "I do no☀t like it",
+		"likes ~~not~~", "I do n̶o̶t̶", "~~I like it~~", "I <del>like</del> it", "<s>I like it</s>", "I l̶ike it", "I ≠ it", "likes != it", "likes <> it"} {
 		if _, legible := Negations(text); legible {
 			t.Errorf("of %q it is known what it denies", text)
 		}

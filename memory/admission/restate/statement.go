@@ -1,6 +1,7 @@
 package restate
 
 import (
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,12 +113,26 @@ var numbered = set("account building bus case contract customer flight gate hous
 // untrue are further words that deny what is said beside them.
 var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldom scarcely nowhere noone false untrue incorrect wrong")
 
-// respelled makes what people type for an apostrophe one, and blanks of quotation marks and of
-// marks of emphasis.
+// respelled makes what people type for an apostrophe one.
 var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "ʻ", "'", "‘", "'", "’", "'", "‛", "'", "ꞌ", "'", "❛", "'", "❜", "'", "＇", "'",
-	"&#39;", "'", "&apos;", "'", `\'`, "'", "ʽ", "'", "՚", "'", "ˈ", "'", "׳", "'", "‵", "'",
-	`"`, " ", "“", " ", "”", " ", "„", " ", "«", " ", "»", " ", "*", " ", "~", " ", "<", " ", ">", " ", "|", " ", "=", " ", `\`, " ",
-	"\u0335", "", "\u0336", "", "\u0337", "", "\u0338", "")
+	`\'`, "'", "ʽ", "'", "՚", "'", "ˈ", "'", "׳", "'", "‵", "'", "â€™", "'", "Â´", "'", `\u2019`, "'")
+
+// apart finds marks between two letters with no blank beside them, such as those of "not,like".
+// An apostrophe and an underline are parts of words.
+var apart = regexp.MustCompile(`\pL[^\p{L}\p{N}\p{M}\s'_]+\pL`)
+
+// struck finds words that are struck out.
+var struck = regexp.MustCompile(`(?i)<(?:s|del|strike)>|~~|[\x{335}-\x{338}]|≠|!=|<>`)
+
+// blank makes blanks of quotation marks, marks of emphasis and the like.
+func blank(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || strings.ContainsRune(".,;:!?'%@()_", r) || !unicode.IsPunct(r) && !unicode.IsSymbol(r) || unicode.Is(unicode.Sc, r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
 
 // misspelt finds a contraction with its apostrophe in the wrong place, or with something else
 // for it: do'nt, don;t, don t.
@@ -128,7 +143,7 @@ var spaced = regexp.MustCompile(`(?i)\bn[^\p{L}\p{N}]{1,2}o[^\p{L}\p{N}]{1,2}t\b
 
 // unpaired finds an apostrophe that is no part of a word, but a quotation mark, and a mark of
 // emphasis beside a word.
-var unpaired = regexp.MustCompile(`(^|[^\p{L}\p{N}])['_]+|['_]+([^\p{L}\p{N}]|$)`)
+var unpaired = regexp.MustCompile(`(^|[^\p{L}\p{N}])['_-]+|['_-]+([^\p{L}\p{N}]|$)`)
 
 // harmless finds emoji that deny nothing and are written with characters which nobody sees: a
 // red heart, a family. Of others it is not known what they say.
@@ -140,11 +155,14 @@ var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]\s+\p{Lu}`)
 // crossed are signs that deny what they stand beside, or say that somebody does not like it.
 const crossed = "❌❎✕✖✗✘☒🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
 
+// Negates reports whether a word, in lower case, is an English one of negation.
+func Negates(word string) bool { return negations[word] }
+
 // Negations counts the words of a text that deny something, in English with its contractions
 // and, word by word, in some other languages, and signs such as a cross. "No" between the name
 // of a thing and a number, "no," or "No." before a sentence as an answer, and "no less than"
-// are none. legible is false of a text that is no UTF-8, or has characters that nobody sees,
-// but for those of some emoji: what it denies is not known.
+// are none. legible is false of a text that is no UTF-8, has characters that nobody sees
+// (but for those of some emoji), or has words that are struck out: what it denies is not known.
 func Negations(text string) (n int, legible bool) {
 	if !utf8.ValidString(text) {
 		return 0, false
@@ -165,9 +183,20 @@ func Negations(text string) (n int, legible bool) {
 	if opaque(text) {
 		return 0, false
 	}
-	text = norm.NFKC.String(respelled.Replace(text)) // wide letters, and those of mathematics, are letters
+	text = norm.NFKC.String(respelled.Replace(html.UnescapeString(text))) // wide letters, and those of mathematics, are letters
+	if struck.MatchString(text) {
+		return 0, false
+	}
 	text = misspelt.ReplaceAllString(spaced.ReplaceAllString(text, "not"), "${1}n't")
 	answers := answer.MatchString(text)
+	for apart.MatchString(text) {
+		text = apart.ReplaceAllStringFunc(text, func(s string) string {
+			first, n := utf8.DecodeRuneInString(s)
+			last, _ := utf8.DecodeLastRuneInString(s[n:])
+			return string(first) + " " + string(last)
+		})
+	}
+	text = blank(text)
 	text = unpaired.ReplaceAllString(unpaired.ReplaceAllString(text, "$1 $2"), "$1 $2")
 	toks := spelled(scan(canonical(text)))
 	is := func(i int, match func(key string) bool) bool {
