@@ -230,16 +230,49 @@ func (r *Row) fill(b *body) {
 // heads where they are inline, else by tracing up, with the same answer. Beyond
 // [MaxClosure] it gives [ErrClosureTooLarge]; a row that is not there, [ErrNotFound].
 func (s *Store) Closure(ctx context.Context, ids ...ID) ([]ID, error) {
+	heads, err := s.existing(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.closure(ctx, heads)
+}
+
+// Ancestry is what is above one row.
+type Ancestry struct {
+	IDs []ID  // its strict ancestors, each once
+	Err error // [ErrClosureTooLarge] beyond [MaxClosure]; [ErrDamaged] if one of them cannot be read
+}
+
+// Closures returns the strict ancestors of each row, in the order of the rows. What is above
+// several of them is read once. A row that is not there gives [ErrNotFound].
+func (s *Store) Closures(ctx context.Context, ids ...ID) ([]Ancestry, error) {
+	heads, err := s.existing(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	up, err := s.trace(ctx, heads, len(ids)*MaxClosure)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Ancestry, len(ids))
+	for i, id := range ids {
+		out[i].IDs, out[i].Err = up.reach(id)
+	}
+	return out, nil
+}
+
+// existing reads the heads of rows. The lineage of one that is not there is unknown, not empty.
+func (s *Store) existing(ctx context.Context, ids []ID) ([]Head, error) {
 	heads, err := s.heads(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range heads {
-		if h.Revision == 0 { // the lineage of what is not there is unknown, not empty
+		if h.Revision == 0 {
 			return nil, fmt.Errorf("%w: %s", ErrNotFound, h.ID)
 		}
 	}
-	return s.closure(ctx, heads)
+	return heads, nil
 }
 
 // closureOf returns the rows themselves and all their ancestors.
@@ -260,27 +293,52 @@ func (s *Store) closureOf(ctx context.Context, parents []Head) ([]ID, error) {
 }
 
 func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
-	seen := map[ID]bool{}
-	var out []ID
-	add := func(ids []ID) (fresh []ID) {
-		for _, id := range ids {
-			if !seen[id] {
-				seen[id] = true
-				out = append(out, id)
-				fresh = append(fresh, id)
+	up, err := s.trace(ctx, heads, MaxClosure)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]ID, len(heads))
+	for i := range heads {
+		ids[i] = heads[i].ID
+	}
+	return up.reach(ids...)
+}
+
+// above is what stands above a row: all its ancestors if the head lists them, else those that
+// it was made from directly.
+type above struct {
+	ids   []ID
+	whole bool
+	err   error // what is above it is not known
+}
+
+type lineage map[ID]above
+
+// trace reads what is above rows, each once, and ends when more than so many ancestors are known.
+func (s *Store) trace(ctx context.Context, heads []Head, most int) (lineage, error) {
+	up, known, asked := lineage{}, map[ID]bool{}, map[ID]bool{}
+	for i := range heads {
+		asked[heads[i].ID] = true
+	}
+	for len(heads) > 0 {
+		var next, trace []ID
+		found := func(id ID, a above) {
+			up[id] = a
+			for _, p := range a.ids {
+				if known[p] = true; !a.whole && !asked[p] {
+					asked[p] = true
+					next = append(next, p)
+				}
 			}
 		}
-		return fresh
-	}
-	var trace []ID // rows whose closure is not inline
-	for i := range heads {
-		if ids, ok := heads[i].Ancestors(); ok {
-			add(ids)
-		} else {
-			trace = append(trace, heads[i].ID)
+		for i := range heads {
+			h := &heads[i]
+			if ids, ok := h.Ancestors(); ok {
+				found(h.ID, above{ids: ids, whole: true})
+			} else {
+				trace = append(trace, h.ID)
+			}
 		}
-	}
-	for len(trace) > 0 {
 		keys := make([]string, len(trace))
 		for i, id := range trace {
 			keys[i] = bodyKey.of(id)
@@ -289,33 +347,49 @@ func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
 		if err != nil {
 			return nil, err
 		}
-		var parents []ID
-		for _, o := range objs {
+		for i, o := range objs {
 			b, err := s.body(ctx, o)
 			if err != nil {
-				return nil, fmt.Errorf("a row of the lineage: %w", err)
+				found(trace[i], above{err: fmt.Errorf("a row of the lineage: %w", err)})
+				continue
 			}
-			parents = append(parents, b.DerivedFrom...)
+			found(trace[i], above{ids: b.DerivedFrom})
 		}
-		fresh := add(parents)
+		if len(known) > most {
+			return up, nil // who needs the rest has too many
+		}
+		if heads, err = s.heads(ctx, next); err != nil {
+			return nil, err
+		}
+	}
+	return up, nil
+}
+
+// reach collects what is above rows.
+func (l lineage) reach(ids ...ID) (out []ID, err error) {
+	seen := map[ID]bool{}
+	for trace := slices.Clone(ids); len(trace) > 0; {
+		id := trace[len(trace)-1]
+		trace = trace[:len(trace)-1]
+		a, have := l[id]
+		switch {
+		case !have:
+			return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
+		case a.err != nil:
+			return nil, a.err
+		}
+		for _, p := range a.ids {
+			if seen[p] {
+				continue
+			}
+			seen[p] = true
+			if out = append(out, p); !a.whole {
+				trace = append(trace, p)
+			}
+		}
 		if len(out) > MaxClosure {
 			return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
 		}
-		up, err := s.heads(ctx, fresh)
-		if err != nil {
-			return nil, err
-		}
-		trace = trace[:0]
-		for i := range up {
-			if ids, ok := up[i].Ancestors(); ok {
-				add(ids)
-			} else {
-				trace = append(trace, up[i].ID)
-			}
-		}
-	}
-	if len(out) > MaxClosure {
-		return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
 	}
 	return out, nil
 }

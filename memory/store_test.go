@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
 var berlin = says("ana", "city", "Berlin")
@@ -366,6 +369,75 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 		h = b.head(exact)
 		if ids, ok := h.Ancestors(); !ok || len(ids) != memory.MaxInlineClosure {
 			t.Fatal("256 ancestors fit inline")
+		}
+	})
+	t.Run("of several rows each has its own", func(t *testing.T) {
+		b := newBench(t)
+		random := rand.New(rand.NewPCG(1, 2))
+		var all []memory.ID
+		for i := range memory.MaxInlineClosure + 100 {
+			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
+		}
+		for i := range 40 { // of some the head lists what is above, of others it does not
+			var from []memory.ID
+			for range 1 + random.IntN(200) {
+				from = append(from, all[random.IntN(len(all))])
+			}
+			all = append(all, b.put(modelDraft(says(fmt.Sprint("t", i), "is", "b"), from...)).ID)
+		}
+		tops, inline := all[len(all)-40:], 0
+		got, err := b.Closures(t.Context(), tops...)
+		if err != nil || len(got) != len(tops) {
+			t.Fatalf("%d, %v", len(got), err)
+		}
+		for i, id := range tops {
+			want, err := b.Closure(t.Context(), id)
+			if err != nil || got[i].Err != nil {
+				t.Fatal(err, got[i].Err)
+			}
+			slices.Sort(want)
+			slices.Sort(got[i].IDs)
+			if !slices.Equal(want, got[i].IDs) || len(want) == 0 {
+				t.Errorf("row %d: %d ancestors, want %d", i, len(got[i].IDs), len(want))
+			}
+			if h := b.head(id); !h.Has(memory.FlagTraced) {
+				inline++
+			}
+		}
+		if inline == 0 || inline == len(tops) {
+			t.Errorf("%d heads list what is above them", inline)
+		}
+		if _, err := b.Closures(t.Context(), tops[0], memory.ID("mem_"+strings.Repeat("0", 26))); !errors.Is(err, memory.ErrNotFound) {
+			t.Errorf("of one that is not there: %v", err)
+		}
+		if got, err := b.Closures(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("of none: %v, %v", got, err)
+		}
+	})
+	t.Run("what is above a row that cannot be read is not known, and of others it is", func(t *testing.T) {
+		b := newBench(t)
+		var all []memory.ID
+		for i := range memory.MaxInlineClosure + 1 {
+			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
+		}
+		broken := b.put(modelDraft(says("broken", "is", "b"), all...)).ID
+		below := b.put(modelDraft(says("below", "is", "b"), broken)).ID
+		whole := b.put(modelDraft(says("whole", "is", "b"), all...)).ID
+		b.restore(memory.Restored{Object: memory.Object{Key: strings.Replace(memory.HeadKey(broken), "h/", "b/", 1)}})
+		got, err := b.Closures(t.Context(), below, whole)
+		if err != nil || !errors.Is(got[0].Err, memory.ErrDamaged) || got[0].IDs != nil || got[1].Err != nil || len(got[1].IDs) != len(all) {
+			t.Errorf("%v; %v, %d; %v, %d", err, got[0].Err, len(got[0].IDs), got[1].Err, len(got[1].IDs))
+		}
+		if up, err := b.Closure(t.Context(), below, whole); !errors.Is(err, memory.ErrDamaged) || up != nil {
+			t.Errorf("together: %d, %v", len(up), err)
+		}
+		rows, err := b.Get(t.Context(), below, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged, err := recall.Judge(t.Context(), b.Store, rows)
+		if err != nil || !judged[0].Has(memory.FlagTainted) || judged[1].Has(memory.FlagTainted) {
+			t.Errorf("judged %v and %v, %v", judged[0].Flags.Names(), judged[1].Flags.Names(), err)
 		}
 	})
 	t.Run("beyond ten thousand rows the write is refused", func(t *testing.T) {

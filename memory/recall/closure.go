@@ -10,8 +10,8 @@ import (
 
 // Lineage is what [Judge] asks of a store; a [*memory.Store] is one.
 type Lineage interface {
-	// Closure returns the strict ancestors of rows, each once.
-	Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error)
+	// Closures returns the strict ancestors of each row, in the order of the rows.
+	Closures(ctx context.Context, ids ...memory.ID) ([]memory.Ancestry, error)
 	// Fitness returns the current heads of rows, in their order.
 	Fitness(ctx context.Context, ids []memory.ID) (memory.Fitness, error)
 }
@@ -25,21 +25,36 @@ const judged = 5000
 // be traced is tainted too. On error nothing is returned.
 func Judge(ctx context.Context, store Lineage, rows []memory.Row) ([]memory.Row, error) {
 	above, lost := make([][]memory.ID, len(rows)), make([]bool, len(rows))
-	held := map[memory.ID]bool{} // of every ancestor, once it is known
-	var ask []memory.ID
+	var far []memory.ID // rows whose heads do not list what is above them
+	var at []int
 	for i := range rows {
 		ids, inline := rows[i].Ancestors()
-		if !inline {
-			var err error
-			ids, err = store.Closure(ctx, rows[i].ID)
-			switch {
-			case errors.Is(err, memory.ErrClosureTooLarge), errors.Is(err, memory.ErrDamaged): // nobody knows what is above it
+		if above[i] = ids; !inline {
+			far, at = append(far, rows[i].ID), append(at, i)
+		}
+	}
+	if len(far) > 0 {
+		up, err := store.Closures(ctx, far...)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range at {
+			if n >= len(up) { // nobody knows what is above it
+				lost[i] = true
+				continue
+			}
+			above[i] = up[n].IDs
+			switch err := up[n].Err; {
+			case errors.Is(err, memory.ErrClosureTooLarge), errors.Is(err, memory.ErrDamaged):
 				lost[i] = true
 			case err != nil:
 				return nil, err
 			}
 		}
-		above[i] = ids
+	}
+	held := map[memory.ID]bool{} // of every ancestor, once it is known
+	var ask []memory.ID
+	for _, ids := range above {
 		for _, id := range ids {
 			if _, have := held[id]; !have {
 				held[id] = true

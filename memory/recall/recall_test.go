@@ -29,7 +29,9 @@ var _ recall.Store = (*memory.Store)(nil)
 
 func (s fakeStore) Now() time.Time { return s.now }
 
-func (s fakeStore) Closure(context.Context, ...memory.ID) ([]memory.ID, error) { return nil, s.err }
+func (s fakeStore) Closures(context.Context, ...memory.ID) ([]memory.Ancestry, error) {
+	return nil, s.err
+}
 
 func (s fakeStore) Fitness(context.Context, []memory.ID) (memory.Fitness, error) {
 	return memory.Fitness{}, s.err
