@@ -10,6 +10,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/gate"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/admission"
 	"github.com/hearsay-go/hearsay/memory/recall"
 )
 
@@ -34,7 +35,7 @@ func (l *ledger) ask(questions []string) {
 			}
 			for _, said := range typed {
 				for _, word := range wordsOf(said) {
-					if !asked[word] && (holds(text, word) || slices.ContainsFunc(parts(word), func(p string) bool { return words[p] })) {
+					if !asked[word] && (admission.HasWord(text, word) || slices.ContainsFunc(parts(word), func(p string) bool { return words[p] })) {
 						asked[word] = true
 					}
 				}
@@ -122,7 +123,7 @@ func (l *ledger) wasAsked(value string) bool {
 			}
 			continue
 		}
-		if holds(text, word) || slices.ContainsFunc(words, func(w string) bool { return holds(word, w) }) {
+		if admission.HasWord(text, word) || slices.ContainsFunc(words, func(w string) bool { return admission.HasWord(word, w) }) {
 			return true
 		}
 	}
@@ -164,24 +165,6 @@ func plain(text string) string { return strings.ToLower(memory.Plain(text)) }
 
 func letterOrDigit(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
-}
-
-// holds reports whether a word stands in a text with no letter or digit beside it.
-func holds(text, word string) bool {
-	for from := 0; ; {
-		at := strings.Index(text[from:], word)
-		if at < 0 || word == "" {
-			return false
-		}
-		start, end := from+at, from+at+len(word)
-		before, _ := utf8.DecodeLastRuneInString(text[:start])
-		after, _ := utf8.DecodeRuneInString(text[end:])
-		if !letterOrDigit(before) && !letterOrDigit(after) {
-			return true
-		}
-		_, size := utf8.DecodeRuneInString(text[start:])
-		from = start + size
-	}
 }
 
 // questions are the arguments of a call that only say what is to be looked up: all of a

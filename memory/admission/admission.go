@@ -122,7 +122,7 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 func Denies(words string, c memory.Content) bool {
 	said, legible := restate.Negations(words)
 	for _, part := range []string{c.Subject, c.Object} {
-		if stands(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
+		if HasWord(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
 			n, _ := restate.Negations(part)
 			said -= n
 		}
@@ -141,22 +141,23 @@ func Denies(words string, c memory.Content) bool {
 	return said > 0 || !legible
 }
 
-// stands reports whether a name stands in words, as a word or several.
-func stands(words, name string) bool {
+// HasWord reports whether a word, or several, stands in a text with no letter or digit beside
+// it. Letters have to be the same.
+func HasWord(text, word string) bool {
 	letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
-	for from := 0; name != ""; {
-		at := strings.Index(words[from:], name)
+	for from := 0; word != ""; {
+		at := strings.Index(text[from:], word)
 		if at < 0 {
 			return false
 		}
-		start, end := from+at, from+at+len(name)
-		before, _ := utf8.DecodeLastRuneInString(words[:start])
-		after, _ := utf8.DecodeRuneInString(words[end:])
+		start, end := from+at, from+at+len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
 		if !letter(before) && !letter(after) {
 			return true
 		}
-		_, n := utf8.DecodeRuneInString(words[start:])
-		from = start + n
+		_, size := utf8.DecodeRuneInString(text[start:])
+		from = start + size
 	}
 	return false
 }
