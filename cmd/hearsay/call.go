@@ -120,7 +120,7 @@ ones that have ended too.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
-confirm one frees all of them. With --fired it lists the calls that were made instead,
+confirm one frees those that wait for nothing else. Nobody confirms a quotation. With --fired it lists the calls that were made instead,
 held before or not, with how each ended.
 
 With -o json: {"schema": "hearsay.calls/1", "calls": […], "more": false}; with --by-row
@@ -301,6 +301,9 @@ func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found ca
 			return err
 		}
 		m := markOf(&rows[0])
+		if rows[0].Quotes != "" {
+			m = mark{"✗", "quotation", red} // nobody confirms it
+		}
 		list.Rows = append(list.Rows, rowWaitedForJSON{Row: id, Mark: m.word, Claim: rows[0].Content.String(), Calls: calls[id]})
 		t.add(m.color, fmt.Sprint(len(calls[id])), m.glyph+" "+m.word, string(id), claimOf(&rows[0]))
 	}
@@ -600,6 +603,9 @@ type whyJSON struct {
 }
 
 type stepJSON struct {
+	// Joins is then of a step that follows on the one before it, and of one that is needed
+	// beside those before it, or of one that does in their place; "" of the first.
+	Joins   string `json:"joins,omitempty"`
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`
 	Frees   int    `json:"frees,omitempty"` // calls that wait for the same row
@@ -711,7 +717,7 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		if err := w.mend(ctx, s, &left); err != nil {
 			return "", err
 		}
-		w.Steps = append(w.Steps, putRight)
+		w.step(joinThen, askAgainDenied)
 	case memory.HoldDone, memory.HoldFailed:
 		d, err := s.Decision(ctx, h.Fired)
 		if unreadable(err) { // what it said was erased
@@ -735,10 +741,10 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		}
 		if c.RunEnded {
 			w.Blocked, w.Release = true, "with_step"
-			if h.Unknown() != "" {
-				w.Steps = append(w.Steps, settleStep(h.Unknown()))
+			if left.unsettled != "" {
+				w.step(joinAnd, settleStep(left.unsettled))
 			}
-			w.Steps = append(w.Steps, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
+			w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
 			break
 		}
 		if c.Free {
@@ -747,19 +753,16 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			break
 		}
 		w.Blocked, w.Release = true, "with_step"
-		if h.Unknown() != "" {
-			w.Steps = append(w.Steps, settleStep(h.Unknown()))
-		}
 		if err := w.mend(ctx, s, &left); err != nil {
 			return "", err
 		}
 		switch {
 		case left.denied != "":
-			w.Steps = append(w.Steps, putRight)
+			w.step(joinThen, askAgainDenied)
 		case left.moved:
-			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
+			w.step(joinOr, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
 		default:
-			w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
+			w.step(joinOr, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
 		}
 	default: // expired, stale, unknown outcome
 		w.Blocked, w.Release = true, "with_step"
@@ -773,14 +776,14 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 				return "", err
 			}
 			if strings.HasPrefix(h.Why, gate.ParkedDenied) {
-				w.Steps = append(w.Steps, putRight)
+				w.step(joinThen, askAgainDenied)
 				break
 			}
 		}
 		if made := inDoubt(h); made != "" {
-			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
+			w.step(joinAnd, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
 		}
-		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
 }
@@ -792,82 +795,6 @@ func (w *whyJSON) ended(d *memory.DecisionRecord) {
 		w.Standing, w.Release = "not_made", "ask_again"
 		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
 	}
-}
-
-// putRight ends a denial.
-var putRight = stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"}
-
-// mend adds, for each row, the step that makes it fit, with how many calls wait for the row.
-func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) error {
-	for _, id := range left.rows {
-		steps, err := mends(ctx, s, id, left.why[id])
-		if err != nil {
-			return err
-		}
-		step := &steps[len(steps)-1] // which frees
-		for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
-			if errors.Is(err, memory.ErrDamaged) {
-				continue // approving or verifying frees it no more
-			}
-			if err != nil {
-				return err
-			}
-			if other.Open(s.Now()) {
-				step.Frees++
-			}
-		}
-		w.Steps = append(w.Steps, steps...)
-	}
-	return nil
-}
-
-// settleStep ends the doubt about the same call that was made before.
-func settleStep(made string) stepJSON {
-	return stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(made)}
-}
-
-// afterThat begins a step that follows on the one before.
-const afterThat = "and then "
-
-// mends are the steps that make a row at fault fit, one after the other, for the reason that it
-// is at fault; "" if that is not known.
-func mends(ctx context.Context, s *memory.Store, id memory.ID, why gate.Code) (steps []stepJSON, err error) {
-	rows, err := s.Get(ctx, id)
-	alone := func(what string) ([]stepJSON, error) {
-		return []stepJSON{{What: "row " + string(id) + " " + what}}, nil
-	}
-	switch {
-	case unreadable(err):
-		return alone("cannot be read any more: the agent asks in a run that does not rest on it")
-	case err != nil:
-		return nil, err
-	case why == gate.SensitivityExceeded:
-		return alone("is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised")
-	case why == gate.NotYetValid:
-		return alone("says what holds later: the agent asks again then")
-	case rows[0].Has(memory.FlagOutdated):
-		return []stepJSON{{What: "the run reads again what its source says now, and goes by that"}}, nil
-	}
-	r := &rows[0]
-	step := func(verb, what string) {
-		if len(steps) > 0 {
-			what = afterThat + what
-		}
-		steps = append(steps, stepJSON{What: what, Command: "hearsay row " + verb + " " + string(id) + " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"})
-	}
-	if r.Security == memory.SecurityMalicious {
-		step("acquit", "a person says that the row is no attack")
-	}
-	if r.Held() || r.Security != memory.SecurityClean {
-		step("release", "a person reviews the row, and releases it")
-	}
-	if r.Retrieval != memory.RetrievalNormal {
-		step("expose", "a person lets the row be acted on")
-	}
-	if r.State() != memory.StateVerified || len(steps) == 0 {
-		step("confirm", "the row is verified, by a worker or by a person who knows")
-	}
-	return steps, nil
 }
 
 // whyDecided explains a decision that held nothing: a denial, or a permit.
@@ -917,7 +844,7 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 				w.Steps = append(w.Steps, stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(r.Row) + signed})
 			}
 		}
-		w.Steps = append(w.Steps, putRight)
+		w.step(joinThen, askAgainDenied)
 		if said.Final {
 			w.Release, w.Steps = "never", []stepJSON{}
 		}
@@ -1019,17 +946,15 @@ func whyText(w *whyJSON, tree string) string {
 		c.line("release", "never: no step and no approval lets this call through")
 	case w.Blocked, w.Release == "ask_again", w.Release == "settle":
 		for i, step := range w.Steps {
-			label, what := "or", step.What
+			label := step.Joins
 			if i == 0 {
 				label = "release"
-			} else if rest, next := strings.CutPrefix(what, afterThat); next {
-				label, what = "then", rest
 			}
 			frees := ""
 			if step.Frees > 1 {
 				frees = fmt.Sprintf(" (frees %d calls)", step.Frees)
 			}
-			c.line(label, "%s%s", what, frees)
+			c.line(label, "%s%s", step.What, frees)
 			if step.Command != "" {
 				c.line("", "  %s", step.Command)
 			}

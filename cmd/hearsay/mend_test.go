@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/gate/confirm"
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// rested has an agent ask for a call that changes something, on rows and on what those were
+// made from.
+func (w *world) rested(direct, ancestors []string) gate.Decision {
+	w.t.Helper()
+	return w.resumed("", direct, ancestors)
+}
+
+// resumed is [world.rested] of a call that is parked as a hold, if it is not "".
+func (w *world) resumed(hold string, direct, ancestors []string) gate.Decision {
+	w.t.Helper()
+	w.now = w.now.Add(time.Minute)
+	o := &gate.Options{Timeout: time.Hour}
+	if path := w.env["HEARSAY_TRUSTED_KEYS"]; path != "" {
+		keys, err := confirm.LoadKeyring(path)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		o.Approvals = keys
+	}
+	g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ids [2][]memory.ID
+	for i, names := range [][]string{direct, ancestors} {
+		for _, n := range names {
+			ids[i] = append(ids[i], w.ids[n])
+		}
+	}
+	d := g.Decide(w.t.Context(), gate.Request{Contract: gate.Contract{Tool: "book", Effect: gate.StateChanging}, Args: []byte(`{"day":9}`),
+		Agent: "support-1", Run: "ses_91", Principal: "ana", Lineage: gate.Known(ids[0], ids[1]), Park: true, Resumes: hold})
+	if d.Fault {
+		w.t.Fatal(d.Err())
+	}
+	return d
+}
+
+// says has a person say something of a row, with the digits of what is shown.
+func (w *world) says(key, verb, name string) {
+	w.t.Helper()
+	args := []string{"row", verb, string(w.ids[name]), "--key", key, "--as", "boss", "--reason", "looked"}
+	if slices.Contains([]string{"confirm", "release", "expose", "acquit"}, verb) {
+		args = append(args, w.shown(string(w.ids[name])))
+	}
+	if r := w.soon(args...); r.code != exitDone {
+		w.t.Fatalf("row %s %s: exit %d\n%s%s", verb, name, r.code, r.out, r.talk)
+	}
+}
+
+// attack finds that a row is an attack.
+func (w *world) attack(name string) {
+	w.t.Helper()
+	for _, to := range []memory.AxisValue{memory.SecurityQuarantined, memory.SecurityMalicious} {
+		rows, err := w.store.Get(w.t.Context(), w.ids[name])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := w.store.Apply(w.t.Context(), memory.Transition{Row: w.ids[name], Revision: rows[0].Revision, To: to, Authority: memory.AuthoritySentinel, Actor: "sentinel", Source: "sentinel", Reason: "attack"}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// why is what call why says: its steps in short, and whether the call is blocked.
+func (w *world) why(id string) (steps string, said whyJSON) {
+	w.t.Helper()
+	r := w.soon("call", "why", id, "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &said); err != nil || said.Blocked != (r.code == exitNo) {
+		w.t.Fatalf("%v, exit %d\n%s%s", err, r.code, r.out, r.talk)
+	}
+	names := map[string]string{}
+	for name, id := range w.ids {
+		names[string(id)] = name
+	}
+	var all []string
+	for _, step := range said.Steps {
+		short := step.What
+		if words := strings.Fields(step.Command); len(words) > 3 {
+			if short = words[2]; words[1] == "row" {
+				short += " " + names[words[3]]
+			}
+		}
+		for id, name := range names {
+			short = strings.ReplaceAll(short, id, name)
+		}
+		all = append(all, strings.TrimSpace(step.Joins+" "+short))
+	}
+	return strings.Join(all, "; "), said
+}
+
+const (
+	noApproval = "then the agent asks again: no approval lets this call through"
+	asksAnew   = "or what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"
+)
+
+// TestTheStepsOfEachRowAreThoseThatFreeTheCall: a held call names them, and once a person has
+// done what they say the call is let through.
+func TestTheStepsOfEachRowAreThoseThatFreeTheCall(t *testing.T) {
+	one := func(w *world) { w.put("email", said(triple("acme", "billing.email", "pay@acme.example"))) }
+	two := func(w *world) {
+		one(w)
+		w.put("phone", said(triple("acme", "phone", "1")))
+	}
+	made := func(w *world) {
+		w.put("mail", said(memory.Content{Text: "a stranger's mail"}))
+		w.put("email", said(triple("acme", "billing.email", "pay@acme.example"), w.ids["mail"]))
+	}
+	quoted := func(w *world) {
+		one(w)
+		w.put("words", memory.Quotation(w.ids["email"], said(triple("acme", "billing.email", "pay@acme.example")), "write to pay@acme.example"))
+	}
+	outdated := func(w *world) {
+		w.put("email", w.returned("crm", triple("acme", "billing.email", "pay@acme.example")))
+		w.now = w.now.Add(time.Minute)
+		w.put("", w.returned("crm", triple("acme", "billing.email", "new@acme.example")))
+	}
+	const (
+		readAgain = "the run reads again what its source says now, and goes by that"
+		quotation = "row words is a quotation, which nobody confirms: the agent asks in a new run that recalls the claim alone"
+	)
+	for name, c := range map[string]struct {
+		rows      func(w *world)
+		direct    []string
+		ancestors []string
+		then      func(w *world, key string)
+		steps     string
+		done      []string // what a person says then; nil if that is not all
+	}{
+		"one row": {rows: one, direct: []string{"email"}, steps: "confirm email; or approve", done: []string{"confirm email"}},
+		"two rows, both needed": {rows: two, direct: []string{"email", "phone"}, steps: "confirm email; and confirm phone; or approve",
+			done: []string{"confirm email", "confirm phone"}},
+		"two rows, one under quarantine": {rows: two, direct: []string{"email", "phone"}, then: func(w *world, key string) { w.says(key, "quarantine", "phone") },
+			steps: "release phone; then confirm phone; and confirm email; " + noApproval, done: []string{"release phone", "confirm phone", "confirm email"}},
+		"what it was made from is under quarantine": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, key string) { w.says(key, "quarantine", "mail") },
+			steps: "release mail; and confirm email; " + noApproval, done: []string{"release mail", "confirm email"}},
+		"what it was made from is an attack": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, _ string) { w.attack("mail") },
+			steps: "acquit mail; then release mail; and confirm email; " + noApproval, done: []string{"acquit mail", "release mail", "confirm email"}},
+		"what it was made from is hidden, which stops nothing": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, key string) { w.says(key, "hide", "mail") },
+			steps: "confirm email; " + asksAnew, done: []string{"confirm email"}},
+		"an attack that is hidden": {rows: one, direct: []string{"email"}, then: func(w *world, key string) { w.attack("email"); w.says(key, "hide", "email") },
+			steps: "acquit email; then release email; then expose email; then confirm email; " + noApproval, done: []string{"acquit email", "release email", "expose email", "confirm email"}},
+		"a contradicted row": {rows: one, direct: []string{"email"}, then: func(w *world, key string) { w.says(key, "contradict", "email") },
+			steps: "confirm email; " + noApproval, done: []string{"confirm email"}},
+		"a claim and its quotation": {rows: quoted, direct: []string{"email", "words"}, steps: "confirm email; and " + quotation + "; or approve"},
+		"a quotation of a verified claim": {rows: quoted, direct: []string{"email", "words"}, then: func(w *world, key string) { w.says(key, "confirm", "email") },
+			steps: quotation + "; " + asksAnew},
+		"a quotation under quarantine": {rows: quoted, direct: []string{"email", "words"}, then: func(w *world, key string) { w.says(key, "quarantine", "words") },
+			steps: quotation + "; and confirm email; " + noApproval},
+		"a superseded row": {rows: outdated, direct: []string{"email"}, steps: readAgain + "; or approve"},
+		"a superseded row under quarantine": {rows: outdated, direct: []string{"email"}, then: func(w *world, key string) { w.says(key, "quarantine", "email") },
+			steps: "release email; then " + readAgain + "; " + noApproval},
+		"a superseded row that is hidden": {rows: outdated, direct: []string{"email"}, then: func(w *world, key string) { w.says(key, "hide", "email") },
+			steps: "expose email; then " + readAgain + "; " + noApproval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.rows(w)
+			d := w.rested(c.direct, c.ancestors)
+			if !d.Blocked() || d.HoldID == "" {
+				t.Fatalf("%+v", d)
+			}
+			key := w.key("boss", "*")
+			if c.then != nil {
+				c.then(w, key)
+			}
+			if steps, said := w.why(d.HoldID); steps != c.steps || !said.Blocked {
+				t.Errorf("%s\nwant %s", steps, c.steps)
+			}
+			if c.done == nil {
+				return
+			}
+			for _, word := range c.done {
+				if w.rested(c.direct, c.ancestors).Outcome == gate.Permit {
+					t.Fatalf("it is let through before %s", word)
+				}
+				verb, row, _ := strings.Cut(word, " ")
+				w.says(key, verb, row)
+			}
+			if d := w.rested(c.direct, c.ancestors); d.Blocked() {
+				t.Errorf("every step is done, and it is blocked: %v", d.Err())
+			}
+		})
+	}
+}
+
+// TestEachStepNamesHowItJoinsTheOnesBefore in the text for people too.
+func TestEachStepNamesHowItJoinsTheOnesBefore(t *testing.T) {
+	w := newWorld(t)
+	w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+	w.put("phone", said(triple("acme", "phone", "1")))
+	d := w.rested([]string{"email", "phone"}, nil)
+	var labels []string
+	for line := range strings.Lines(w.soon("call", "why", d.HoldID).out) {
+		if label, _, _ := strings.Cut(line, " "); slices.Contains([]string{"release", joinAnd, joinThen, joinOr}, label) {
+			labels = append(labels, label)
+		}
+	}
+	if !slices.Equal(labels, []string{"release", "and", "or"}) {
+		t.Errorf("%q", labels)
+	}
+}
+
+// TestAQuotationIsListedAsOne among the rows that calls wait for.
+func TestAQuotationIsListedAsOne(t *testing.T) {
+	w := newWorld(t)
+	w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+	w.put("words", memory.Quotation(w.ids["email"], said(triple("acme", "billing.email", "pay@acme.example")), "write to pay@acme.example"))
+	w.rested([]string{"email", "words"}, nil)
+	r := w.soon("call", "list", "--by-row")
+	if r.code != exitDone || !strings.Contains(r.out, "✗ quotation   "+string(w.ids["words"])) || !strings.Contains(r.out, "? unverified  "+string(w.ids["email"])) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
+	}
+}
