@@ -70,16 +70,56 @@ func (o *listOutput) Set(s string) error {
 type callJSON struct {
 	memory.Hold
 	Standing memory.HoldState `json:"standing"` // its state now
-	// Free says of a call that waits that what held it is gone: the agent may ask again.
+	// What follows is said of a call that waits or is approved.
+	// Now are the codes that stand in its way now; Codes are those that it was held for.
+	Now []string `json:"now,omitempty"`
+	// Free says that what held it is gone: the agent may ask again.
 	Free bool `json:"free,omitempty"`
-	// RunEnded says of a call that waits that its run has ended: nobody asks for it again.
+	// RunEnded says that its run has ended: nobody asks for it again.
 	RunEnded bool `json:"run_ended,omitempty"`
-	// Denied is why a call that waits, or is approved, would be denied as things are.
+	// Denied is why it would be denied as things are.
 	Denied gate.Code `json:"denied,omitempty"`
+	// Worthless says that it is approved, and that the approval lets nothing through any more,
+	// since what it is bound to has moved.
+	Worthless bool `json:"worthless,omitempty"`
 }
 
 func callOf(h *memory.Hold, now time.Time) callJSON {
 	return callJSON{Hold: *h, Standing: h.StateAt(now)}
+}
+
+// lookAt is a held call with what stands in its way now, if it waits or is approved.
+func lookAt(ctx context.Context, s *memory.Store, h *memory.Hold, now time.Time) (c callJSON, left obstacles, err error) {
+	c = callOf(h, now)
+	if !h.Open(now) {
+		return c, left, nil
+	}
+	if left, err = obstaclesOf(ctx, s, h); err != nil {
+		return c, left, err
+	}
+	c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
+	for _, code := range left.codes {
+		if code != runEnded {
+			c.Now = append(c.Now, code)
+		}
+	}
+	c.Worthless = c.Standing == memory.HoldGranted && left.moved && len(c.Now) > 0
+	return c, left, nil
+}
+
+// why are the codes of a call to show: those that stand in its way now, if they are known, and
+// those that say why an approval did not help.
+func (c *callJSON) why() []string {
+	if c.Standing != memory.HoldWaiting && c.Standing != memory.HoldGranted {
+		return c.Codes
+	}
+	why := slices.Clone(c.Now)
+	for _, code := range c.Codes {
+		if isNote(gate.Code(code)) && !slices.Contains(why, code) {
+			why = append(why, code)
+		}
+	}
+	return why
 }
 
 // callsJSON is the output of call list.
@@ -185,14 +225,8 @@ ndjson is one call a line, id one id.`,
 				found.More = true
 				break
 			}
-			if c.Standing == memory.HoldWaiting || c.Standing == memory.HoldGranted {
-				left, err := obstaclesOf(ctx, s, &h)
-				if err != nil {
-					return err
-				}
-				if c.Denied = left.denied; c.Standing == memory.HoldWaiting {
-					c.Free, c.RunEnded = left.none(), left.ended
-				}
+			if c, _, err = lookAt(ctx, s, &h, now); err != nil {
+				return err
 			}
 			found.Calls = append(found.Calls, c)
 		}
@@ -250,14 +284,16 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 	t := table{head: []string{"STATE", "ID", "TOOL", "AGENT", "FOR", "AGE", "TRIES", "EXPIRES", "WHY"}}
 	for i := range found.Calls {
 		c := &found.Calls[i]
-		m, why := callMark(c.Standing), strings.Join(c.Codes, ", ")
+		m, why := callMark(c.Standing), strings.Join(c.why(), ", ")
 		switch {
 		case c.Free:
 			why = "nothing any more: the agent may ask again"
 		case c.RunEnded:
-			why += "; its run has ended: nobody asks for it again"
+			why = strings.TrimPrefix(why+"; its run has ended: nobody asks for it again", "; ")
 		case c.Denied != "":
 			why = "it would be denied now: " + string(c.Denied)
+		case c.Worthless:
+			why += "; its approval is worthless (approval_stale): it is held anew when the agent asks again"
 		case c.Standing == memory.HoldFired:
 			why = "it is being made, or its process died: then hearsay call settle"
 		case c.Standing == memory.HoldUnknown:
@@ -439,20 +475,25 @@ With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 			return err
 		case !ok:
 			return fail(exitNotFound, "decision %s held no call; see hearsay call why", got[0])
-		case *o == asJSON:
+		}
+		c, _, err := lookAt(cmd.Context(), s, &h, s.Now())
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
 			return a.emit(struct {
 				Schema string   `json:"schema"`
 				Call   callJSON `json:"call"`
-			}{"hearsay.call/1", callOf(&h, s.Now())})
+			}{"hearsay.call/1", c})
 		}
-		return a.show(a.callCard(&h, s.Now()))
+		return a.show(a.callCard(&c, s.Now()))
 	}
 	return cmd
 }
 
 // callCard prints a held call.
-func (a *app) callCard(h *memory.Hold, now time.Time) string {
-	c, m := card{}, callMark(h.StateAt(now))
+func (a *app) callCard(call *callJSON, now time.Time) string {
+	c, h, m := card{}, &call.Hold, callMark(call.Standing)
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
 	of := ""
@@ -480,12 +521,15 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	}
 	c.line("args-sha256", "%s", h.ArgsSHA256)
 	c.whole("asked by", fmt.Sprintf("%s for %s, run %s, %s ago, %s", quotedWhole(h.Agent), quotedWhole(h.Principal), quotedWhole(h.Run), age(now, h.OpenedAt), plural(h.Tries, "time")))
-	for i, code := range h.Codes {
+	for i, code := range call.why() {
 		label := ""
 		if i == 0 {
 			label = "why"
 		}
 		c.line(label, "%s: %s", code, gate.Reason{Code: gate.Code(code)}.Text())
+	}
+	for _, text := range call.now() {
+		c.line("NOW", "%s", text)
 	}
 	for i, id := range h.AtFault {
 		label := ""
@@ -514,7 +558,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	if made := inDoubt(h); made != "" {
 		c.line("settle", "%s", settleCommand(made))
 	}
-	if h.Parked && h.Open(now) {
+	if h.Parked && h.Open(now) && !call.RunEnded {
 		c.line("parked", "it is made by itself once its rows are verified, unless something denies it then")
 	}
 	if h.By != "gate" || h.Round > 0 { // a person decided; what the gate made of it too
@@ -533,6 +577,23 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 // argument is a leaf of the arguments of a call: a string as it is, and any value as it
 // is shown, whole.
 type argument struct{ pointer, text, value string }
+
+// now says in words what became of a call that waits or is approved.
+func (c *callJSON) now() (out []string) {
+	if c.RunEnded {
+		out = append(out, "its run has ended: nobody asks for it again, approved or not")
+	}
+	if c.Denied != "" {
+		out = append(out, "it would be denied: "+string(c.Denied))
+	}
+	if c.Worthless {
+		out = append(out, "its approval is worthless: "+gate.Reason{Code: gate.ApprovalStale}.Text())
+	}
+	if c.Free {
+		out = append(out, "nothing stands in its way any more: the agent may ask again")
+	}
+	return out
+}
 
 // atPointer is a pointer as it is shown before the value that stands there.
 func atPointer(pointer string) string {
@@ -696,28 +757,24 @@ func ruleLine(path, tool string) (string, error) {
 }
 
 func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memory.Hold, depth int) (string, error) {
-	now := s.Now()
-	c := callOf(h, now)
+	c, left, err := lookAt(ctx, s, h, s.Now())
+	if err != nil {
+		return "", err
+	}
 	w.ID, w.Tool, w.Standing, w.Policy, w.Call = h.ID, h.Tool, c.Standing.String(), h.Policy, &c
-	for _, code := range h.Codes {
-		w.Reasons = append(w.Reasons, code+": "+gate.Reason{Code: gate.Code(code)}.Text())
+	for _, code := range c.why() {
+		text := code + ": " + gate.Reason{Code: gate.Code(code)}.Text()
+		if !slices.Contains(h.Codes, code) {
+			text = "now " + text
+		}
+		w.Reasons = append(w.Reasons, text)
 	}
 	switch c.Standing {
 	case memory.HoldFired:
-	case memory.HoldGranted:
-		left, err := obstaclesOf(ctx, s, h)
-		if err != nil {
+	case memory.HoldWaiting, memory.HoldGranted:
+		if err := w.open(ctx, s, &c, &left); err != nil {
 			return "", err
 		}
-		if c.Denied = left.denied; c.Denied == "" {
-			break
-		}
-		w.Blocked, w.Release = true, "with_step"
-		w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
-		if err := w.mend(ctx, s, &left); err != nil {
-			return "", err
-		}
-		w.step(joinThen, askAgainDenied)
 	case memory.HoldDone, memory.HoldFailed:
 		d, err := s.Decision(ctx, h.Fired)
 		if unreadable(err) { // what it said was erased
@@ -730,40 +787,6 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 	case memory.HoldRejected:
 		w.Blocked, w.Release = true, "never"
 		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
-	case memory.HoldWaiting:
-		left, err := obstaclesOf(ctx, s, h)
-		if err != nil {
-			return "", err
-		}
-		c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
-		if c.Denied != "" && !slices.Contains(h.Codes, string(c.Denied)) {
-			w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
-		}
-		if c.RunEnded {
-			w.Blocked, w.Release = true, "with_step"
-			if left.unsettled != "" {
-				w.step(joinAnd, settleStep(left.unsettled))
-			}
-			w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
-			break
-		}
-		if c.Free {
-			w.Release = "ask_again"
-			w.Steps = append(w.Steps, stepJSON{What: "what held it is gone: the agent asks again in the same run, and it is decided afresh"})
-			break
-		}
-		w.Blocked, w.Release = true, "with_step"
-		if err := w.mend(ctx, s, &left); err != nil {
-			return "", err
-		}
-		switch {
-		case left.denied != "":
-			w.step(joinThen, askAgainDenied)
-		case left.moved:
-			w.step(joinOr, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
-		default:
-			w.step(joinOr, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
-		}
 	default: // expired, stale, unknown outcome
 		w.Blocked, w.Release = true, "with_step"
 		if c.Standing == memory.HoldStale {
@@ -786,6 +809,47 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// open says what releases a call that waits, and of an approved one whether that lets it
+// through.
+func (w *whyJSON) open(ctx context.Context, s *memory.Store, c *callJSON, left *obstacles) error {
+	granted := c.Standing == memory.HoldGranted
+	switch {
+	case c.Free && granted:
+		return nil // it is made, with the approval or without
+	case c.Free:
+		w.Release = "ask_again"
+		w.step("", stepJSON{What: "what held it is gone: the agent asks again in the same run, and it is decided afresh"})
+		return nil
+	case granted && !c.RunEnded && c.Denied == "" && !c.Worthless:
+		return nil
+	}
+	w.Blocked, w.Release = true, "with_step"
+	if c.Worthless {
+		w.Reasons = append(w.Reasons, "now approval_stale: "+gate.Reason{Code: gate.ApprovalStale}.Text())
+	}
+	if c.RunEnded {
+		if left.unsettled != "" {
+			w.step(joinAnd, settleStep(left.unsettled))
+		}
+		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+		return nil
+	}
+	if err := w.mend(ctx, s, left); err != nil {
+		return err
+	}
+	switch {
+	case c.Denied != "":
+		w.step(joinThen, askAgainDenied)
+	case c.Worthless:
+		w.step(joinOr, stepJSON{What: "the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+	case left.moved:
+		w.step(joinOr, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
+	default:
+		w.step(joinOr, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", c.ID)})
+	}
+	return nil
 }
 
 // ended says how a call that was let through ended.
@@ -1062,7 +1126,11 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	if verb != confirm.Approve {
 		valid = statementValidity
 	} else if len(f.args) < minDigits || !strings.HasPrefix(h.ArgsSHA256.String(), strings.ToLower(f.args)) {
-		if _, err := fmt.Fprint(a.talk, a.callCard(&h, s.Now())); err != nil {
+		c, _, err := lookAt(ctx, s, &h, s.Now())
+		if err != nil {
+			return decidedJSON{}, err
+		}
+		if _, err := fmt.Fprint(a.talk, a.callCard(&c, s.Now())); err != nil {
 			return decidedJSON{}, err
 		}
 		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minDigits)

@@ -225,3 +225,157 @@ func TestAQuotationIsListedAsOne(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 }
+
+// approve has a person approve a call.
+func (w *world) approve(key, id string) {
+	w.t.Helper()
+	h, err := w.store.Hold(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r := w.soon("call", "approve", id, "--args-sha256", h.ArgsSHA256.String(), "--key", key, "--as", "boss", "--reason", "I know them"); r.code != exitDone {
+		w.t.Fatalf("exit %d\n%s", r.code, r.talk)
+	}
+}
+
+// TestAnApprovedCallIsJudgedAsItStandsNow: list, why and show say whether the approval lets it
+// through, and the next attempt agrees.
+func TestAnApprovedCallIsJudgedAsItStandsNow(t *testing.T) {
+	const (
+		worthless = "or the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then"
+		runOver   = "its run has ended: nobody asks for it again"
+	)
+	for name, c := range map[string]struct {
+		then    func(w *world, key string)
+		steps   string
+		blocked bool
+		list    string // what the list says
+		show    []string
+		next    gate.Code // what holds or denies the next attempt; "" if it is let through
+	}{
+		"nothing has changed": {then: func(*world, string) {}, list: "unverified_input"},
+		"its row was under quarantine, and is not any more": {then: func(w *world, key string) { w.says(key, "quarantine", "email"); w.says(key, "release", "email") },
+			steps: "confirm email; or list", blocked: true, list: "unverified_input; its approval is worthless", show: []string{"its approval is worthless"}, next: gate.ApprovalStale},
+		"its row is under quarantine": {then: func(w *world, key string) { w.says(key, "quarantine", "email") },
+			steps: "release email; then confirm email; " + noApproval, blocked: true, list: "it would be denied now: quarantined_input", show: []string{"it would be denied: quarantined_input"}, next: gate.QuarantinedInput},
+		"its row is verified": {then: func(w *world, key string) { w.says(key, "confirm", "email") }, list: "nothing any more", show: []string{"nothing stands in its way"}},
+		"its run has ended": {then: func(w *world, _ string) {
+			if err := w.store.EndRun(w.t.Context(), "ses_91"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, steps: "list", blocked: true, list: "unverified_input; " + runOver, show: []string{runOver, "approved or not"}},
+		"its run has ended, and its row is verified": {then: func(w *world, key string) {
+			w.says(key, "confirm", "email")
+			if err := w.store.EndRun(w.t.Context(), "ses_91"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, steps: "list", blocked: true, list: runOver, show: []string{runOver}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+			key := w.key("boss", "*")
+			d := w.rested([]string{"email"}, nil)
+			w.approve(key, d.HoldID)
+			c.then(w, key)
+			steps, said := w.why(d.HoldID)
+			if steps != c.steps || said.Blocked != c.blocked || said.Standing != "granted" {
+				t.Errorf("%s: %s, blocked %v; want %s, %v", said.Standing, steps, said.Blocked, c.steps, c.blocked)
+			}
+			if c.steps == "list" && !strings.Contains(said.Steps[0].What, "its run has ended") || strings.HasSuffix(c.steps, "; or list") && !strings.Contains(said.Steps[1].What, strings.TrimPrefix(worthless, "or ")) {
+				t.Errorf("%+v", said.Steps)
+			}
+			if stale := slices.ContainsFunc(said.Reasons, func(r string) bool { return strings.HasPrefix(r, "now approval_stale") }); stale != said.Call.Worthless || stale != (c.next != "") {
+				t.Errorf("worthless %v: %q", said.Call.Worthless, said.Reasons)
+			}
+			if r := w.soon("call", "list"); !strings.Contains(r.out, c.list) || !strings.Contains(r.out, "✓ granted") {
+				t.Errorf("list: want %q\n%s", c.list, r.out)
+			}
+			r := w.soon("call", "show", d.HoldID)
+			for _, text := range c.show {
+				if !strings.Contains(r.out, text) {
+					t.Errorf("show: want %q\n%s", text, r.out)
+				}
+			}
+			if ended := strings.Contains(c.list, runOver); strings.Contains(r.out, "made by itself") == ended {
+				t.Errorf("show of a parked call\n%s", r.out)
+			}
+			if strings.Contains(c.list, runOver) {
+				return
+			}
+			if next := w.rested([]string{"email"}, nil); next.Blocked() != (c.next != "") || c.next != "" && !next.Has(c.next) {
+				t.Errorf("want %q: %v", c.next, next.Err())
+			}
+		})
+	}
+}
+
+// TestAnApprovalIsWorthlessOnceSomethingElseStandsAgainstTheCall: a person approves what she was
+// shown. Here time alone brings the other reason.
+func TestAnApprovalIsWorthlessOnceSomethingElseStandsAgainstTheCall(t *testing.T) {
+	w := newWorld(t)
+	w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+	lasts := w.returned("crm", triple("acme", "phone", "1"))
+	lasts.ValidUntil = w.now.Add(30 * time.Minute)
+	w.put("phone", lasts)
+	key := w.key("boss", "*")
+	d := w.restedLong([]string{"email", "phone"})
+	w.approve(key, d.HoldID)
+	if _, said := w.why(d.HoldID); said.Blocked || said.Call.Worthless {
+		t.Errorf("%+v", said)
+	}
+	w.now = w.now.Add(30 * time.Minute)
+	if steps, said := w.why(d.HoldID); !said.Blocked || !said.Call.Worthless || !strings.HasPrefix(steps, "confirm ") {
+		t.Errorf("%s: %+v", steps, said)
+	}
+	if next := w.restedLong([]string{"email", "phone"}); !next.Has(gate.ApprovalStale) {
+		t.Errorf("%v", next.Err())
+	}
+}
+
+// restedLong is [world.rested] of a call that is not parked, so that it waits for an hour.
+func (w *world) restedLong(direct []string) gate.Decision {
+	w.t.Helper()
+	return w.ask(gate.StateChanging, "book", `{"day":9}`, direct...)
+}
+
+// TestACallShowsTheCodesThatHoldItNow, and not those that it was held for.
+func TestACallShowsTheCodesThatHoldItNow(t *testing.T) {
+	w := newWorld(t)
+	key := w.key("boss", "*")
+	w.put("phone", w.returned("crm", triple("acme", "phone", "1")))
+	w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+	if d := w.ask(gate.StateChanging, "book", `{"day":9}`, "phone"); d.Blocked() { // how it ends nobody records
+		t.Fatal(d.Err())
+	}
+	d := w.ask(gate.StateChanging, "book", `{"day":9}`, "phone", "email")
+	for _, c := range []struct {
+		then  func()
+		codes string
+		steps string
+	}{
+		{func() {}, "outcome_unknown, unverified_input", "settle; and confirm email; or approve"},
+		{func() {
+			if r := w.after(10*time.Minute, "call", "settle", d.HoldID, "--not-done", "--key", key, "--as", "boss", "--reason", "I looked"); r.code != exitDone {
+				t.Fatalf("exit %d\n%s", r.code, r.talk)
+			}
+		}, "unverified_input", "confirm email; or approve"},
+		{func() { w.says(key, "hide", "phone") }, "not_retrievable, unverified_input", "expose phone; and confirm email; " + noApproval},
+		{func() { w.says(key, "expose", "phone") }, "unverified_input", "confirm email; " + asksAnew},
+	} {
+		c.then()
+		steps, said := w.why(d.HoldID)
+		var codes []string
+		for _, r := range said.Reasons {
+			code, _, _ := strings.Cut(strings.TrimPrefix(r, "now "), ":")
+			codes = append(codes, code)
+		}
+		if got := strings.Join(codes, ", "); got != c.codes || steps != c.steps || strings.Join(said.Call.Now, ", ") != c.codes {
+			t.Errorf("%s: %s\nwant %s: %s", got, steps, c.codes, c.steps)
+		}
+		list, show := w.soon("call", "list").out, w.soon("call", "show", d.HoldID).out
+		if said.Call.Denied == "" && !strings.Contains(list, "  "+c.codes+"\n") || strings.Contains(list, "outcome_unknown") != strings.HasPrefix(c.codes, "outcome_unknown") || strings.Contains(show, "outcome_unknown:") != strings.HasPrefix(c.codes, "outcome_unknown") {
+			t.Errorf("%s\n%s", list, show)
+		}
+	}
+}

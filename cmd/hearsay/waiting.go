@@ -69,6 +69,22 @@ func (o *obstacles) add(reasons []gate.Reason) {
 	}
 }
 
+// otherwise reports whether something else stands against the call than what it was held for. An
+// approval counts only against what the person saw.
+func (o *obstacles) otherwise(h *memory.Hold) bool {
+	against := func(codes []string) (out []string) {
+		for _, code := range codes {
+			// That a call was made before is in the binding only in part.
+			if c := gate.Code(code); !isNote(c) && c != gate.OutcomeUnknown && c != gate.AlreadyDone {
+				out = append(out, code)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return !slices.Equal(against(o.codes), against(h.Codes))
+}
+
 // obstaclesOf looks at the rows of a held call as they are now. Rows that cannot be read
 // stay in the way.
 func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstacles, err error) {
@@ -90,6 +106,7 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 	if err != nil {
 		return o, err
 	}
+	o.moved = o.moved || kept && o.otherwise(h)
 	if o.ended, err = s.RunEnded(ctx, h.Run); o.ended {
 		o.codes = append(o.codes, runEnded)
 	}
@@ -106,8 +123,6 @@ func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) (reasons []g
 	var said []gate.Code // of the rows
 	for _, code := range h.Codes {
 		switch c := gate.Code(code); c {
-		case gate.ApprovalForeign, gate.ApprovalStale, gate.ApprovalExpired, gate.ApprovalWithdrawn, gate.ApprovalUsed:
-			// they say why an approval did not help, and hold nothing
 		case gate.OutcomeUnknown:
 			if h.Unknown() != "" {
 				reasons = append(reasons, gate.Reason{Code: c, Outcome: gate.Hold})
@@ -115,7 +130,9 @@ func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) (reasons []g
 		case gate.UnverifiedInput, gate.VerifierWasDown, gate.SupersededInput, gate.StaleInput, gate.NotYetValid, gate.RankTooLow, gate.ContestedInput:
 			said = append(said, c)
 		default:
-			reasons = append(reasons, gate.Reason{Code: c, Outcome: gate.Hold})
+			if !isNote(c) {
+				reasons = append(reasons, gate.Reason{Code: c, Outcome: gate.Hold})
+			}
 		}
 	}
 	for _, id := range h.AtFault {
@@ -127,6 +144,15 @@ func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) (reasons []g
 	}
 	slices.SortStableFunc(reasons, func(a, b gate.Reason) int { return cmp.Compare(a.Outcome, b.Outcome) })
 	return reasons, nil
+}
+
+// isNote reports whether a code says why an approval did not help. It holds nothing.
+func isNote(c gate.Code) bool {
+	switch c {
+	case gate.ApprovalForeign, gate.ApprovalStale, gate.ApprovalExpired, gate.ApprovalWithdrawn, gate.ApprovalUsed, gate.ApprovalForged:
+		return true
+	}
+	return false
 }
 
 // pastCall is what a record tells of a call whose terms are not kept.
