@@ -787,26 +787,17 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 	case memory.HoldRejected:
 		w.Blocked, w.Release = true, "never"
 		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
-	default: // expired, stale, unknown outcome
+	case memory.HoldUnknown:
 		w.Blocked, w.Release = true, "with_step"
+		w.step("", settleStep(h.Fired))
+		w.step(joinThen, stepJSON{What: "the agent asks again, and it is decided afresh"})
+	default: // expired, stale
 		if c.Standing == memory.HoldStale {
 			w.Reasons = append(w.Reasons, "stale: "+h.Why)
-			left, err := obstaclesOf(ctx, s, h)
-			if err == nil {
-				err = w.mend(ctx, s, &left)
-			}
-			if err != nil {
-				return "", err
-			}
-			if strings.HasPrefix(h.Why, gate.ParkedDenied) {
-				w.step(joinThen, askAgainDenied)
-				break
-			}
 		}
-		if made := inDoubt(h); made != "" {
-			w.step(joinAnd, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
+		if err := w.over(ctx, s, h); err != nil {
+			return "", err
 		}
-		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
 }
@@ -852,10 +843,91 @@ func (w *whyJSON) open(ctx context.Context, s *memory.Store, c *callJSON, left *
 	return nil
 }
 
+// over says of a call whose hold is over whether it was made since, and else what it needs now.
+func (w *whyJSON) over(ctx context.Context, s *memory.Store, h *memory.Hold) error {
+	at, err := s.Standing(ctx, h.Slot)
+	if err != nil && !unreadable(err) {
+		return err
+	}
+	if at.Hold == nil || at.Hold.ID != h.ID {
+		d, ok, err := madeSince(ctx, s, h)
+		if err != nil {
+			return err
+		}
+		if ok {
+			w.Reasons = append(w.Reasons, "the same call was let through since, by "+d.ID+", "+moment(d.At)+madeText(&d))
+			if d.Unsettled() {
+				w.Release = "settle"
+				w.step("", settleStep(d.ID))
+			}
+			return nil
+		}
+	}
+	if at.Hold != nil && at.Hold.ID != h.ID {
+		w.Blocked, w.Release = true, "with_step"
+		w.step("", stepJSON{What: "the same call was asked for since; this is about that one", Command: "hearsay call why " + at.Hold.ID})
+		return nil
+	}
+	left, err := obstaclesOf(ctx, s, h)
+	if err != nil {
+		return err
+	}
+	return w.anew(ctx, s, h.Codes, &left, stepJSON{What: "its run has ended: the agent asks anew, and a person may approve the call that is held then", Command: askAnew(h)})
+}
+
+// madeSince finds the last decision that let the same call through since its hold was over. A
+// call that was let through and not made is none.
+func madeSince(ctx context.Context, s *memory.Store, h *memory.Hold) (memory.DecisionRecord, bool, error) {
+	decisions, err := s.Decisions(ctx) // newest first
+	if err != nil && !unreadable(err) {
+		return memory.DecisionRecord{}, false, err
+	}
+	for i := range decisions {
+		if d := &decisions[i]; d.Fired && d.Slot == h.Slot && d.At.After(h.At) && !notMade(d) {
+			return *d, true, nil
+		}
+	}
+	return memory.DecisionRecord{}, false, nil
+}
+
+// anew says what a call needs that nothing waits for any more: the agent has to ask again. said
+// are the codes that were recorded. runOver is the step if its run has ended.
+func (w *whyJSON) anew(ctx context.Context, s *memory.Store, said []string, left *obstacles, runOver stepJSON) error {
+	for _, code := range left.codes {
+		if code != runEnded && !slices.Contains(said, code) {
+			w.Reasons = append(w.Reasons, "now "+code+": "+gate.Reason{Code: gate.Code(code)}.Text())
+		}
+	}
+	if left.none() {
+		w.Blocked, w.Release = false, "ask_again"
+		w.step("", stepJSON{What: "what stood in its way is gone: the agent asks again, and it is decided afresh"})
+		return nil
+	}
+	w.Blocked, w.Release = true, "with_step"
+	if left.ended {
+		w.step("", runOver)
+		return nil
+	}
+	if err := w.mend(ctx, s, left); err != nil {
+		return err
+	}
+	if left.denied != "" {
+		w.step(joinThen, askAgainDenied)
+	} else {
+		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+	}
+	return nil
+}
+
+// notMade reports whether a call that was let through was not made.
+func notMade(d *memory.DecisionRecord) bool {
+	return d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone)
+}
+
 // ended says how a call that was let through ended.
 func (w *whyJSON) ended(d *memory.DecisionRecord) {
 	w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
-	if d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
+	if notMade(d) {
 		w.Standing, w.Release = "not_made", "ask_again"
 		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
 	}

@@ -379,3 +379,101 @@ func TestACallShowsTheCodesThatHoldItNow(t *testing.T) {
 		}
 	}
 }
+
+// TestACallWhoseHoldIsOverIsJudgedAsItStandsNow: of a parked call that was denied, or of one that
+// nobody decided about in time, the agent may ask again; or the same call was made since.
+func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
+	const (
+		gone   = "what stood in its way is gone: the agent asks again, and it is decided afresh"
+		decide = "or the agent asks again; it is decided afresh, and a person may approve that call"
+	)
+	rows := []string{"email"}
+	denied := func(w *world, key, hold string) {
+		w.says(key, "quarantine", "email")
+		if d := w.resumed(hold, rows, nil); d.Outcome != gate.Deny {
+			w.t.Fatal(d.Err())
+		}
+	}
+	for name, c := range map[string]struct {
+		then     func(w *world, key, hold string)
+		standing string
+		steps    string
+		blocked  bool
+		release  string
+		reason   string // how the last reason begins
+	}{
+		"denied": {then: denied, standing: "stale", steps: "release email; then confirm email; " + noApproval, blocked: true, release: "with_step", reason: "now quarantined_input"},
+		"denied, and its row released": {then: func(w *world, key, hold string) { denied(w, key, hold); w.says(key, "release", "email") },
+			standing: "stale", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "stale: its parked call was denied"},
+		"denied, and its row released and verified": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			w.says(key, "release", "email")
+			w.says(key, "confirm", "email")
+		}, standing: "stale", steps: gone, release: "ask_again", reason: "stale: its parked call was denied"},
+		"denied, and held again": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			w.says(key, "release", "email")
+			w.rested(rows, nil)
+		}, standing: "stale", steps: "why", blocked: true, release: "with_step", reason: "stale: its parked call was denied"},
+		"denied, and made since": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			w.says(key, "release", "email")
+			w.says(key, "confirm", "email")
+			d := w.rested(rows, nil)
+			if err := w.store.RecordOutcome(w.t.Context(), d.ID, "fired"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, standing: "stale", reason: "the same call was let through since, by blk_"},
+		"denied, and made since on an approval": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			w.says(key, "release", "email")
+			w.approve(key, w.rested(rows, nil).HoldID)
+			d := w.rested(rows, nil)
+			if err := w.store.RecordOutcome(w.t.Context(), d.ID, "fired"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, standing: "stale", reason: "the same call was let through since, by blk_"},
+		"denied, and made since, and nobody knows how that ended": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			w.says(key, "release", "email")
+			w.says(key, "confirm", "email")
+			w.rested(rows, nil)
+		}, standing: "stale", steps: "settle", release: "settle", reason: "the same call was let through since, by blk_"},
+		"denied, and its run has ended": {then: func(w *world, key, hold string) {
+			denied(w, key, hold)
+			if err := w.store.EndRun(w.t.Context(), "ses_91"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, standing: "stale", steps: "list", blocked: true, release: "with_step", reason: "now quarantined_input"},
+		"over": {then: func(w *world, _, _ string) { w.now = w.now.Add(time.Hour) },
+			standing: "expired", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "unverified_input"},
+		"over, and its row verified": {then: func(w *world, key, _ string) { w.now = w.now.Add(time.Hour); w.says(key, "confirm", "email") },
+			standing: "expired", steps: gone, release: "ask_again", reason: "unverified_input"},
+		"approved, and its row moved before it was made": {then: func(w *world, key, hold string) {
+			w.approve(key, hold)
+			w.says(key, "hide", "email")
+			w.says(key, "expose", "email")
+			w.rested(rows, nil)
+		}, standing: "stale", steps: "why", blocked: true, release: "with_step", reason: "stale: row mem_"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+			key := w.key("boss", "*")
+			d := w.rested(rows, nil)
+			c.then(w, key, d.HoldID)
+			steps, said := w.why(d.HoldID)
+			if steps != c.steps || said.Blocked != c.blocked || said.Release != c.release || said.Standing != c.standing || len(said.Reasons) == 0 || !strings.HasPrefix(said.Reasons[len(said.Reasons)-1], c.reason) {
+				t.Errorf("%+v\n%s\nwant %s", said, steps, c.steps)
+			}
+			if r := w.soon("call", "why", d.HoldID); c.steps != "" && !strings.Contains(r.out, "\nrelease ") {
+				t.Errorf("no step is shown\n%s", r.out)
+			}
+			if c.steps == gone {
+				if next := w.rested(rows, nil); next.Blocked() {
+					t.Errorf("%v", next.Err())
+				}
+			}
+		})
+	}
+}
