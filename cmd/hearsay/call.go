@@ -936,12 +936,13 @@ func (w *whyJSON) ended(d *memory.DecisionRecord) {
 // whyDecided explains a decision that held nothing: a denial, or a permit.
 func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *memory.DecisionRecord, depth int) (string, error) {
 	var said struct {
-		Status  string
-		Final   bool
-		Policy  string
-		Reasons []struct {
-			Code, Text, Outcome string
-			Row                 memory.ID
+		Status, Effect, Principal, Policy string
+		Final                             bool
+		Reasons                           []struct {
+			Code, Text string
+			Outcome    gate.Outcome
+			Row        memory.ID
+			Ancestor   bool
 		}
 	}
 	if err := json.Unmarshal(d.Data, &said); err != nil {
@@ -962,27 +963,29 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		w.ended(d)
 	}
 	var rows []memory.ID
+	var codes []string
+	var reasons []gate.Reason
 	for _, r := range said.Reasons {
 		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
-		if r.Row.Valid() && r.Outcome != gate.Permit.String() && !slices.Contains(rows, r.Row) {
+		codes, reasons = append(codes, r.Code), append(reasons, gate.Reason{Code: gate.Code(r.Code), Outcome: r.Outcome, Row: r.Row, Ancestor: r.Ancestor})
+		if r.Row.Valid() && r.Outcome != gate.Permit && !slices.Contains(rows, r.Row) {
 			rows = append(rows, r.Row)
 		}
 	}
 	if w.Blocked {
-		w.Release = "with_step"
-		const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
-		for _, r := range said.Reasons {
-			switch {
-			case !r.Row.Valid():
-			case r.Code == string(gate.QuarantinedInput):
-				w.Steps = append(w.Steps, stepJSON{What: "a person reviews the row, and releases it", Command: "hearsay row release " + string(r.Row) + signed})
-			case r.Code == string(gate.NotRetrievable):
-				w.Steps = append(w.Steps, stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(r.Row) + signed})
-			}
-		}
-		w.step(joinThen, askAgainDenied)
 		if said.Final {
-			w.Release, w.Steps = "never", []stepJSON{}
+			w.Release = "never"
+		} else {
+			past := pastCall{effect: effectOf(said.Effect), principal: said.Principal, at: d.At}
+			now, err := past.again(ctx, s, reasons)
+			if err != nil {
+				return "", err
+			}
+			left := obstacles{}
+			left.add(now)
+			if err := w.anew(ctx, s, codes, &left, stepJSON{}); err != nil {
+				return "", err
+			}
 		}
 	}
 	m := mark{"✗", "denied", red}

@@ -477,3 +477,92 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 		})
 	}
 }
+
+// TestADeniedCallNamesTheStepsOfAHeldOne: they free it, and once they are done none is named.
+func TestADeniedCallNamesTheStepsOfAHeldOne(t *testing.T) {
+	const (
+		gone   = "what stood in its way is gone: the agent asks again, and it is decided afresh"
+		decide = "or the agent asks again; it is decided afresh, and a person may approve that call"
+	)
+	one := func(w *world) { w.put("email", said(triple("acme", "billing.email", "pay@acme.example"))) }
+	made := func(w *world) {
+		w.put("mail", said(memory.Content{Text: "a stranger's mail"}))
+		w.put("email", said(triple("acme", "billing.email", "pay@acme.example"), w.ids["mail"]))
+	}
+	secret := func(w *world) {
+		d := said(triple("acme", "billing.email", "pay@acme.example"))
+		d.Sensitivity = memory.SensitivitySecret
+		w.put("email", d)
+	}
+	for name, c := range map[string]struct {
+		rows      func(w *world)
+		ancestors []string
+		before    func(w *world, key string)
+		steps     []string // of the call, and after each of done
+		done      []string
+	}{
+		"an attack": {rows: one, before: func(w *world, _ string) { w.attack("email") },
+			steps: []string{"acquit email; then release email; then confirm email; " + noApproval, "release email; then confirm email; " + noApproval, "confirm email; " + decide, gone},
+			done:  []string{"acquit email", "release email", "confirm email"}},
+		"quarantined and hidden": {rows: one, before: func(w *world, key string) { w.says(key, "hide", "email"); w.says(key, "quarantine", "email") },
+			steps: []string{"release email; then expose email; then confirm email; " + noApproval, "expose email; then confirm email; " + noApproval, "confirm email; " + decide, gone},
+			done:  []string{"release email", "expose email", "confirm email"}},
+		"contradicted": {rows: one, before: func(w *world, key string) { w.says(key, "contradict", "email") },
+			steps: []string{"confirm email; " + noApproval, gone}, done: []string{"confirm email"}},
+		"rejected": {rows: one, before: func(w *world, key string) { w.says(key, "reject", "email") },
+			steps: []string{"confirm email; " + noApproval, gone}, done: []string{"confirm email"}},
+		"made from a row under quarantine": {rows: made, ancestors: []string{"mail"}, before: func(w *world, key string) { w.says(key, "quarantine", "mail") },
+			steps: []string{"release mail; and confirm email; " + noApproval, "confirm email; " + decide, gone}, done: []string{"release mail", "confirm email"}},
+		"hidden, and under quarantine since": {rows: one, before: func(w *world, key string) { w.says(key, "hide", "email") },
+			steps: []string{"expose email; then confirm email; " + noApproval, "release email; then expose email; then confirm email; " + noApproval}, done: []string{"quarantine email"}},
+		"too secret": {rows: secret, before: func(*world, string) {},
+			steps: []string{"row email is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised; " + noApproval}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.rows(w)
+			key := w.key("boss", "*")
+			c.before(w, key)
+			d := w.rested([]string{"email"}, c.ancestors)
+			if d.Outcome != gate.Deny {
+				t.Fatalf("%+v", d)
+			}
+			for i, want := range c.steps {
+				if i > 0 {
+					verb, row, _ := strings.Cut(c.done[i-1], " ")
+					w.says(key, verb, row)
+				}
+				if steps, said := w.why(d.ID); steps != want || said.Blocked != (want != gone) {
+					t.Errorf("%s\nwant %s", steps, want)
+				}
+			}
+			if c.steps[len(c.steps)-1] != gone {
+				return
+			}
+			if next := w.rested([]string{"email"}, c.ancestors); next.Blocked() {
+				t.Errorf("every step is done, and it is blocked: %v", next.Err())
+			}
+		})
+	}
+}
+
+// TestADenialThatIsNoRowsFaultStands whatever becomes of the rows.
+func TestADenialThatIsNoRowsFaultStands(t *testing.T) {
+	w := newWorld(t)
+	w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+	w.now = w.now.Add(time.Minute)
+	g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, &gate.Options{Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "book", Effect: gate.StateChanging}, Args: []byte(`{}`), Agent: "support-1", Run: "ses_91", Principal: "ana",
+		Lineage: gate.Partial("a text", []memory.ID{w.ids["email"]}, nil)})
+	const lineage = "what lineage_unknown asks for is done: see docs/why-blocked.md"
+	if steps, said := w.why(d.ID); steps != "confirm email; and "+lineage+"; "+noApproval || !said.Blocked {
+		t.Errorf("%s", steps)
+	}
+	w.says(w.key("boss", "*"), "confirm", "email")
+	if steps, said := w.why(d.ID); steps != lineage+"; "+noApproval || !said.Blocked {
+		t.Errorf("%s", steps)
+	}
+}

@@ -33,13 +33,13 @@ type obstacles struct {
 // fault is a row that stands in the way of a call.
 type fault struct {
 	row      memory.ID
-	codes    []gate.Code // why, the gravest first
-	ancestor bool        // the call rests on what was made from it
+	reasons  []gate.Reason // the gravest first
+	ancestor bool          // the call rests on what was made from it
 }
 
 // has reports whether a row is at fault for one of the reasons.
 func (f *fault) has(codes ...gate.Code) bool {
-	return slices.ContainsFunc(f.codes, func(c gate.Code) bool { return slices.Contains(codes, c) })
+	return slices.ContainsFunc(f.reasons, func(r gate.Reason) bool { return slices.Contains(codes, r.Code) })
 }
 
 // none reports whether the reasons are gone.
@@ -65,7 +65,7 @@ func (o *obstacles) add(reasons []gate.Reason) {
 		if at < 0 {
 			at, o.faults = len(o.faults), append(o.faults, fault{row: r.Row, ancestor: r.Ancestor})
 		}
-		o.faults[at].codes = append(o.faults[at].codes, r.Code)
+		o.faults[at].reasons = append(o.faults[at].reasons, r)
 	}
 }
 
@@ -115,35 +115,35 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 
 // recorded are the reasons that were recorded when a call was held and that hold still. They
 // are all that tells of a hold that does not keep its terms, or that has a row nobody can read.
-func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) (reasons []gate.Reason, err error) {
-	past := pastCall{principal: h.Principal, at: h.OpenedAt}
-	if err := past.effect.UnmarshalText([]byte(h.Effect)); err != nil {
-		past.effect = gate.Irreversible
-	}
-	var said []gate.Code // of the rows
+func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) ([]gate.Reason, error) {
+	var said []gate.Reason
 	for _, code := range h.Codes {
-		switch c := gate.Code(code); c {
+		r := gate.Reason{Code: gate.Code(code), Outcome: gate.Hold}
+		switch r.Code {
 		case gate.OutcomeUnknown:
-			if h.Unknown() != "" {
-				reasons = append(reasons, gate.Reason{Code: c, Outcome: gate.Hold})
+			if h.Unknown() == "" { // it is known by now
+				continue
 			}
 		case gate.UnverifiedInput, gate.VerifierWasDown, gate.SupersededInput, gate.StaleInput, gate.NotYetValid, gate.RankTooLow, gate.ContestedInput:
-			said = append(said, c)
-		default:
-			if !isNote(c) {
-				reasons = append(reasons, gate.Reason{Code: c, Outcome: gate.Hold})
+			for _, r.Row = range h.AtFault { // the hold does not tell which
+				said = append(said, r)
 			}
+			continue
+		}
+		if !isNote(r.Code) {
+			said = append(said, r)
 		}
 	}
-	for _, id := range h.AtFault {
-		now, err := past.judge(ctx, s, &fault{row: id, codes: said})
-		if err != nil {
-			return nil, err
-		}
-		reasons = append(reasons, now...)
+	past := pastCall{effect: effectOf(h.Effect), principal: h.Principal, at: h.OpenedAt}
+	return past.again(ctx, s, said)
+}
+
+func effectOf(name string) gate.Effect {
+	var e gate.Effect
+	if e.UnmarshalText([]byte(name)) != nil {
+		return gate.Irreversible
 	}
-	slices.SortStableFunc(reasons, func(a, b gate.Reason) int { return cmp.Compare(a.Outcome, b.Outcome) })
-	return reasons, nil
+	return e
 }
 
 // isNote reports whether a code says why an approval did not help. It holds nothing.
@@ -162,19 +162,38 @@ type pastCall struct {
 	at        time.Time // when it was decided
 }
 
+// again gives the reasons that still hold, the gravest first: those about no row, and those of
+// the rows as they are now.
+func (c *pastCall) again(ctx context.Context, s *memory.Store, said []gate.Reason) (reasons []gate.Reason, err error) {
+	var was obstacles
+	was.add(said)
+	for _, r := range said {
+		if !r.Row.Valid() && r.Outcome != gate.Permit {
+			reasons = append(reasons, r)
+		}
+	}
+	for i := range was.faults {
+		now, err := c.judge(ctx, s, &was.faults[i])
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, now...)
+	}
+	slices.SortStableFunc(reasons, func(a, b gate.Reason) int { return cmp.Compare(a.Outcome, b.Outcome) })
+	return reasons, nil
+}
+
 // judge gives the reasons for which a row, which was at fault then, is at fault now.
 func (c *pastCall) judge(ctx context.Context, s *memory.Store, was *fault) (reasons []gate.Reason, err error) {
 	rows, err := s.Get(ctx, was.row)
 	if unreadable(err) {
-		for _, code := range was.codes {
-			reasons = append(reasons, gate.Reason{Code: code, Row: was.row, Ancestor: was.ancestor, Outcome: gate.Hold})
-		}
-		return reasons, nil
+		return was.reasons, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	r := rows[0].For(c.principal)
+	verified := r.VerifiedAt
 	r.Flags &^= memory.FlagOwnWord | memory.FlagOwnDispute // they are counted
 	req := gate.Request{Contract: gate.Contract{Tool: "any", Effect: c.effect, Ceiling: memory.SensitivitySecret, Privileged: !was.has(gate.NotRetrievable)}}
 	if req.Lineage = gate.Known([]memory.ID{was.row}, nil); was.ancestor {
@@ -185,15 +204,11 @@ func (c *pastCall) judge(ctx context.Context, s *memory.Store, was *fault) (reas
 			reasons = append(reasons, r)
 		}
 	}
-	has := func(code gate.Code) bool {
-		return slices.ContainsFunc(reasons, func(r gate.Reason) bool { return r.Code == code })
-	}
-	// What the tool's own terms say of the row is in the record alone.
-	if was.has(gate.SensitivityExceeded) {
-		reasons = append(reasons, gate.Reason{Code: gate.SensitivityExceeded, Row: was.row, Ancestor: was.ancestor})
-	}
-	if was.has(gate.StaleInput) && !has(gate.StaleInput) && !r.VerifiedAt.After(c.at) {
-		reasons = append(reasons, gate.Reason{Code: gate.StaleInput, Row: was.row, Outcome: gate.Hold})
+	now := fault{reasons: reasons}
+	for _, r := range was.reasons { // what the tool's own terms say of the row is in the record alone
+		if r.Code == gate.SensitivityExceeded || r.Code == gate.StaleInput && !now.has(r.Code) && !verified.After(c.at) {
+			reasons = append(reasons, r)
+		}
 	}
 	return reasons, nil
 }
