@@ -156,7 +156,7 @@ func (a *app) callListCommand(store *storeFlags) *cobra.Command {
 		Short: "List held calls, newest first",
 		Long: `list prints the calls that wait or that a person has decided, until that ends, and those
 that were made and of which nobody knows how they ended, held before or not; with --all, held
-ones that have ended too.
+ones that have ended too. WHY is what stands in the way of a call now.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
@@ -652,8 +652,8 @@ type whyJSON struct {
 	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed or failed; not_made of a call that was let through and was not
 	Blocked  bool   `json:"blocked"`
 	// Release is never or with_step. It is settle if nobody knows how the call ended. It is
-	// ask_again if what held it is gone, or if it was not made. It is left out if the call was
-	// approved or made.
+	// ask_again if what stood in its way is gone, or if it was not made. It is left out if its
+	// approval lets it through, or if it was made.
 	Release string     `json:"release,omitempty"`
 	Steps   []stepJSON `json:"steps"`
 	Reasons []string   `json:"reasons"`
@@ -681,11 +681,14 @@ func (a *app) callWhyCommand(store *storeFlags) *cobra.Command {
 		Use:   "why ID",
 		Short: "Show why a call does not run, and what would let it",
 		Long: `why prints the call, the rows it fell over and what those were made from, the policy it
-was judged by, and each step that would release it. Of a call that no step would
-release it says so. The id is of a hold or of any decision.
+was judged by, and each step that would release it, all as it stands now. Of a call that no
+step would release it says so. The id is of a hold or of any decision.
 
-Exit code 4 while the call is blocked, 0 if it is approved, was made, or what held it is
-gone, so that the agent may ask again. With --policy
+A step follows on the one before it (then), is needed beside those before it (and), or does
+in their place (or).
+
+Exit code 4 while the call is blocked, 0 if its approval lets it through, it was made, or
+what stood in its way is gone, so that the agent may ask again. With --policy
 the line of the file that has the tool's rule is named.
 
 With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
@@ -784,16 +787,20 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			return "", err
 		}
 		w.ended(&d)
-	case memory.HoldRejected:
-		w.Blocked, w.Release = true, "never"
-		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
 	case memory.HoldUnknown:
 		w.Blocked, w.Release = true, "with_step"
 		w.step("", settleStep(h.Fired))
 		w.step(joinThen, stepJSON{What: "the agent asks again, and it is decided afresh"})
-	default: // expired, stale
-		if c.Standing == memory.HoldStale {
+	default: // rejected, expired, stale
+		switch c.Standing {
+		case memory.HoldRejected:
+			w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
+		case memory.HoldStale:
 			w.Reasons = append(w.Reasons, "stale: "+h.Why)
+		}
+		if h.Rejected(s.Now()) {
+			w.Blocked, w.Release = true, "never"
+			break
 		}
 		if err := w.over(ctx, s, h); err != nil {
 			return "", err

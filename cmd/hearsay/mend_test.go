@@ -449,6 +449,17 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 			standing: "expired", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "unverified_input"},
 		"over, and its row verified": {then: func(w *world, key, _ string) { w.now = w.now.Add(time.Hour); w.says(key, "confirm", "email") },
 			standing: "expired", steps: gone, release: "ask_again", reason: "unverified_input"},
+		"refused": {then: func(w *world, key, hold string) {
+			if r := w.soon("call", "reject", hold, "--key", key, "--as", "boss", "--reason", "no"); r.code != exitDone {
+				w.t.Fatalf("exit %d\n%s", r.code, r.talk)
+			}
+		}, standing: "rejected", blocked: true, release: "never", reason: "approval_rejected: boss refused it"},
+		"refused more than a day ago": {then: func(w *world, key, hold string) {
+			if r := w.soon("call", "reject", hold, "--key", key, "--as", "boss", "--reason", "no"); r.code != exitDone {
+				w.t.Fatalf("exit %d\n%s", r.code, r.talk)
+			}
+			w.now = w.now.Add(25 * time.Hour)
+		}, standing: "rejected", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "approval_rejected: boss refused it"},
 		"approved, and its row moved before it was made": {then: func(w *world, key, hold string) {
 			w.approve(key, hold)
 			w.says(key, "hide", "email")
@@ -564,5 +575,38 @@ func TestADenialThatIsNoRowsFaultStands(t *testing.T) {
 	w.says(w.key("boss", "*"), "confirm", "email")
 	if steps, said := w.why(d.ID); steps != lineage+"; "+noApproval || !said.Blocked {
 		t.Errorf("%s", steps)
+	}
+}
+
+// TestACallThatWasDoneBeforeIsHeldForThatOnlyIfItsToolIsDeclared: an approval is what lets it be
+// made once more, and of an undeclared tool it holds nothing.
+func TestACallThatWasDoneBeforeIsHeldForThatOnlyIfItsToolIsDeclared(t *testing.T) {
+	for undeclared, c := range map[bool]struct{ codes, steps string }{
+		false: {"already_done, unverified_input", "approve"},
+		true:  {"unverified_input", "confirm email; or approve"},
+	} {
+		w := newWorld(t)
+		w.put("phone", w.returned("crm", triple("acme", "phone", "1")))
+		w.put("email", said(triple("acme", "billing.email", "pay@acme.example")))
+		ask := func(row string) gate.Decision {
+			w.now = w.now.Add(time.Minute)
+			g, err := gate.New(w.store, gate.Policy{Name: "prod", Version: "7", Declared: true}, &gate.Options{Timeout: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "send", Effect: gate.Irreversible, Undeclared: undeclared}, Args: []byte(`{}`), Agent: "support-1", Run: "ses_91", Principal: "ana",
+				Lineage: gate.Known([]memory.ID{w.ids[row]}, nil)})
+		}
+		d := ask("phone")
+		if d.Blocked() {
+			t.Fatal(d.Err())
+		}
+		if err := w.store.RecordOutcome(t.Context(), d.ID, "fired"); err != nil {
+			t.Fatal(err)
+		}
+		d = ask("email")
+		if steps, said := w.why(d.HoldID); steps != c.steps || strings.Join(said.Call.Now, ", ") != c.codes {
+			t.Errorf("undeclared %v: %q: %s", undeclared, said.Call.Now, steps)
+		}
 	}
 }

@@ -74,8 +74,7 @@ func (o *obstacles) add(reasons []gate.Reason) {
 func (o *obstacles) otherwise(h *memory.Hold) bool {
 	against := func(codes []string) (out []string) {
 		for _, code := range codes {
-			// That a call was made before is in the binding only in part.
-			if c := gate.Code(code); !isNote(c) && c != gate.OutcomeUnknown && c != gate.AlreadyDone {
+			if c := gate.Code(code); !isNote(c) && c != gate.OutcomeUnknown { // that one can only pass
 				out = append(out, code)
 			}
 		}
