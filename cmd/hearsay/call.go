@@ -879,7 +879,38 @@ func (w *whyJSON) over(ctx context.Context, s *memory.Store, h *memory.Hold) err
 	if err != nil {
 		return err
 	}
+	if err := left.deniedBy(ctx, s, h); err != nil {
+		return err
+	}
 	return w.anew(ctx, s, h.Codes, &left, stepJSON{What: "its run has ended: the agent asks anew, and a person may approve the call that is held then", Command: askAnew(h)})
+}
+
+// deniedBy adds what a parked call was denied for and the hold does not tell: what the run has
+// read since.
+func (o *obstacles) deniedBy(ctx context.Context, s *memory.Store, h *memory.Hold) error {
+	why, parked := strings.CutPrefix(h.Why, gate.ParkedDenied)
+	if !parked || h.State != memory.HoldStale {
+		return nil
+	}
+	id, code, _ := strings.Cut(why, ": ")
+	d, err := s.Decision(ctx, id)
+	if unreadable(err) { // nobody knows what of
+		o.add([]gate.Reason{{Code: gate.Code(code)}})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	said, err := recordOf(&d)
+	if err != nil {
+		return err
+	}
+	now, err := said.now(ctx, s, &d)
+	o.add(slices.DeleteFunc(now, func(r gate.Reason) bool {
+		return r.Code == gate.HoldEnded || !r.Row.Valid() && slices.Contains(o.others, r.Code) ||
+			slices.ContainsFunc(h.Rows, func(c memory.Cited) bool { return c.Row == r.Row })
+	}))
+	return err
 }
 
 // madeSince finds the last decision that let the same call through since its hold was over. A
@@ -940,20 +971,41 @@ func (w *whyJSON) ended(d *memory.DecisionRecord) {
 	}
 }
 
+// gateRecord is what a gate records of a decision, as far as it is read here.
+type gateRecord struct {
+	Status, Effect, Principal, Policy string
+	Final                             bool
+	Reasons                           []struct {
+		Code     gate.Code
+		Text     string
+		Outcome  gate.Outcome
+		Row      memory.ID
+		Ancestor bool
+	}
+}
+
+func recordOf(d *memory.DecisionRecord) (r gateRecord, err error) {
+	if json.Unmarshal(d.Data, &r) != nil {
+		return r, fail(exitFailed, "the record of %s is not one of a gate", d.ID)
+	}
+	return r, nil
+}
+
+// now are the reasons of a decision that still hold.
+func (r *gateRecord) now(ctx context.Context, s *memory.Store, d *memory.DecisionRecord) ([]gate.Reason, error) {
+	var reasons []gate.Reason
+	for _, why := range r.Reasons {
+		reasons = append(reasons, gate.Reason{Code: why.Code, Outcome: why.Outcome, Row: why.Row, Ancestor: why.Ancestor})
+	}
+	past := pastCall{effect: effectOf(r.Effect), principal: r.Principal, at: d.At}
+	return past.again(ctx, s, reasons)
+}
+
 // whyDecided explains a decision that held nothing: a denial, or a permit.
 func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *memory.DecisionRecord, depth int) (string, error) {
-	var said struct {
-		Status, Effect, Principal, Policy string
-		Final                             bool
-		Reasons                           []struct {
-			Code, Text string
-			Outcome    gate.Outcome
-			Row        memory.ID
-			Ancestor   bool
-		}
-	}
-	if err := json.Unmarshal(d.Data, &said); err != nil {
-		return "", fail(exitFailed, "the record of %s is not one of a gate", d.ID)
+	said, err := recordOf(d)
+	if err != nil {
+		return "", err
 	}
 	w.ID, w.Tool, w.Standing, w.Policy = d.ID, d.Tool, said.Status, said.Policy
 	w.Blocked = !d.Fired
@@ -971,28 +1023,24 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	}
 	var rows []memory.ID
 	var codes []string
-	var reasons []gate.Reason
 	for _, r := range said.Reasons {
-		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
-		codes, reasons = append(codes, r.Code), append(reasons, gate.Reason{Code: gate.Code(r.Code), Outcome: r.Outcome, Row: r.Row, Ancestor: r.Ancestor})
+		w.Reasons, codes = append(w.Reasons, string(r.Code)+": "+r.Text), append(codes, string(r.Code))
 		if r.Row.Valid() && r.Outcome != gate.Permit && !slices.Contains(rows, r.Row) {
 			rows = append(rows, r.Row)
 		}
 	}
-	if w.Blocked {
-		if said.Final {
-			w.Release = "never"
-		} else {
-			past := pastCall{effect: effectOf(said.Effect), principal: said.Principal, at: d.At}
-			now, err := past.again(ctx, s, reasons)
-			if err != nil {
-				return "", err
-			}
-			left := obstacles{}
-			left.add(now)
-			if err := w.anew(ctx, s, codes, &left, stepJSON{}); err != nil {
-				return "", err
-			}
+	switch {
+	case w.Blocked && said.Final:
+		w.Release = "never"
+	case w.Blocked:
+		now, err := said.now(ctx, s, d)
+		if err != nil {
+			return "", err
+		}
+		left := obstacles{}
+		left.add(now)
+		if err := w.anew(ctx, s, codes, &left, stepJSON{}); err != nil {
+			return "", err
 		}
 	}
 	m := mark{"✗", "denied", red}

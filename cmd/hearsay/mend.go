@@ -36,12 +36,18 @@ func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) er
 	if left.unsettled != "" {
 		w.step(joinAnd, settleStep(left.unsettled))
 	}
+	var before []memory.Content
 	for i := range left.faults {
 		f := &left.faults[i]
-		steps, err := mends(ctx, s, f)
-		if err != nil {
+		rows, err := s.Get(ctx, f.row)
+		if err != nil && !unreadable(err) {
 			return err
 		}
+		var r *memory.Row
+		if err == nil {
+			r = &rows[0]
+		}
+		steps := mends(r, f)
 		last := &steps[len(steps)-1] // which frees
 		for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: f.row}) {
 			if last.Command == "" {
@@ -58,6 +64,12 @@ func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) er
 			}
 		}
 		joins := joinAnd
+		if r != nil {
+			if slices.ContainsFunc(before, func(c memory.Content) bool { return rivals(&c, &r.Content) }) {
+				joins = joinOr // not both are right
+			}
+			before = append(before, r.Content)
+		}
 		for _, step := range steps {
 			w.step(joins, step)
 			joins = joinThen
@@ -71,21 +83,22 @@ func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) er
 	return nil
 }
 
-// mends are the steps that make a row fit, one after the other; there is at least one.
-func mends(ctx context.Context, s *memory.Store, f *fault) (steps []stepJSON, err error) {
+// rivals reports whether two claims give one thing two values, of which one can be right.
+func rivals(a, b *memory.Content) bool {
+	return a.Typed() && b.Typed() && a.Cardinality == memory.CardinalityFunctional && b.Cardinality == memory.CardinalityFunctional &&
+		a.Subject == b.Subject && a.Predicate == b.Predicate && a.Object != b.Object
+}
+
+// mends are the steps that make a row fit, one after the other; there is at least one. The row
+// is nil if it cannot be read.
+func mends(r *memory.Row, f *fault) (steps []stepJSON) {
 	const elsewhere = "the agent asks in a run that does not rest on it"
-	alone := func(what string) ([]stepJSON, error) {
-		return []stepJSON{{What: "row " + string(f.row) + " " + what}}, nil
+	alone := func(what string) []stepJSON {
+		return []stepJSON{{What: "row " + string(f.row) + " " + what}}
 	}
-	rows, err := s.Get(ctx, f.row)
 	switch {
-	case unreadable(err):
+	case r == nil:
 		return alone("cannot be read any more: " + elsewhere)
-	case err != nil:
-		return nil, err
-	}
-	r := &rows[0]
-	switch {
 	case f.has(gate.SensitivityExceeded):
 		return alone("is more secret than the tool may be given: " + elsewhere + ", or the tool's ceiling is raised")
 	case f.has(gate.RowDamaged, gate.RowMissing):
@@ -116,7 +129,7 @@ func mends(ctx context.Context, s *memory.Store, f *fault) (steps []stepJSON, er
 	if f.has(gate.UnverifiedInput, gate.VerifierWasDown, gate.ContradictedInput, gate.StaleInput, gate.RankTooLow, gate.ContestedInput) || len(steps) == 0 {
 		step("confirm", "the row is verified, by a worker or by a person who knows")
 	}
-	return steps, nil
+	return steps
 }
 
 // settleStep ends the doubt about the same call that was made before.

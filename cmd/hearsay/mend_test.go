@@ -145,6 +145,10 @@ func TestTheStepsOfEachRowAreThoseThatFreeTheCall(t *testing.T) {
 			done: []string{"confirm email", "confirm phone"}},
 		"two rows, one under quarantine": {rows: two, direct: []string{"email", "phone"}, then: func(w *world, key string) { w.says(key, "quarantine", "phone") },
 			steps: "release phone; then confirm phone; and confirm email; " + noApproval, done: []string{"release phone", "confirm phone", "confirm email"}},
+		"two rows that contradict each other": {rows: func(w *world) {
+			one(w)
+			w.put("other", said(triple("acme", "billing.email", "new@acme.example")))
+		}, direct: []string{"email", "other"}, steps: "confirm email; or confirm other; or approve"},
 		"what it was made from is under quarantine": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, key string) { w.says(key, "quarantine", "mail") },
 			steps: "release mail; and confirm email; " + noApproval, done: []string{"release mail", "confirm email"}},
 		"what it was made from is an attack": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, _ string) { w.attack("mail") },
@@ -409,6 +413,24 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 			denied(w, key, hold)
 			w.says(key, "release", "email")
 			w.says(key, "confirm", "email")
+		}, standing: "stale", steps: gone, release: "ask_again", reason: "stale: its parked call was denied"},
+		"denied for a row that its run read since": {then: func(w *world, key, hold string) {
+			w.put("phone", said(triple("acme", "phone", "1")))
+			w.says(key, "quarantine", "phone")
+			w.says(key, "confirm", "email")
+			if d := w.resumed(hold, []string{"email", "phone"}, nil); d.Outcome != gate.Deny {
+				w.t.Fatal(d.Err())
+			}
+		}, standing: "stale", steps: "release phone; then confirm phone; " + noApproval, blocked: true, release: "with_step", reason: "now quarantined_input"},
+		"denied for a row that its run read since, which is verified now": {then: func(w *world, key, hold string) {
+			w.put("phone", said(triple("acme", "phone", "1")))
+			w.says(key, "quarantine", "phone")
+			w.says(key, "confirm", "email")
+			if d := w.resumed(hold, []string{"email", "phone"}, nil); d.Outcome != gate.Deny {
+				w.t.Fatal(d.Err())
+			}
+			w.says(key, "release", "phone")
+			w.says(key, "confirm", "phone")
 		}, standing: "stale", steps: gone, release: "ask_again", reason: "stale: its parked call was denied"},
 		"denied, and held again": {then: func(w *world, key, hold string) {
 			denied(w, key, hold)
