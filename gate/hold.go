@@ -350,9 +350,11 @@ func (s *standing) alreadyDone() Reason {
 
 // undeclared reports whether neither the tool's declaration nor the policy says what the
 // tool does.
-func (s *standing) undeclared() bool {
-	rule := s.g.policy.Tools[s.req.Contract.Tool]
-	return s.req.Contract.Undeclared && rule.Effect == nil && !rule.Once
+func (s *standing) undeclared() bool { return undeclared(&s.g.policy, &s.req.Contract) }
+
+func undeclared(p *Policy, c *Contract) bool {
+	rule := p.Tools[c.Tool]
+	return c.Undeclared && rule.Effect == nil && !rule.Once
 }
 
 // abandonedFor is how long another run's call of a tool that nobody declared stands in the

@@ -94,7 +94,7 @@ func Try(ctx context.Context, s Tried, h *memory.Hold) (d Decision, ok bool, err
 	if h.Unknown() != "" {
 		d.add(Reason{Code: OutcomeUnknown, Detail: h.Unknown()})
 	}
-	if h.Done != "" {
+	if h.Done != "" && !undeclared(&a.Policy, &a.Contract) { // of such a tool it is a note
 		d.add(Reason{Code: AlreadyDone, Detail: h.Done})
 	}
 	order(d.Reasons)

@@ -70,16 +70,56 @@ func (o *listOutput) Set(s string) error {
 type callJSON struct {
 	memory.Hold
 	Standing memory.HoldState `json:"standing"` // its state now
-	// Free says of a call that waits that what held it is gone: the agent may ask again.
+	// What follows is said of a call that waits or is approved.
+	// Now are the codes that stand in its way now; Codes are those that it was held for.
+	Now []string `json:"now,omitempty"`
+	// Free says that what held it is gone: the agent may ask again.
 	Free bool `json:"free,omitempty"`
-	// RunEnded says of a call that waits that its run has ended: nobody asks for it again.
+	// RunEnded says that its run has ended: nobody asks for it again.
 	RunEnded bool `json:"run_ended,omitempty"`
-	// Denied is why a call that waits, or is approved, would be denied as things are.
+	// Denied is why it would be denied as things are.
 	Denied gate.Code `json:"denied,omitempty"`
+	// Worthless says that it is approved, and that the approval lets nothing through any more,
+	// since what it is bound to has moved.
+	Worthless bool `json:"worthless,omitempty"`
 }
 
 func callOf(h *memory.Hold, now time.Time) callJSON {
 	return callJSON{Hold: *h, Standing: h.StateAt(now)}
+}
+
+// lookAt is a held call with what stands in its way now, if it waits or is approved.
+func lookAt(ctx context.Context, s *memory.Store, h *memory.Hold, now time.Time) (c callJSON, left obstacles, err error) {
+	c = callOf(h, now)
+	if !h.Open(now) {
+		return c, left, nil
+	}
+	if left, err = obstaclesOf(ctx, s, h); err != nil {
+		return c, left, err
+	}
+	c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
+	for _, code := range left.codes {
+		if code != runEnded {
+			c.Now = append(c.Now, code)
+		}
+	}
+	c.Worthless = c.Standing == memory.HoldGranted && left.moved && len(c.Now) > 0
+	return c, left, nil
+}
+
+// why are the codes of a call to show: those that stand in its way now, if they are known, and
+// those that say why an approval did not help.
+func (c *callJSON) why() []string {
+	if c.Standing != memory.HoldWaiting && c.Standing != memory.HoldGranted {
+		return c.Codes
+	}
+	why := slices.Clone(c.Now)
+	for _, code := range c.Codes {
+		if isNote(gate.Code(code)) && !slices.Contains(why, code) {
+			why = append(why, code)
+		}
+	}
+	return why
 }
 
 // callsJSON is the output of call list.
@@ -116,11 +156,11 @@ func (a *app) callListCommand(store *storeFlags) *cobra.Command {
 		Short: "List held calls, newest first",
 		Long: `list prints the calls that wait or that a person has decided, until that ends, and those
 that were made and of which nobody knows how they ended, held before or not; with --all, held
-ones that have ended too.
+ones that have ended too. WHY is what stands in the way of a call now.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
-confirm one frees all of them. With --fired it lists the calls that were made instead,
+confirm one frees those that wait for nothing else. Nobody confirms a quotation. With --fired it lists the calls that were made instead,
 held before or not, with how each ended.
 
 With -o json: {"schema": "hearsay.calls/1", "calls": […], "more": false}; with --by-row
@@ -185,14 +225,8 @@ ndjson is one call a line, id one id.`,
 				found.More = true
 				break
 			}
-			if c.Standing == memory.HoldWaiting || c.Standing == memory.HoldGranted {
-				left, err := obstaclesOf(ctx, s, &h)
-				if err != nil {
-					return err
-				}
-				if c.Denied = left.denied; c.Standing == memory.HoldWaiting {
-					c.Free, c.RunEnded = left.none(), left.ended
-				}
+			if c, _, err = lookAt(ctx, s, &h, now); err != nil {
+				return err
 			}
 			found.Calls = append(found.Calls, c)
 		}
@@ -250,14 +284,16 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 	t := table{head: []string{"STATE", "ID", "TOOL", "AGENT", "FOR", "AGE", "TRIES", "EXPIRES", "WHY"}}
 	for i := range found.Calls {
 		c := &found.Calls[i]
-		m, why := callMark(c.Standing), strings.Join(c.Codes, ", ")
+		m, why := callMark(c.Standing), strings.Join(c.why(), ", ")
 		switch {
 		case c.Free:
 			why = "nothing any more: the agent may ask again"
 		case c.RunEnded:
-			why += "; its run has ended: nobody asks for it again"
+			why = strings.TrimPrefix(why+"; its run has ended: nobody asks for it again", "; ")
 		case c.Denied != "":
 			why = "it would be denied now: " + string(c.Denied)
+		case c.Worthless:
+			why += "; its approval is worthless (approval_stale): it is held anew when the agent asks again"
 		case c.Standing == memory.HoldFired:
 			why = "it is being made, or its process died: then hearsay call settle"
 		case c.Standing == memory.HoldUnknown:
@@ -301,6 +337,9 @@ func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found ca
 			return err
 		}
 		m := markOf(&rows[0])
+		if rows[0].Quotes != "" {
+			m = mark{"✗", "quotation", red} // nobody confirms it
+		}
 		list.Rows = append(list.Rows, rowWaitedForJSON{Row: id, Mark: m.word, Claim: rows[0].Content.String(), Calls: calls[id]})
 		t.add(m.color, fmt.Sprint(len(calls[id])), m.glyph+" "+m.word, string(id), claimOf(&rows[0]))
 	}
@@ -436,20 +475,25 @@ With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 			return err
 		case !ok:
 			return fail(exitNotFound, "decision %s held no call; see hearsay call why", got[0])
-		case *o == asJSON:
+		}
+		c, _, err := lookAt(cmd.Context(), s, &h, s.Now())
+		if err != nil {
+			return err
+		}
+		if *o == asJSON {
 			return a.emit(struct {
 				Schema string   `json:"schema"`
 				Call   callJSON `json:"call"`
-			}{"hearsay.call/1", callOf(&h, s.Now())})
+			}{"hearsay.call/1", c})
 		}
-		return a.show(a.callCard(&h, s.Now()))
+		return a.show(a.callCard(&c, s.Now()))
 	}
 	return cmd
 }
 
 // callCard prints a held call.
-func (a *app) callCard(h *memory.Hold, now time.Time) string {
-	c, m := card{}, callMark(h.StateAt(now))
+func (a *app) callCard(call *callJSON, now time.Time) string {
+	c, h, m := card{}, &call.Hold, callMark(call.Standing)
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
 	of := ""
@@ -477,12 +521,15 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	}
 	c.line("args-sha256", "%s", h.ArgsSHA256)
 	c.whole("asked by", fmt.Sprintf("%s for %s, run %s, %s ago, %s", quotedWhole(h.Agent), quotedWhole(h.Principal), quotedWhole(h.Run), age(now, h.OpenedAt), plural(h.Tries, "time")))
-	for i, code := range h.Codes {
+	for i, code := range call.why() {
 		label := ""
 		if i == 0 {
 			label = "why"
 		}
 		c.line(label, "%s: %s", code, gate.Reason{Code: gate.Code(code)}.Text())
+	}
+	for _, text := range call.now() {
+		c.line("NOW", "%s", text)
 	}
 	for i, id := range h.AtFault {
 		label := ""
@@ -511,7 +558,7 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 	if made := inDoubt(h); made != "" {
 		c.line("settle", "%s", settleCommand(made))
 	}
-	if h.Parked && h.Open(now) {
+	if h.Parked && h.Open(now) && !call.RunEnded {
 		c.line("parked", "it is made by itself once its rows are verified, unless something denies it then")
 	}
 	if h.By != "gate" || h.Round > 0 { // a person decided; what the gate made of it too
@@ -530,6 +577,23 @@ func (a *app) callCard(h *memory.Hold, now time.Time) string {
 // argument is a leaf of the arguments of a call: a string as it is, and any value as it
 // is shown, whole.
 type argument struct{ pointer, text, value string }
+
+// now says in words what became of a call that waits or is approved.
+func (c *callJSON) now() (out []string) {
+	if c.RunEnded {
+		out = append(out, "its run has ended: nobody asks for it again, approved or not")
+	}
+	if c.Denied != "" {
+		out = append(out, "it would be denied: "+string(c.Denied))
+	}
+	if c.Worthless {
+		out = append(out, "its approval is worthless: "+gate.Reason{Code: gate.ApprovalStale}.Text())
+	}
+	if c.Free {
+		out = append(out, "nothing stands in its way any more: the agent may ask again")
+	}
+	return out
+}
 
 // atPointer is a pointer as it is shown before the value that stands there.
 func atPointer(pointer string) string {
@@ -588,8 +652,8 @@ type whyJSON struct {
 	Standing string `json:"standing"` // state of the hold; of a decision that held nothing: denied, permitted, observed or failed; not_made of a call that was let through and was not
 	Blocked  bool   `json:"blocked"`
 	// Release is never or with_step. It is settle if nobody knows how the call ended. It is
-	// ask_again if what held it is gone, or if it was not made. It is left out if the call was
-	// approved or made.
+	// ask_again if what stood in its way is gone, or if it was not made. It is left out if its
+	// approval lets it through, or if it was made.
 	Release string     `json:"release,omitempty"`
 	Steps   []stepJSON `json:"steps"`
 	Reasons []string   `json:"reasons"`
@@ -600,6 +664,9 @@ type whyJSON struct {
 }
 
 type stepJSON struct {
+	// Joins is then of a step that follows on the one before it, and of one that is needed
+	// beside those before it, or of one that does in their place; "" of the first.
+	Joins   string `json:"joins,omitempty"`
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`
 	Frees   int    `json:"frees,omitempty"` // calls that wait for the same row
@@ -614,11 +681,14 @@ func (a *app) callWhyCommand(store *storeFlags) *cobra.Command {
 		Use:   "why ID",
 		Short: "Show why a call does not run, and what would let it",
 		Long: `why prints the call, the rows it fell over and what those were made from, the policy it
-was judged by, and each step that would release it. Of a call that no step would
-release it says so. The id is of a hold or of any decision.
+was judged by, and each step that would release it, all as it stands now. Of a call that no
+step would release it says so. The id is of a hold or of any decision.
 
-Exit code 4 while the call is blocked, 0 if it is approved, was made, or what held it is
-gone, so that the agent may ask again. With --policy
+A step follows on the one before it (then), is needed beside those before it (and), or does
+in their place (or).
+
+Exit code 4 while the call is blocked, 0 if its approval lets it through, it was made, or
+what stood in its way is gone, so that the agent may ask again. With --policy
 the line of the file that has the tool's rule is named.
 
 With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
@@ -690,28 +760,24 @@ func ruleLine(path, tool string) (string, error) {
 }
 
 func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memory.Hold, depth int) (string, error) {
-	now := s.Now()
-	c := callOf(h, now)
+	c, left, err := lookAt(ctx, s, h, s.Now())
+	if err != nil {
+		return "", err
+	}
 	w.ID, w.Tool, w.Standing, w.Policy, w.Call = h.ID, h.Tool, c.Standing.String(), h.Policy, &c
-	for _, code := range h.Codes {
-		w.Reasons = append(w.Reasons, code+": "+gate.Reason{Code: gate.Code(code)}.Text())
+	for _, code := range c.why() {
+		text := code + ": " + gate.Reason{Code: gate.Code(code)}.Text()
+		if !slices.Contains(h.Codes, code) {
+			text = "now " + text
+		}
+		w.Reasons = append(w.Reasons, text)
 	}
 	switch c.Standing {
 	case memory.HoldFired:
-	case memory.HoldGranted:
-		left, err := obstaclesOf(ctx, s, h)
-		if err != nil {
+	case memory.HoldWaiting, memory.HoldGranted:
+		if err := w.open(ctx, s, &c, &left); err != nil {
 			return "", err
 		}
-		if c.Denied = left.denied; c.Denied == "" {
-			break
-		}
-		w.Blocked, w.Release = true, "with_step"
-		w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
-		if err := w.mend(ctx, s, &left); err != nil {
-			return "", err
-		}
-		w.Steps = append(w.Steps, putRight)
 	case memory.HoldDone, memory.HoldFailed:
 		d, err := s.Decision(ctx, h.Fired)
 		if unreadable(err) { // what it said was erased
@@ -721,168 +787,225 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			return "", err
 		}
 		w.ended(&d)
-	case memory.HoldRejected:
-		w.Blocked, w.Release = true, "never"
-		w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
-	case memory.HoldWaiting:
-		left, err := obstaclesOf(ctx, s, h)
-		if err != nil {
-			return "", err
-		}
-		c.Free, c.RunEnded, c.Denied = left.none(), left.ended, left.denied
-		if c.Denied != "" && !slices.Contains(h.Codes, string(c.Denied)) {
-			w.Reasons = append(w.Reasons, "now "+string(c.Denied)+": "+gate.Reason{Code: c.Denied}.Text())
-		}
-		if c.RunEnded {
-			w.Blocked, w.Release = true, "with_step"
-			if h.Unknown() != "" {
-				w.Steps = append(w.Steps, settleStep(h.Unknown()))
-			}
-			w.Steps = append(w.Steps, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(h)})
-			break
-		}
-		if c.Free {
-			w.Release = "ask_again"
-			w.Steps = append(w.Steps, stepJSON{What: "what held it is gone: the agent asks again in the same run, and it is decided afresh"})
-			break
-		}
+	case memory.HoldUnknown:
 		w.Blocked, w.Release = true, "with_step"
-		if h.Unknown() != "" {
-			w.Steps = append(w.Steps, settleStep(h.Unknown()))
-		}
-		if err := w.mend(ctx, s, &left); err != nil {
-			return "", err
-		}
-		switch {
-		case left.denied != "":
-			w.Steps = append(w.Steps, putRight)
-		case left.moved:
-			w.Steps = append(w.Steps, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
-		default:
-			w.Steps = append(w.Steps, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", h.ID)})
-		}
-	default: // expired, stale, unknown outcome
-		w.Blocked, w.Release = true, "with_step"
-		if c.Standing == memory.HoldStale {
+		w.step("", settleStep(h.Fired))
+		w.step(joinThen, stepJSON{What: "the agent asks again, and it is decided afresh"})
+	default: // rejected, expired, stale
+		switch c.Standing {
+		case memory.HoldRejected:
+			w.Reasons = append(w.Reasons, fmt.Sprintf("approval_rejected: %s refused it until %s: %s", h.By, moment(h.At.Add(memory.RejectedFor)), h.Why))
+		case memory.HoldStale:
 			w.Reasons = append(w.Reasons, "stale: "+h.Why)
-			left, err := obstaclesOf(ctx, s, h)
-			if err == nil {
-				err = w.mend(ctx, s, &left)
-			}
-			if err != nil {
-				return "", err
-			}
-			if strings.HasPrefix(h.Why, gate.ParkedDenied) {
-				w.Steps = append(w.Steps, putRight)
-				break
-			}
 		}
-		if made := inDoubt(h); made != "" {
-			w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
+		if h.Rejected(s.Now()) {
+			w.Blocked, w.Release = true, "never"
+			break
 		}
-		w.Steps = append(w.Steps, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+		if err := w.over(ctx, s, h); err != nil {
+			return "", err
+		}
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// open says what releases a call that waits, and of an approved one whether that lets it
+// through.
+func (w *whyJSON) open(ctx context.Context, s *memory.Store, c *callJSON, left *obstacles) error {
+	granted := c.Standing == memory.HoldGranted
+	switch {
+	case c.Free && granted:
+		return nil // it is made, with the approval or without
+	case c.Free:
+		w.Release = "ask_again"
+		w.step("", stepJSON{What: "what held it is gone: the agent asks again in the same run, and it is decided afresh"})
+		return nil
+	case granted && !c.RunEnded && c.Denied == "" && !c.Worthless:
+		return nil
+	}
+	w.Blocked, w.Release = true, "with_step"
+	if c.Worthless {
+		w.Reasons = append(w.Reasons, "now approval_stale: "+gate.Reason{Code: gate.ApprovalStale}.Text())
+	}
+	if c.RunEnded {
+		if left.unsettled != "" {
+			w.step(joinAnd, settleStep(left.unsettled))
+		}
+		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+		return nil
+	}
+	if err := w.mend(ctx, s, left); err != nil {
+		return err
+	}
+	switch {
+	case c.Denied != "":
+		w.step(joinThen, askAgainDenied)
+	case c.Worthless:
+		w.step(joinOr, stepJSON{What: "the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+	case left.moved:
+		w.step(joinOr, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
+	default:
+		w.step(joinOr, stepJSON{What: "a person approves this one call, in its run", Command: fmt.Sprintf("hearsay call approve %s --args-sha256 DIGITS --key FILE --as NAME --reason TEXT", c.ID)})
+	}
+	return nil
+}
+
+// over says of a call whose hold is over whether it was made since, and else what it needs now.
+func (w *whyJSON) over(ctx context.Context, s *memory.Store, h *memory.Hold) error {
+	at, err := s.Standing(ctx, h.Slot)
+	if err != nil && !unreadable(err) {
+		return err
+	}
+	if at.Hold == nil || at.Hold.ID != h.ID {
+		d, ok, err := madeSince(ctx, s, h)
+		if err != nil {
+			return err
+		}
+		if ok {
+			w.Reasons = append(w.Reasons, "the same call was let through since, by "+d.ID+", "+moment(d.At)+madeText(&d))
+			if d.Unsettled() {
+				w.Release = "settle"
+				w.step("", settleStep(d.ID))
+			}
+			return nil
+		}
+	}
+	if at.Hold != nil && at.Hold.ID != h.ID {
+		w.Blocked, w.Release = true, "with_step"
+		w.step("", stepJSON{What: "the same call was asked for since; this is about that one", Command: "hearsay call why " + at.Hold.ID})
+		return nil
+	}
+	left, err := obstaclesOf(ctx, s, h)
+	if err != nil {
+		return err
+	}
+	if err := left.deniedBy(ctx, s, h); err != nil {
+		return err
+	}
+	return w.anew(ctx, s, h.Codes, &left, stepJSON{What: "its run has ended: the agent asks anew, and a person may approve the call that is held then", Command: askAnew(h)})
+}
+
+// deniedBy adds what a parked call was denied for and the hold does not tell: what the run has
+// read since.
+func (o *obstacles) deniedBy(ctx context.Context, s *memory.Store, h *memory.Hold) error {
+	why, parked := strings.CutPrefix(h.Why, gate.ParkedDenied)
+	if !parked || h.State != memory.HoldStale {
+		return nil
+	}
+	id, code, _ := strings.Cut(why, ": ")
+	d, err := s.Decision(ctx, id)
+	if unreadable(err) { // nobody knows what of
+		o.add([]gate.Reason{{Code: gate.Code(code)}})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	said, err := recordOf(&d)
+	if err != nil {
+		return err
+	}
+	now, err := said.now(ctx, s, &d)
+	o.add(slices.DeleteFunc(now, func(r gate.Reason) bool {
+		return r.Code == gate.HoldEnded || !r.Row.Valid() && slices.Contains(o.others, r.Code) ||
+			slices.ContainsFunc(h.Rows, func(c memory.Cited) bool { return c.Row == r.Row })
+	}))
+	return err
+}
+
+// madeSince finds the last decision that let the same call through since its hold was over. A
+// call that was let through and not made is none.
+func madeSince(ctx context.Context, s *memory.Store, h *memory.Hold) (memory.DecisionRecord, bool, error) {
+	decisions, err := s.Decisions(ctx) // newest first
+	if err != nil && !unreadable(err) {
+		return memory.DecisionRecord{}, false, err
+	}
+	for i := range decisions {
+		if d := &decisions[i]; d.Fired && d.Slot == h.Slot && d.At.After(h.At) && !notMade(d) {
+			return *d, true, nil
+		}
+	}
+	return memory.DecisionRecord{}, false, nil
+}
+
+// anew says what a call needs that nothing waits for any more: the agent has to ask again. said
+// are the codes that were recorded. runOver is the step if its run has ended.
+func (w *whyJSON) anew(ctx context.Context, s *memory.Store, said []string, left *obstacles, runOver stepJSON) error {
+	for _, code := range left.codes {
+		if code != runEnded && !slices.Contains(said, code) {
+			w.Reasons = append(w.Reasons, "now "+code+": "+gate.Reason{Code: gate.Code(code)}.Text())
+		}
+	}
+	if left.none() {
+		w.Blocked, w.Release = false, "ask_again"
+		w.step("", stepJSON{What: "what stood in its way is gone: the agent asks again, and it is decided afresh"})
+		return nil
+	}
+	w.Blocked, w.Release = true, "with_step"
+	if left.ended {
+		w.step("", runOver)
+		return nil
+	}
+	if err := w.mend(ctx, s, left); err != nil {
+		return err
+	}
+	if left.denied != "" {
+		w.step(joinThen, askAgainDenied)
+	} else {
+		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+	}
+	return nil
+}
+
+// notMade reports whether a call that was let through was not made.
+func notMade(d *memory.DecisionRecord) bool {
+	return d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone)
 }
 
 // ended says how a call that was let through ended.
 func (w *whyJSON) ended(d *memory.DecisionRecord) {
 	w.Reasons = append(w.Reasons, "let through "+moment(d.At)+madeText(d))
-	if d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
+	if notMade(d) {
 		w.Standing, w.Release = "not_made", "ask_again"
 		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
 	}
 }
 
-// putRight ends a denial.
-var putRight = stepJSON{What: "what is wrong is put right, and the agent asks again; no approval lets this call through"}
-
-// mend adds, for each row, the step that makes it fit, with how many calls wait for the row.
-func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) error {
-	for _, id := range left.rows {
-		steps, err := mends(ctx, s, id, left.why[id])
-		if err != nil {
-			return err
-		}
-		step := &steps[len(steps)-1] // which frees
-		for other, err := range s.HeldCalls(ctx, memory.HoldFilter{Row: id}) {
-			if errors.Is(err, memory.ErrDamaged) {
-				continue // approving or verifying frees it no more
-			}
-			if err != nil {
-				return err
-			}
-			if other.Open(s.Now()) {
-				step.Frees++
-			}
-		}
-		w.Steps = append(w.Steps, steps...)
+// gateRecord is what a gate records of a decision, as far as it is read here.
+type gateRecord struct {
+	Status, Effect, Principal, Policy string
+	Final                             bool
+	Reasons                           []struct {
+		Code     gate.Code
+		Text     string
+		Outcome  gate.Outcome
+		Row      memory.ID
+		Ancestor bool
 	}
-	return nil
 }
 
-// settleStep ends the doubt about the same call that was made before.
-func settleStep(made string) stepJSON {
-	return stepJSON{What: "a person who has looked says whether the same call was done before", Command: settleCommand(made)}
+func recordOf(d *memory.DecisionRecord) (r gateRecord, err error) {
+	if json.Unmarshal(d.Data, &r) != nil {
+		return r, fail(exitFailed, "the record of %s is not one of a gate", d.ID)
+	}
+	return r, nil
 }
 
-// afterThat begins a step that follows on the one before.
-const afterThat = "and then "
-
-// mends are the steps that make a row at fault fit, one after the other, for the reason that it
-// is at fault; "" if that is not known.
-func mends(ctx context.Context, s *memory.Store, id memory.ID, why gate.Code) (steps []stepJSON, err error) {
-	rows, err := s.Get(ctx, id)
-	alone := func(what string) ([]stepJSON, error) {
-		return []stepJSON{{What: "row " + string(id) + " " + what}}, nil
+// now are the reasons of a decision that still hold.
+func (r *gateRecord) now(ctx context.Context, s *memory.Store, d *memory.DecisionRecord) ([]gate.Reason, error) {
+	var reasons []gate.Reason
+	for _, why := range r.Reasons {
+		reasons = append(reasons, gate.Reason{Code: why.Code, Outcome: why.Outcome, Row: why.Row, Ancestor: why.Ancestor})
 	}
-	switch {
-	case unreadable(err):
-		return alone("cannot be read any more: the agent asks in a run that does not rest on it")
-	case err != nil:
-		return nil, err
-	case why == gate.SensitivityExceeded:
-		return alone("is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised")
-	case why == gate.NotYetValid:
-		return alone("says what holds later: the agent asks again then")
-	case rows[0].Has(memory.FlagOutdated):
-		return []stepJSON{{What: "the run reads again what its source says now, and goes by that"}}, nil
-	}
-	r := &rows[0]
-	step := func(verb, what string) {
-		if len(steps) > 0 {
-			what = afterThat + what
-		}
-		steps = append(steps, stepJSON{What: what, Command: "hearsay row " + verb + " " + string(id) + " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"})
-	}
-	if r.Security == memory.SecurityMalicious {
-		step("acquit", "a person says that the row is no attack")
-	}
-	if r.Held() || r.Security != memory.SecurityClean {
-		step("release", "a person reviews the row, and releases it")
-	}
-	if r.Retrieval != memory.RetrievalNormal {
-		step("expose", "a person lets the row be acted on")
-	}
-	if r.State() != memory.StateVerified || len(steps) == 0 {
-		step("confirm", "the row is verified, by a worker or by a person who knows")
-	}
-	return steps, nil
+	past := pastCall{effect: effectOf(r.Effect), principal: r.Principal, at: d.At}
+	return past.again(ctx, s, reasons)
 }
 
 // whyDecided explains a decision that held nothing: a denial, or a permit.
 func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *memory.DecisionRecord, depth int) (string, error) {
-	var said struct {
-		Status  string
-		Final   bool
-		Policy  string
-		Reasons []struct {
-			Code, Text, Outcome string
-			Row                 memory.ID
-		}
-	}
-	if err := json.Unmarshal(d.Data, &said); err != nil {
-		return "", fail(exitFailed, "the record of %s is not one of a gate", d.ID)
+	said, err := recordOf(d)
+	if err != nil {
+		return "", err
 	}
 	w.ID, w.Tool, w.Standing, w.Policy = d.ID, d.Tool, said.Status, said.Policy
 	w.Blocked = !d.Fired
@@ -899,27 +1022,25 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		w.ended(d)
 	}
 	var rows []memory.ID
+	var codes []string
 	for _, r := range said.Reasons {
-		w.Reasons = append(w.Reasons, r.Code+": "+r.Text)
-		if r.Row.Valid() && r.Outcome != gate.Permit.String() && !slices.Contains(rows, r.Row) {
+		w.Reasons, codes = append(w.Reasons, string(r.Code)+": "+r.Text), append(codes, string(r.Code))
+		if r.Row.Valid() && r.Outcome != gate.Permit && !slices.Contains(rows, r.Row) {
 			rows = append(rows, r.Row)
 		}
 	}
-	if w.Blocked {
-		w.Release = "with_step"
-		const signed = " --shown-sha256 DIGITS --key FILE --as NAME --reason TEXT"
-		for _, r := range said.Reasons {
-			switch {
-			case !r.Row.Valid():
-			case r.Code == string(gate.QuarantinedInput):
-				w.Steps = append(w.Steps, stepJSON{What: "a person reviews the row, and releases it", Command: "hearsay row release " + string(r.Row) + signed})
-			case r.Code == string(gate.NotRetrievable):
-				w.Steps = append(w.Steps, stepJSON{What: "a person lets the row be acted on", Command: "hearsay row expose " + string(r.Row) + signed})
-			}
+	switch {
+	case w.Blocked && said.Final:
+		w.Release = "never"
+	case w.Blocked:
+		now, err := said.now(ctx, s, d)
+		if err != nil {
+			return "", err
 		}
-		w.Steps = append(w.Steps, putRight)
-		if said.Final {
-			w.Release, w.Steps = "never", []stepJSON{}
+		left := obstacles{}
+		left.add(now)
+		if err := w.anew(ctx, s, codes, &left, stepJSON{}); err != nil {
+			return "", err
 		}
 	}
 	m := mark{"✗", "denied", red}
@@ -1019,17 +1140,15 @@ func whyText(w *whyJSON, tree string) string {
 		c.line("release", "never: no step and no approval lets this call through")
 	case w.Blocked, w.Release == "ask_again", w.Release == "settle":
 		for i, step := range w.Steps {
-			label, what := "or", step.What
+			label := step.Joins
 			if i == 0 {
 				label = "release"
-			} else if rest, next := strings.CutPrefix(what, afterThat); next {
-				label, what = "then", rest
 			}
 			frees := ""
 			if step.Frees > 1 {
 				frees = fmt.Sprintf(" (frees %d calls)", step.Frees)
 			}
-			c.line(label, "%s%s", what, frees)
+			c.line(label, "%s%s", step.What, frees)
 			if step.Command != "" {
 				c.line("", "  %s", step.Command)
 			}
@@ -1137,7 +1256,11 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	if verb != confirm.Approve {
 		valid = statementValidity
 	} else if len(f.args) < minDigits || !strings.HasPrefix(h.ArgsSHA256.String(), strings.ToLower(f.args)) {
-		if _, err := fmt.Fprint(a.talk, a.callCard(&h, s.Now())); err != nil {
+		c, _, err := lookAt(ctx, s, &h, s.Now())
+		if err != nil {
+			return decidedJSON{}, err
+		}
+		if _, err := fmt.Fprint(a.talk, a.callCard(&c, s.Now())); err != nil {
 			return decidedJSON{}, err
 		}
 		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minDigits)

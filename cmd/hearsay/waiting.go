@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,103 +15,201 @@ import (
 // again, and an approval would free nothing.
 const runEnded = "run_ended"
 
-// obstacles is what still stands in the way of a call that waits: what the gate says that
-// judges it again by the terms it was held by, with its rows as they are now. The gate
-// decides it afresh when the agent asks again.
+// obstacles is what still stands in the way of a call: what the gate says that judges it again
+// by the terms it was held by, with its rows as they are now. The gate decides it afresh when
+// the agent asks again.
 type obstacles struct {
-	codes  []string                // reasons that hold or deny it now
-	rows   []memory.ID             // rows at fault that are not verified now, or not to be retrieved as others are
-	why    map[memory.ID]gate.Code // of rows that are at fault now, the gravest reason
-	denied gate.Code               // the gravest reason that no approval releases; "" if there is none
-	ended  bool                    // its run has ended
-	// moved says that a row it rests on, or the store's epoch, has moved since, so that no
-	// approval of this hold counts any more.
+	codes     []string    // reasons that hold or deny it now, the gravest first
+	faults    []fault     // the rows that they are about
+	others    []gate.Code // those that are about no row
+	denied    gate.Code   // the gravest reason that no approval releases; "" if there is none
+	unsettled string      // the same call, if it is not known how that ended
+	ended     bool        // its run has ended
+	// moved says that an approval of this hold counts no more: a row, the store's epoch, or what
+	// stands against the call is not what the hold says.
 	moved bool
+}
+
+// fault is a row that stands in the way of a call.
+type fault struct {
+	row      memory.ID
+	reasons  []gate.Reason // the gravest first
+	ancestor bool          // the call rests on what was made from it
+}
+
+// has reports whether a row is at fault for one of the reasons.
+func (f *fault) has(codes ...gate.Code) bool {
+	return slices.ContainsFunc(f.reasons, func(r gate.Reason) bool { return slices.Contains(codes, r.Code) })
 }
 
 // none reports whether the reasons are gone.
 func (o *obstacles) none() bool { return len(o.codes) == 0 }
 
+// add adds the reasons that block, the gravest first.
+func (o *obstacles) add(reasons []gate.Reason) {
+	for _, r := range reasons {
+		if r.Outcome == gate.Permit {
+			continue
+		}
+		if !slices.Contains(o.codes, string(r.Code)) {
+			o.codes = append(o.codes, string(r.Code))
+		}
+		if r.Outcome == gate.Deny && o.denied == "" {
+			o.denied = r.Code
+		}
+		if !r.Row.Valid() {
+			o.others = append(o.others, r.Code)
+			continue
+		}
+		at := slices.IndexFunc(o.faults, func(f fault) bool { return f.row == r.Row })
+		if at < 0 {
+			at, o.faults = len(o.faults), append(o.faults, fault{row: r.Row, ancestor: r.Ancestor})
+		}
+		o.faults[at].reasons = append(o.faults[at].reasons, r)
+	}
+}
+
+// otherwise reports whether something else stands against the call than what it was held for. An
+// approval counts only against what the person saw.
+func (o *obstacles) otherwise(h *memory.Hold) bool {
+	against := func(codes []string) (out []string) {
+		for _, code := range codes {
+			if c := gate.Code(code); !isNote(c) && c != gate.OutcomeUnknown { // that one can only pass
+				out = append(out, code)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return !slices.Equal(against(o.codes), against(h.Codes))
+}
+
 // obstaclesOf looks at the rows of a held call as they are now. Rows that cannot be read
 // stay in the way.
 func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstacles, err error) {
-	denied := gate.Code("") // by the rows at fault alone
-	for _, id := range h.AtFault {
-		rows, err := s.Get(ctx, id)
-		switch {
-		case err != nil:
-		case rows[0].Security != memory.SecurityClean:
-			denied = gate.QuarantinedInput
-		case rows[0].Truth == memory.TruthContradicted && denied == "":
-			denied = gate.ContradictedInput
-		}
-		switch {
-		case unreadable(err):
-			o.rows = append(o.rows, id)
-		case err != nil:
-			return o, err
-		case rows[0].State() != memory.StateVerified || rows[0].Retrieval != memory.RetrievalNormal:
-			o.rows = append(o.rows, id)
-		}
-	}
 	tried, kept, err := gate.Try(ctx, s, h)
-	if err == nil {
-		o.moved, err = movedSince(ctx, s, h)
+	reasons := tried.Reasons
+	if unreadable(err) || err == nil && !kept {
+		reasons, err = recorded(ctx, s, h)
 	}
-	switch {
-	case unreadable(err):
-		return obstacles{codes: h.Codes, rows: o.rows, moved: true}, nil
-	case err != nil:
+	if err != nil {
 		return o, err
-	case kept:
-		for _, r := range tried.Reasons {
-			if r.Outcome == gate.Permit {
-				continue
-			}
-			if !slices.Contains(o.codes, string(r.Code)) {
-				o.codes = append(o.codes, string(r.Code))
-			}
-			if r.Row.Valid() && o.why[r.Row] == "" {
-				if o.why == nil {
-					o.why = map[memory.ID]gate.Code{}
-				}
-				if o.why[r.Row] = r.Code; !slices.Contains(o.rows, r.Row) { // it was fit when the call was held
-					o.rows = append(o.rows, r.Row)
-				}
-			}
-			if r.Outcome == gate.Deny && o.denied == "" {
-				o.denied = r.Code
-			}
-		}
-	default:
-		if o.recorded(h); denied != "" {
-			o.denied, o.codes = denied, append(o.codes, string(denied))
-		}
 	}
+	o.add(reasons)
+	if slices.Contains(o.others, gate.OutcomeUnknown) {
+		o.unsettled = h.Unknown()
+	}
+	if o.moved, err = movedSince(ctx, s, h); unreadable(err) {
+		o.moved, err = true, nil
+	}
+	if err != nil {
+		return o, err
+	}
+	o.moved = o.moved || kept && o.otherwise(h)
 	if o.ended, err = s.RunEnded(ctx, h.Run); o.ended {
 		o.codes = append(o.codes, runEnded)
 	}
 	return o, err
 }
 
-// recorded goes by the reasons that were recorded when the call was held, which is all that
-// a hold tells once it has ended.
-func (o *obstacles) recorded(h *memory.Hold) {
+// recorded are the reasons that were recorded when a call was held and that hold still. They
+// are all that tells of a hold that does not keep its terms, or that has a row nobody can read.
+func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) ([]gate.Reason, error) {
+	var said []gate.Reason
 	for _, code := range h.Codes {
-		switch gate.Code(code) {
-		case gate.UnverifiedInput, gate.VerifierWasDown:
-			if len(o.rows) == 0 {
-				continue
-			}
+		r := gate.Reason{Code: gate.Code(code), Outcome: gate.Hold}
+		switch r.Code {
 		case gate.OutcomeUnknown:
 			if h.Unknown() == "" { // it is known by now
 				continue
 			}
-		case gate.ApprovalForeign, gate.ApprovalStale, gate.ApprovalExpired, gate.ApprovalWithdrawn, gate.ApprovalUsed:
-			continue // they say why an approval did not help, and hold nothing
+		case gate.UnverifiedInput, gate.VerifierWasDown, gate.SupersededInput, gate.StaleInput, gate.NotYetValid, gate.RankTooLow, gate.ContestedInput:
+			for _, r.Row = range h.AtFault { // the hold does not tell which
+				said = append(said, r)
+			}
+			continue
 		}
-		o.codes = append(o.codes, code)
+		if !isNote(r.Code) {
+			said = append(said, r)
+		}
 	}
+	past := pastCall{effect: effectOf(h.Effect), principal: h.Principal, at: h.OpenedAt}
+	return past.again(ctx, s, said)
+}
+
+func effectOf(name string) gate.Effect {
+	var e gate.Effect
+	if e.UnmarshalText([]byte(name)) != nil {
+		return gate.Irreversible
+	}
+	return e
+}
+
+// isNote reports whether a code says why an approval did not help. It holds nothing.
+func isNote(c gate.Code) bool {
+	switch c {
+	case gate.ApprovalForeign, gate.ApprovalStale, gate.ApprovalExpired, gate.ApprovalWithdrawn, gate.ApprovalUsed, gate.ApprovalForged:
+		return true
+	}
+	return false
+}
+
+// pastCall is what a record tells of a call whose terms are not kept.
+type pastCall struct {
+	effect    gate.Effect
+	principal string
+	at        time.Time // when it was decided
+}
+
+// again gives the reasons that still hold, the gravest first: those about no row, and those of
+// the rows as they are now.
+func (c *pastCall) again(ctx context.Context, s *memory.Store, said []gate.Reason) (reasons []gate.Reason, err error) {
+	var was obstacles
+	was.add(said)
+	for _, r := range said {
+		if !r.Row.Valid() && r.Outcome != gate.Permit {
+			reasons = append(reasons, r)
+		}
+	}
+	for i := range was.faults {
+		now, err := c.judge(ctx, s, &was.faults[i])
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, now...)
+	}
+	slices.SortStableFunc(reasons, func(a, b gate.Reason) int { return cmp.Compare(a.Outcome, b.Outcome) })
+	return reasons, nil
+}
+
+// judge gives the reasons for which a row, which was at fault then, is at fault now.
+func (c *pastCall) judge(ctx context.Context, s *memory.Store, was *fault) (reasons []gate.Reason, err error) {
+	rows, err := s.Get(ctx, was.row)
+	if unreadable(err) {
+		return was.reasons, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := rows[0].For(c.principal)
+	verified := r.VerifiedAt
+	r.Flags &^= memory.FlagOwnWord | memory.FlagOwnDispute // they are counted
+	req := gate.Request{Contract: gate.Contract{Tool: "any", Effect: c.effect, Ceiling: memory.SensitivitySecret, Privileged: !was.has(gate.NotRetrievable)}}
+	if req.Lineage = gate.Known([]memory.ID{was.row}, nil); was.ancestor {
+		req.Lineage = gate.Known(nil, []memory.ID{was.row})
+	}
+	for _, r := range (&gate.Policy{Declared: true}).Evaluate(&req, memory.Fitness{Heads: []memory.Head{r.Head}, Now: s.Now()}).Reasons {
+		if r.Row.Valid() && r.Outcome != gate.Permit {
+			reasons = append(reasons, r)
+		}
+	}
+	now := fault{reasons: reasons}
+	for _, r := range was.reasons { // what the tool's own terms say of the row is in the record alone
+		if r.Code == gate.SensitivityExceeded || r.Code == gate.StaleInput && !now.has(r.Code) && !verified.After(c.at) {
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons, nil
 }
 
 // unreadable reports whether an error is about one row and not about the store, so that

@@ -187,7 +187,7 @@ func TestARowThatCannotBeReadEndsNoListOfCalls(t *testing.T) {
 			if err != nil {
 				return // it was erased with its row
 			}
-			if o, err := obstaclesOf(t.Context(), w.store, &h); err != nil || o.none() || !slices.Contains(o.rows, w.ids["email"]) {
+			if o, err := obstaclesOf(t.Context(), w.store, &h); err != nil || o.none() || !slices.ContainsFunc(o.faults, func(f fault) bool { return f.row == w.ids["email"] }) {
 				t.Errorf("%+v, %v", o, err)
 			}
 			if r := w.soon("call", "why", mail.HoldID); r.code != exitNo || r.out == "" {
