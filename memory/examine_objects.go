@@ -279,20 +279,26 @@ func (x *examination) differs(f *rowFacts, b *body, claim Token, row packedRow) 
 	case b.Origin != f.origin:
 		return "the origin"
 	}
-	if !f.traced {
-		for _, p := range b.DerivedFrom {
-			if packed := appendID(nil, p); bytes.Equal(packed, row[:]) || !holdsID(f.above, packed) {
-				return "the lineage"
-			}
-		}
-		if len(b.DerivedFrom) == 0 && len(f.above) > 0 {
-			return "the lineage"
-		}
+	if !f.madeFrom(b.DerivedFrom, row) {
+		return "the lineage"
 	}
 	if least := len(b.DerivedFrom) > 0 || !b.Origin.External(); least != (f.depth > 0) {
 		return "the depth"
 	}
 	return ""
+}
+
+// madeFrom reports whether what the log says is above a row is so if it was made from these.
+func (f *rowFacts) madeFrom(from []ID, row packedRow) bool {
+	if f.traced { // what it was made from, or nothing if that is much
+		return len(f.above) == 0 || bytes.Equal(f.above, packIDs(from))
+	}
+	for _, p := range from {
+		if packed := appendID(nil, p); bytes.Equal(packed, row[:]) || !holdsID(f.above, packed) {
+			return false
+		}
+	}
+	return len(from) > 0 || len(f.above) == 0
 }
 
 func holdsID(packed, id []byte) bool {

@@ -91,7 +91,7 @@ type Head struct {
 	Group      Token
 	Class      Class // of the data key that the row is sealed under
 
-	ancestors []byte // 16 bytes an id; decoded by Ancestors
+	ancestors []byte // 16 bytes an id; decoded by Ancestors and parents
 	moving    []byte // what a transition can move, as it was read
 	mark      rowMark
 	evidence  uint32 // changes of the evidence, up to this revision
@@ -146,6 +146,15 @@ func (h *Head) Has(f Flags) bool { return h.Flags&f == f }
 // they are too many to be kept inline; [Store.Closure] then traces them.
 func (h *Head) Ancestors() (ids []ID, ok bool) {
 	if h.Has(FlagTraced) {
+		return nil, false
+	}
+	return unpackIDs(h.ancestors), true
+}
+
+// parents returns what the row was made from directly, if its closure is too large to be kept
+// inline and they are not. If ok is false its body has them.
+func (h *Head) parents() (ids []ID, ok bool) {
+	if !h.Has(FlagTraced) || len(h.ancestors) == 0 {
 		return nil, false
 	}
 	return unpackIDs(h.ancestors), true

@@ -304,8 +304,8 @@ func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
 	return up.reach(ids...)
 }
 
-// above is what stands above a row: all its ancestors if the head lists them, else those that
-// it was made from directly.
+// above is what stands above a row: all its ancestors if the head lists those, else what it was
+// made from directly.
 type above struct {
 	ids   []ID
 	whole bool
@@ -335,6 +335,8 @@ func (s *Store) trace(ctx context.Context, heads []Head, most int) (lineage, err
 			h := &heads[i]
 			if ids, ok := h.Ancestors(); ok {
 				found(h.ID, above{ids: ids, whole: true})
+			} else if ids, ok := h.parents(); ok {
+				found(h.ID, above{ids: ids})
 			} else {
 				trace = append(trace, h.ID)
 			}

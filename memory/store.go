@@ -748,10 +748,13 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 	if d.LineageUnknown {
 		h.Flags |= FlagLineageUnknown
 	}
-	if len(closure) > MaxInlineClosure {
-		h.Flags |= FlagTraced
-	} else {
+	if len(closure) <= MaxInlineClosure {
 		h.ancestors = packIDs(closure)
+		return h
+	}
+	h.Flags |= FlagTraced
+	if direct := dedupe(d.DerivedFrom); len(direct) <= MaxInlineClosure {
+		h.ancestors = packIDs(direct)
 	}
 	return h
 }

@@ -414,6 +414,34 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 			t.Errorf("of none: %v, %v", got, err)
 		}
 	})
+	t.Run("a head with a wide lineage lists what the row was made from", func(t *testing.T) {
+		b := newBench(t)
+		var all []memory.ID
+		for i := range memory.MaxInlineClosure + 1 {
+			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
+		}
+		left := b.put(modelDraft(says("left", "is", "b"), all[:200]...)).ID
+		right := b.put(modelDraft(says("right", "is", "b"), all[200:]...)).ID
+		low := b.put(modelDraft(says("low", "is", "b"), left, right, left)).ID
+		lower := b.put(modelDraft(says("lower", "is", "b"), low)).ID
+		if h := b.head(lower); !h.Has(memory.FlagTraced) {
+			t.Fatal("it is not wide")
+		}
+		if v, err := b.VerifyAll(t.Context(), memory.Verifying{}); err != nil {
+			t.Errorf("%+v, %v", v, err)
+		}
+		for _, id := range []memory.ID{low, lower} { // the body is not asked
+			b.restore(memory.Restored{Object: memory.Object{Key: strings.Replace(memory.HeadKey(id), "h/", "b/", 1)}})
+		}
+		if up, err := b.Closure(t.Context(), lower); err != nil || len(up) != len(all)+3 {
+			t.Errorf("%d ancestors, %v", len(up), err)
+		}
+		if h := b.head(lower).WithoutLineage(); !h.Has(memory.FlagTraced) {
+			t.Error("without its lineage it has one")
+		} else if ids, ok := h.Ancestors(); ok || ids != nil {
+			t.Errorf("%d ancestors", len(ids))
+		}
+	})
 	t.Run("what is above a row that cannot be read is not known, and of others it is", func(t *testing.T) {
 		b := newBench(t)
 		var all []memory.ID
