@@ -296,7 +296,42 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := objs[0]
+	return s.unwrapped(ctx, class, objs[0], eraser, now)
+}
+
+// openAll reads the classes that objects are sealed under, in one trip for those that are not
+// kept. What cannot be opened is said where it is opened.
+func (s *Store) openAll(ctx context.Context, objs []Object) {
+	if ctx.Value(eraserKey{}) != nil {
+		return
+	}
+	now := time.Now()
+	var classes []Class
+	var keys []string
+	for _, o := range objs {
+		if len(o.Data) < 8 {
+			continue
+		}
+		class := Class(binary.BigEndian.Uint64(o.Data))
+		if c, ok := s.classes.get(class); ok && now.Before(c.until) || slices.Contains(classes, class) {
+			continue
+		}
+		classes, keys = append(classes, class), append(keys, classObject(class))
+	}
+	if len(keys) < 2 {
+		return
+	}
+	found, err := s.get(ctx, keys...)
+	if err != nil {
+		return
+	}
+	for i := range found {
+		_, _ = s.unwrapped(ctx, classes[i], found[i], nil, now)
+	}
+}
+
+// unwrapped is the class of an object, with its key.
+func (s *Store) unwrapped(ctx context.Context, class Class, o Object, eraser *erasing, now time.Time) (*sealing, error) {
 	ending := o.Revision > 1 && eraser != nil && eraser.classes[class]
 	switch {
 	case o.Revision == 0:

@@ -467,3 +467,40 @@ func TestTwoRivalsNeverStandUncontested(t *testing.T) {
 		}
 	})
 }
+
+// TestRowsOfManySubjectsAreOpenedTogether: a store that knows no class yet reads those of some
+// rows in one trip.
+func TestRowsOfManySubjectsAreOpenedTogether(t *testing.T) {
+	ring, d := keyring.Ephemeral(), &counted{Driver: storetest.NewMap()}
+	open := func() *memory.Store {
+		s, err := memory.New(d, ring, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	writer := open()
+	var ids []memory.ID
+	for i := range 50 {
+		r, err := writer.Put(t.Context(), modelDraft(says(fmt.Sprint("subject ", i), "is", "b")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	gets := func(n int) int {
+		s := open()
+		if _, err := s.Get(t.Context(), ids[0]); err != nil { // what a store reads once
+			t.Fatal(err)
+		}
+		d.gets = 0
+		rows, err := s.Get(t.Context(), ids[1:1+n]...)
+		if err != nil || len(rows) != n || rows[n-1].Content.Subject != fmt.Sprint("subject ", n) {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		return d.gets
+	}
+	if few, many := gets(2), gets(49); few != many || many > 3 {
+		t.Errorf("2 rows took %d trips, 49 took %d", few, many)
+	}
+}

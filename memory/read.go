@@ -154,6 +154,11 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	bodies := make([]Object, len(ids))
+	for i := range ids {
+		bodies[i] = objs[per*i+1]
+	}
+	s.openAll(ctx, bodies)
 	rows := make([]Row, len(ids))
 	keys = keys[:0]
 	for i, id := range ids {
