@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -188,6 +189,15 @@ func (b *bench) put(d memory.Draft) memory.Receipt {
 		b.Fatalf("put %q: %v", d.Content, err)
 	}
 	return r
+}
+
+// putMany writes n claims of a model, each about a subject of its own.
+func (b *bench) putMany(n int) (ids []memory.ID) {
+	b.Helper()
+	for i := range n {
+		ids = append(ids, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
+	}
+	return ids
 }
 
 func (b *bench) head(id memory.ID) *memory.Head {

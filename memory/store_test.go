@@ -351,10 +351,7 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 	})
 	t.Run("beyond the inline limit the answer is the same", func(t *testing.T) {
 		b := newBench(t)
-		var all []memory.ID
-		for i := range memory.MaxInlineClosure + 3 {
-			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
-		}
+		all := b.putMany(memory.MaxInlineClosure + 3)
 		wide := b.put(modelDraft(says("wide", "is", "b"), all...)).ID
 		child := b.put(modelDraft(says("child", "is", "b"), wide)).ID
 		h := b.head(wide)
@@ -374,10 +371,7 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 	t.Run("of several rows each has its own", func(t *testing.T) {
 		b := newBench(t)
 		random := rand.New(rand.NewPCG(1, 2))
-		var all []memory.ID
-		for i := range memory.MaxInlineClosure + 100 {
-			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
-		}
+		all := b.putMany(memory.MaxInlineClosure + 100)
 		for i := range 40 { // of some the head lists what is above, of others it does not
 			var from []memory.ID
 			for range 1 + random.IntN(200) {
@@ -416,10 +410,7 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 	})
 	t.Run("a head with a wide lineage lists what the row was made from", func(t *testing.T) {
 		b := newBench(t)
-		var all []memory.ID
-		for i := range memory.MaxInlineClosure + 1 {
-			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
-		}
+		all := b.putMany(memory.MaxInlineClosure + 1)
 		left := b.put(modelDraft(says("left", "is", "b"), all[:200]...)).ID
 		right := b.put(modelDraft(says("right", "is", "b"), all[200:]...)).ID
 		low := b.put(modelDraft(says("low", "is", "b"), left, right, left)).ID
@@ -444,10 +435,7 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 	})
 	t.Run("what is above a row that cannot be read is not known, and of others it is", func(t *testing.T) {
 		b := newBench(t)
-		var all []memory.ID
-		for i := range memory.MaxInlineClosure + 1 {
-			all = append(all, b.put(modelDraft(says(fmt.Sprint("s", i), "is", "b"))).ID)
-		}
+		all := b.putMany(memory.MaxInlineClosure + 1)
 		broken := b.put(modelDraft(says("broken", "is", "b"), all...)).ID
 		below := b.put(modelDraft(says("below", "is", "b"), broken)).ID
 		whole := b.put(modelDraft(says("whole", "is", "b"), all...)).ID

@@ -664,8 +664,8 @@ type whyJSON struct {
 }
 
 type stepJSON struct {
-	// Joins is then of a step that follows on the one before it, and of one that is needed
-	// beside those before it, or of one that does in their place; "" of the first.
+	// Joins says how a step stands to those before it. With then it follows on the last one.
+	// With and it is needed beside them. With or it does in their place. It is "" in the first.
 	Joins   string `json:"joins,omitempty"`
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`

@@ -398,6 +398,16 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 			w.t.Fatal(d.Err())
 		}
 	}
+	freed := func(w *world, key, hold string) {
+		denied(w, key, hold)
+		w.says(key, "release", "email")
+		w.says(key, "confirm", "email")
+	}
+	fires := func(w *world) {
+		if err := w.store.RecordOutcome(w.t.Context(), w.rested(rows, nil).ID, "fired"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		then     func(w *world, key, hold string)
 		standing string
@@ -409,11 +419,7 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 		"denied": {then: denied, standing: "stale", steps: "release email; then confirm email; " + noApproval, blocked: true, release: "with_step", reason: "now quarantined_input"},
 		"denied, and its row released": {then: func(w *world, key, hold string) { denied(w, key, hold); w.says(key, "release", "email") },
 			standing: "stale", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "stale: its parked call was denied"},
-		"denied, and its row released and verified": {then: func(w *world, key, hold string) {
-			denied(w, key, hold)
-			w.says(key, "release", "email")
-			w.says(key, "confirm", "email")
-		}, standing: "stale", steps: gone, release: "ask_again", reason: "stale: its parked call was denied"},
+		"denied, and its row released and verified": {then: freed, standing: "stale", steps: gone, release: "ask_again", reason: "stale: its parked call was denied"},
 		"denied for a row that its run read since": {then: func(w *world, key, hold string) {
 			w.put("phone", said(triple("acme", "phone", "1")))
 			w.says(key, "quarantine", "phone")
@@ -438,27 +444,17 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 			w.rested(rows, nil)
 		}, standing: "stale", steps: "why", blocked: true, release: "with_step", reason: "stale: its parked call was denied"},
 		"denied, and made since": {then: func(w *world, key, hold string) {
-			denied(w, key, hold)
-			w.says(key, "release", "email")
-			w.says(key, "confirm", "email")
-			d := w.rested(rows, nil)
-			if err := w.store.RecordOutcome(w.t.Context(), d.ID, "fired"); err != nil {
-				w.t.Fatal(err)
-			}
+			freed(w, key, hold)
+			fires(w)
 		}, standing: "stale", reason: "the same call was let through since, by blk_"},
 		"denied, and made since on an approval": {then: func(w *world, key, hold string) {
 			denied(w, key, hold)
 			w.says(key, "release", "email")
 			w.approve(key, w.rested(rows, nil).HoldID)
-			d := w.rested(rows, nil)
-			if err := w.store.RecordOutcome(w.t.Context(), d.ID, "fired"); err != nil {
-				w.t.Fatal(err)
-			}
+			fires(w)
 		}, standing: "stale", reason: "the same call was let through since, by blk_"},
 		"denied, and made since, and nobody knows how that ended": {then: func(w *world, key, hold string) {
-			denied(w, key, hold)
-			w.says(key, "release", "email")
-			w.says(key, "confirm", "email")
+			freed(w, key, hold)
 			w.rested(rows, nil)
 		}, standing: "stale", steps: "settle", release: "settle", reason: "the same call was let through since, by blk_"},
 		"denied, and its run has ended": {then: func(w *world, key, hold string) {
