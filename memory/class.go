@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -15,10 +17,10 @@ import (
 
 // Class names a set of data subjects: those that a row is about, and those that
 // the rows it was made from are about. All that a row says is sealed under the key
-// of its class, and that key lies in the store, wrapped under the data key of each
-// subject in turn (envelope encryption). So the destruction of any one subject's
-// key makes unreadable whatever had a part in it, and a subject costs one key in
-// the keyring, however its rows are mixed with others'. The zero Class is none.
+// of its class. That key is made of shares, one a subject. Each share lies in the store,
+// sealed under the data key of its subject, and all of them are needed. So the destruction
+// of any one subject's key makes unreadable whatever had a part in it, and a subject costs
+// one key in the keyring, however its rows are mixed with others'. The zero Class is none.
 //
 // Its number is random, and belongs to one key for ever: a store that a fail-over put
 // back to before a class, where somebody else made one of the same subjects since, has
@@ -35,13 +37,13 @@ type sealing struct {
 	set   uint64  // see setOf
 	keys  []KeyID // ascending
 	aead  cipher.AEAD
-	until time.Time // when the wrapping is looked at again
+	until time.Time // when the shares are opened again
 	made  []byte    // what the object of a class that is not in the store yet will hold
 }
 
-// unwrapped is how long the key of a class is kept before it is unwrapped anew: an
+// kept is how long the key of a class is kept before its shares are opened anew: an
 // erasure in another process is felt no later.
-const unwrapped = time.Second
+const kept = time.Second
 
 // classObject is the object of a class. It is at revision 1 as long as the class
 // is in use; erasing a subject moves it on. Whatever is sealed under a class is
@@ -242,34 +244,38 @@ func (s *Store) setOf(keys []KeyID) uint64 {
 	return min(max(binary.BigEndian.Uint64(sum[:]), 1), math.MaxUint64-1) // the ends of a query's range mean all
 }
 
-// newClass makes a class with a key of its own, wrapped under those of its
-// subjects, the first one's innermost.
+// newClass makes a class with a key of its own, from a new share for each of its subjects.
 func (s *Store) newClass(ctx context.Context, set uint64, keys []KeyID) (*sealing, error) {
 	var number [8]byte
-	key := make([]byte, 32)
-	rand.Read(number[:]) // never fails (crypto/rand)
-	rand.Read(key)
+	rand.Read(number[:])                                       // never fails (crypto/rand)
 	class := Class(max(binary.BigEndian.Uint64(number[:]), 1)) // 0 is no class
 	c := &sealing{class: class, set: set, keys: keys}
-	if err := c.arm(key); err != nil {
-		return nil, err
-	}
-	var err error
-	for _, k := range keys {
-		if key, err = s.keys.Seal(ctx, k, key, s.scope.associated(classObject(class), uint64(k))); err != nil {
-			return nil, fmt.Errorf("the data key: %w", err)
-		}
-	}
+	shares := make([]byte, len(keys)*shareSize)
+	rand.Read(shares)
 	e := encoder{}
 	e.num(uint64(len(keys)))
-	for _, k := range keys {
+	for i, k := range keys {
+		sealed, err := s.keys.Seal(ctx, k, shares[i*shareSize:][:shareSize], s.scope.associated(classObject(class), uint64(k)))
+		if err != nil {
+			return nil, fmt.Errorf("the data key: %w", err)
+		}
 		e.b = binary.BigEndian.AppendUint64(e.b, uint64(k))
+		e.str(string(sealed))
 	}
-	c.made = append(e.b, key...)
-	return c, nil
+	c.made = e.b
+	return c, c.arm(shares)
 }
 
-func (c *sealing) arm(key []byte) error {
+// shareSize is the size of a share in bytes. Whoever lacks one has to guess as many bits as
+// the key of the class has.
+const shareSize = 32
+
+// arm makes the key of the class of the shares, in the order of their keys.
+func (c *sealing) arm(shares []byte) error {
+	key, err := hkdf.Key(sha256.New, shares, nil, "hearsay memory: class "+c.class.String(), 32)
+	if err != nil {
+		return err
+	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return err
@@ -296,7 +302,7 @@ func (s *Store) sealing(ctx context.Context, class Class) (*sealing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.unwrapped(ctx, class, objs[0], eraser, now)
+	return s.joined(ctx, class, objs[0], eraser, now)
 }
 
 // openAll reads the classes that objects are sealed under, in one trip for those that are not
@@ -326,12 +332,12 @@ func (s *Store) openAll(ctx context.Context, objs []Object) {
 		return
 	}
 	for i := range found {
-		_, _ = s.unwrapped(ctx, classes[i], found[i], nil, now)
+		_, _ = s.joined(ctx, classes[i], found[i], nil, now)
 	}
 }
 
-// unwrapped is the class of an object, with its key.
-func (s *Store) unwrapped(ctx context.Context, class Class, o Object, eraser *erasing, now time.Time) (*sealing, error) {
+// joined is the class of an object, with the key that its shares make.
+func (s *Store) joined(ctx context.Context, class Class, o Object, eraser *erasing, now time.Time) (*sealing, error) {
 	ending := o.Revision > 1 && eraser != nil && eraser.classes[class]
 	switch {
 	case o.Revision == 0:
@@ -340,39 +346,53 @@ func (s *Store) unwrapped(ctx context.Context, class Class, o Object, eraser *er
 		s.classes.drop(class)
 		return nil, fmt.Errorf("%w: a subject of class %s", ErrErased, class)
 	}
-	c, key, err := decodeClass(class, o.Data)
+	c, sealed, err := decodeClass(class, o.Data)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range slices.Backward(c.keys) {
-		if key, err = s.keys.Open(ctx, k, key, s.scope.associated(o.Key, uint64(k))); err != nil {
+	shares := make([]byte, 0, len(sealed)*shareSize)
+	for i, k := range c.keys {
+		share, err := s.keys.Open(ctx, k, sealed[i], s.scope.associated(o.Key, uint64(k)))
+		if err != nil {
 			s.classes.drop(class)
 			return nil, fmt.Errorf("the data key of class %s: %w", class, err)
 		}
+		if len(share) != shareSize {
+			return nil, faulty(errWire, "a share of the key of a class")
+		}
+		shares = append(shares, share...)
 	}
-	if err := c.arm(key); err != nil {
-		return nil, faulty(errWire, "the key of a class")
+	if err := c.arm(shares); err != nil {
+		return nil, err
 	}
 	if ending {
 		eraser.opened.put(class, c)
 		return c, nil
 	}
-	c.until = now.Add(unwrapped)
+	c.until = now.Add(kept)
 	s.classes.put(class, c)
 	return c, nil
 }
 
-func decodeClass(class Class, b []byte) (c *sealing, wrapped []byte, err error) {
+// decodeClass is a class without its key, and the sealed shares of that.
+func decodeClass(class Class, b []byte) (c *sealing, sealed [][]byte, err error) {
 	d := decoder{b: b}
 	n := d.num()
-	if n > uint64(len(d.b))/8 {
+	if n == 0 || n > uint64(len(d.b))/8 {
 		return nil, nil, faulty(errWire, "a class")
 	}
-	c = &sealing{class: class, keys: make([]KeyID, n)}
+	c, sealed = &sealing{class: class, keys: make([]KeyID, n)}, make([][]byte, n)
 	for i := range c.keys {
 		c.keys[i] = KeyID(d.fixed())
+		sealed[i] = d.take(d.num())
+		if i > 0 && c.keys[i] <= c.keys[i-1] {
+			return nil, nil, faulty(errWire, "a class")
+		}
 	}
-	return c, d.b, nil
+	if err := d.end(); err != nil {
+		return nil, nil, faulty(err, "a class")
+	}
+	return c, sealed, nil
 }
 
 func (c *sealing) seal(plain, associated []byte) []byte {
@@ -434,9 +454,9 @@ func (t *transaction) settled() {
 	}
 	for class, c := range t.classes {
 		if c.made != nil {
-			kept := *c
-			kept.made, kept.until = nil, time.Now().Add(unwrapped)
-			t.store.classes.put(class, &kept)
+			known := *c
+			known.made, known.until = nil, time.Now().Add(kept)
+			t.store.classes.put(class, &known)
 			t.store.sets.put(c.set, class)
 		}
 	}
