@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -311,4 +312,72 @@ type hiding struct{ memory.Driver }
 
 func (hiding) Query(context.Context, string, memory.Query) ([]memory.Hit, string, error) {
 	return nil, "", nil
+}
+
+// forging are keys of which one opens whatever it is asked for, to something else.
+type forging struct {
+	memory.Keys
+	forged memory.KeyID
+	share  []byte
+}
+
+func (k *forging) Open(ctx context.Context, id memory.KeyID, ciphertext, associated []byte) ([]byte, error) {
+	if id == k.forged {
+		return k.share, nil
+	}
+	return k.Keys.Open(ctx, id, ciphertext, associated)
+}
+
+// TestAClassNeedsTheShareOfEachSubject: with a false share, or one that is too short, nothing
+// of the class is read, and none of them stands for another.
+func TestAClassNeedsTheShareOfEachSubject(t *testing.T) {
+	d, ring := storetest.NewMap(), keyring.Ephemeral()
+	keys := &forging{Keys: ring}
+	open := func() *memory.Store {
+		s, err := memory.New(d, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	subjects := []string{"ann", "bob", "cid"}
+	ids := map[memory.KeyID]bool{}
+	var parents []memory.ID
+	for _, subject := range subjects {
+		r, err := s.Put(t.Context(), modelDraft(says(subject, "likes", "nuts")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parents = append(parents, r.ID)
+	}
+	r, err := s.Put(t.Context(), modelDraft(says("ann", "dines with", "bob and cid"), parents...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o, err := range d.Objects(t.Context(), "default", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, term := range o.Terms {
+			if term.Name[0] == 'K' {
+				ids[memory.KeyID(binary.BigEndian.Uint64([]byte(term.Name[1:])))] = true
+			}
+		}
+	}
+	if len(ids) != len(subjects)+1 { // and the one of nobody
+		t.Fatalf("%d keys", len(ids))
+	}
+	for id := range ids {
+		for _, size := range []int{0, 31, 32, 64} {
+			keys.forged, keys.share = id, make([]byte, size)
+			if rows, err := open().Get(t.Context(), r.ID); !errors.Is(err, memory.ErrKey) && !errors.Is(err, memory.ErrDamaged) {
+				t.Errorf("key %s, %d bytes: %v, %v", id, size, rows, err)
+			}
+		}
+	}
+	keys.forged = 0
+	if _, err := open().Get(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
 }
