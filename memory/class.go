@@ -357,9 +357,6 @@ func (s *Store) joined(ctx context.Context, class Class, o Object, eraser *erasi
 			s.classes.drop(class)
 			return nil, fmt.Errorf("the data key of class %s: %w", class, err)
 		}
-		if len(share) != shareSize {
-			return nil, faulty(errWire, "a share of the key of a class")
-		}
 		shares = append(shares, share...)
 	}
 	if err := c.arm(shares); err != nil {
