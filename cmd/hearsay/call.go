@@ -154,9 +154,9 @@ func (a *app) callListCommand(store *storeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List held calls, newest first",
-		Long: `list prints the calls that wait or that a person has decided, until that ends, and those
-that were made and of which nobody knows how they ended, held before or not; with --all, held
-ones that have ended too. WHY is what stands in the way of a call now.
+		Long: `list prints the calls that wait or are approved, and those that were made and of which
+nobody knows how they ended, held before or not; with --all, held ones that have ended too.
+WHY is what stands in the way of a call now, or why it ended.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
 With --by-row it lists the rows instead, the one that most calls wait for first: to
@@ -298,6 +298,10 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 			why = "it is being made, or its process died: then hearsay call settle"
 		case c.Standing == memory.HoldUnknown:
 			why = "nobody knows how it ended: hearsay call settle"
+		case c.Standing == memory.HoldExpired:
+			why = "nobody decided in time"
+		case !c.Open(now):
+			why = strings.TrimSuffix(c.By+": "+c.Why, ": ")
 		}
 		t.add(m.color, m.glyph+" "+m.word, c.ID, oneLine(c.Tool, maxName), oneLine(c.Agent, maxName), oneLine(c.Principal, maxName), age(now, c.OpenedAt), fmt.Sprint(c.Tries),
 			left(&c.Hold, now), oneLine(why, maxClaim))
@@ -388,7 +392,7 @@ func left(h *memory.Hold, now time.Time) string {
 const idLength = 26
 
 // held finds the hold that an argument names: an id, or a unique beginning or end of
-// one; or a decision whose call attached to it. ok is false if the decision held
+// one; or a decision whose call attached to it, or any other decision. ok is false if the decision held
 // nothing.
 func held(ctx context.Context, s *memory.Store, arg string) (h memory.Hold, d memory.DecisionRecord, ok bool, err error) {
 	part := strings.Trim(strings.TrimPrefix(arg, "blk_"), "…")
@@ -421,9 +425,20 @@ func held(ctx context.Context, s *memory.Store, arg string) (h memory.Hold, d me
 				found = append(found, d.ID)
 			}
 		}
+		if len(found) == 0 { // of those that were neither held nor are in doubt, which are many
+			decisions, err := s.Decisions(ctx)
+			if err != nil && !unreadable(err) {
+				return h, d, false, err
+			}
+			for i := range decisions {
+				if p := strings.TrimPrefix(decisions[i].ID, "blk_"); strings.HasPrefix(p, part) || strings.HasSuffix(p, part) {
+					found = append(found, decisions[i].ID)
+				}
+			}
+		}
 		switch {
 		case len(found) == 0:
-			return h, d, false, fail(exitNotFound, "no held call %q", arg)
+			return h, d, false, fail(exitNotFound, "no decision %q", arg)
 		case len(found) > 1:
 			slices.Sort(found)
 			return h, d, false, usage("%q may be any of %s", arg, strings.Join(found[:min(len(found), 5)], ", "))
@@ -737,6 +752,9 @@ With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
 			return err
 		}
 		if w.Blocked {
+			if w.Standing == memory.HoldGranted.String() {
+				return fail(exitNo, "%s is blocked, although it was approved", w.ID)
+			}
 			return fail(exitNo, "%s is blocked: %s", w.ID, w.Standing)
 		}
 		return nil
@@ -766,14 +784,18 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 	}
 	w.ID, w.Tool, w.Standing, w.Policy, w.Call = h.ID, h.Tool, c.Standing.String(), h.Policy, &c
 	for _, code := range c.why() {
-		text := code + ": " + gate.Reason{Code: gate.Code(code)}.Text()
-		if !slices.Contains(h.Codes, code) {
+		text := code + ": " + gate.Reason{Code: gate.Code(code)}.Text() + left.at(gate.Code(code))
+		switch {
+		case !slices.Contains(h.Codes, code):
 			text = "now " + text
+		case h.Fired != "":
+			text = "it was held for " + text
 		}
 		w.Reasons = append(w.Reasons, text)
 	}
 	switch c.Standing {
-	case memory.HoldFired:
+	case memory.HoldFired, memory.HoldUnknown:
+		w.doubt(h.Fired, c.Standing)
 	case memory.HoldWaiting, memory.HoldGranted:
 		if err := w.open(ctx, s, &c, &left); err != nil {
 			return "", err
@@ -787,10 +809,6 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 			return "", err
 		}
 		w.ended(&d)
-	case memory.HoldUnknown:
-		w.Blocked, w.Release = true, "with_step"
-		w.step("", settleStep(h.Fired))
-		w.step(joinThen, stepJSON{What: "the agent asks again, and it is decided afresh"})
 	default: // rejected, expired, stale
 		switch c.Standing {
 		case memory.HoldRejected:
@@ -807,6 +825,14 @@ func (a *app) whyHeld(ctx context.Context, s *memory.Store, w *whyJSON, h *memor
 		}
 	}
 	return a.callTree(ctx, s, w, callMark(c.Standing), h.Args, h.AtFault, depth)
+}
+
+// doubt says of a call that was let through, and whose outcome nobody knows, who settles it. While
+// it may still be made, nothing is wrong yet.
+func (w *whyJSON) doubt(made string, standing memory.HoldState) {
+	w.Blocked, w.Release = standing == memory.HoldUnknown, "settle"
+	w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call is held: of its run, and of every run if it cannot be undone")
+	w.step("", stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(made)})
 }
 
 // open says what releases a call that waits, and of an approved one whether that lets it
@@ -831,7 +857,7 @@ func (w *whyJSON) open(ctx context.Context, s *memory.Store, c *callJSON, left *
 		if left.unsettled != "" {
 			w.step(joinAnd, settleStep(left.unsettled))
 		}
-		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and it is decided afresh; if it is held, a person may approve that call", Command: askAnew(&c.Hold)})
 		return nil
 	}
 	if err := w.mend(ctx, s, left); err != nil {
@@ -1008,11 +1034,10 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		return "", err
 	}
 	w.ID, w.Tool, w.Standing, w.Policy = d.ID, d.Tool, said.Status, said.Policy
-	w.Blocked = !d.Fired
 	if d.Unsettled() {
-		w.Standing, w.Release = d.StateAt(s.Now()).String(), "settle"
-		w.Reasons = append(w.Reasons, string(gate.OutcomeUnknown)+": it was let through, and how it ended is not known; the same call is held: of its run, and of every run if it cannot be undone")
-		w.Steps = append(w.Steps, stepJSON{What: "a person who has looked says whether it was done", Command: settleCommand(d.ID)})
+		standing := d.StateAt(s.Now())
+		w.Standing = standing.String()
+		w.doubt(d.ID, standing)
 	}
 	failed := d.StateAt(s.Now()) == memory.HoldFailed
 	if failed {
@@ -1030,9 +1055,10 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		}
 	}
 	switch {
-	case w.Blocked && said.Final:
-		w.Release = "never"
-	case w.Blocked:
+	case d.Fired:
+	case said.Final:
+		w.Blocked, w.Release = true, "never"
+	default:
 		now, err := said.now(ctx, s, d)
 		if err != nil {
 			return "", err

@@ -74,7 +74,10 @@ func (a *app) listFired(o output, found firedJSON) error {
 		switch {
 		case outcome == "":
 			outcome = "not known"
-		case c.Observed:
+		case outcome == "fired":
+			outcome = "done"
+		}
+		if c.Observed && c.Outcome != "" {
 			outcome += ", only observed"
 		}
 		t.add("", moment(c.At), oneLine(c.ID, maxName), oneLine(c.Tool, maxName), oneLine(c.Agent, maxName), oneLine(c.Principal, maxName), oneLine(c.Run, maxName), strconv.Itoa(len(c.Rows)), oneLine(outcome, maxClaim))

@@ -76,8 +76,14 @@ func (w *whyJSON) mend(ctx context.Context, s *memory.Store, left *obstacles) er
 		}
 	}
 	for _, code := range left.others {
-		if code != gate.OutcomeUnknown && code != gate.AlreadyDone {
-			w.step(joinAnd, stepJSON{What: "what " + string(code) + " asks for is done: see docs/why-blocked.md"})
+		switch code {
+		case gate.OutcomeUnknown, gate.AlreadyDone:
+		case gate.FromNowhere:
+			w.step(joinAnd, stepJSON{What: "the run reads the value" + left.at(code) + " in a verified row, or its principal types it"})
+		case gate.ToolNotChosen:
+			w.step(joinAnd, stepJSON{What: "the principal types the name of the tool"})
+		default:
+			w.step(joinAnd, stepJSON{What: "a person does what docs/why-blocked.md says of " + string(code)})
 		}
 	}
 	return nil

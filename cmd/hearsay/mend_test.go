@@ -586,7 +586,7 @@ func TestADenialThatIsNoRowsFaultStands(t *testing.T) {
 	}
 	d := g.Decide(t.Context(), gate.Request{Contract: gate.Contract{Tool: "book", Effect: gate.StateChanging}, Args: []byte(`{}`), Agent: "support-1", Run: "ses_91", Principal: "ana",
 		Lineage: gate.Partial("a text", []memory.ID{w.ids["email"]}, nil)})
-	const lineage = "what lineage_unknown asks for is done: see docs/why-blocked.md"
+	const lineage = "a person does what docs/why-blocked.md says of lineage_unknown"
 	if steps, said := w.why(d.ID); steps != "confirm email; and "+lineage+"; "+noApproval || !said.Blocked {
 		t.Errorf("%s", steps)
 	}

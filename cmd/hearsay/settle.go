@@ -172,10 +172,10 @@ func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	if err != nil {
 		return settledJSON{}, err
 	}
-	if ok {
-		made := inDoubt(&h)
+	if ok && !d.Fired { // a decision that let the call through is named; or the hold, or another decision of it
+		made := cmp.Or(inDoubt(&h), h.Fired)
 		if made == "" {
-			return settledJSON{}, fail(exitNo, "call %s: no call of it was made of which it is not known how it ended", h.ID)
+			return settledJSON{}, fail(exitNo, "call %s was not made: there is no outcome to settle", h.ID)
 		}
 		d, err = s.Decision(ctx, made)
 	}

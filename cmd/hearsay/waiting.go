@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hearsay-go/hearsay/gate"
@@ -19,12 +20,13 @@ const runEnded = "run_ended"
 // by the terms it was held by, with its rows as they are now. The gate decides it afresh when
 // the agent asks again.
 type obstacles struct {
-	codes     []string    // reasons that hold or deny it now, the gravest first
-	faults    []fault     // the rows that they are about
-	others    []gate.Code // those that are about no row
-	denied    gate.Code   // the gravest reason that no approval releases; "" if there is none
-	unsettled string      // the same call, if it is not known how that ended
-	ended     bool        // its run has ended
+	codes     []string               // reasons that hold or deny it now, the gravest first
+	faults    []fault                // the rows that they are about
+	others    []gate.Code            // those that are about no row
+	arguments map[gate.Code][]string // pointers of the arguments that these are about
+	denied    gate.Code              // the gravest reason that no approval releases; "" if there is none
+	unsettled string                 // the same call, if it is not known how that ended
+	ended     bool                   // its run has ended
 	// moved says that an approval of this hold counts no more: a row, the store's epoch, or what
 	// stands against the call is not what the hold says.
 	moved bool
@@ -58,7 +60,15 @@ func (o *obstacles) add(reasons []gate.Reason) {
 			o.denied = r.Code
 		}
 		if !r.Row.Valid() {
-			o.others = append(o.others, r.Code)
+			if r.Argument != "" {
+				if o.arguments == nil {
+					o.arguments = map[gate.Code][]string{}
+				}
+				o.arguments[r.Code] = append(o.arguments[r.Code], r.Argument)
+			}
+			if !slices.Contains(o.others, r.Code) {
+				o.others = append(o.others, r.Code)
+			}
 			continue
 		}
 		at := slices.IndexFunc(o.faults, func(f fault) bool { return f.row == r.Row })
@@ -67,6 +77,14 @@ func (o *obstacles) add(reasons []gate.Reason) {
 		}
 		o.faults[at].reasons = append(o.faults[at].reasons, r)
 	}
+}
+
+// at names the arguments that a reason is about: " (/to)".
+func (o *obstacles) at(c gate.Code) string {
+	if len(o.arguments[c]) == 0 {
+		return ""
+	}
+	return " (" + oneLine(strings.Join(o.arguments[c], ", "), maxMessage) + ")"
 }
 
 // otherwise reports whether something else stands against the call than what it was held for. An

@@ -316,7 +316,11 @@ func LoadKey(path string) (ed25519.PrivateKey, error) {
 func readFile(path string, forbidden fs.FileMode, text string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &RefusedError{Kind: ErrKey, Text: "cannot be opened", cause: err}
+		text := path + " cannot be opened"
+		if errors.Is(err, fs.ErrNotExist) {
+			text = path + " does not exist"
+		}
+		return nil, &RefusedError{Kind: ErrKey, Text: text, cause: err}
 	}
 	defer f.Close()
 	info, err := f.Stat()
