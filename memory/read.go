@@ -251,12 +251,15 @@ type Ancestry struct {
 // Closures returns the strict ancestors of each row, in the order of the rows. What is above
 // several of them is read once. A row that is not there gives [ErrNotFound].
 func (s *Store) Closures(ctx context.Context, ids ...ID) ([]Ancestry, error) {
-	heads, err := s.existing(ctx, ids)
+	up := lineage{}
+	heads, err := s.headsIn(ctx, ids, up)
 	if err != nil {
 		return nil, err
 	}
-	up, err := s.trace(ctx, heads, len(ids)*MaxClosure)
-	if err != nil {
+	if err := allThere(heads); err != nil {
+		return nil, err
+	}
+	if err := s.trace(ctx, heads, up, len(ids)*MaxClosure); err != nil {
 		return nil, err
 	}
 	out := make([]Ancestry, len(ids))
@@ -272,12 +275,16 @@ func (s *Store) existing(ctx context.Context, ids []ID) ([]Head, error) {
 	if err != nil {
 		return nil, err
 	}
+	return heads, allThere(heads)
+}
+
+func allThere(heads []Head) error {
 	for _, h := range heads {
 		if h.Revision == 0 {
-			return nil, fmt.Errorf("%w: %s", ErrNotFound, h.ID)
+			return fmt.Errorf("%w: %s", ErrNotFound, h.ID)
 		}
 	}
-	return heads, nil
+	return nil
 }
 
 // closureOf returns the rows themselves and all their ancestors.
@@ -298,8 +305,8 @@ func (s *Store) closureOf(ctx context.Context, parents []Head) ([]ID, error) {
 }
 
 func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
-	up, err := s.trace(ctx, heads, MaxClosure)
-	if err != nil {
+	up := lineage{}
+	if err := s.trace(ctx, heads, up, MaxClosure); err != nil {
 		return nil, err
 	}
 	ids := make([]ID, len(heads))
@@ -319,9 +326,32 @@ type above struct {
 
 type lineage map[ID]above
 
-// trace reads what is above rows, each once, and ends when more than so many ancestors are known.
-func (s *Store) trace(ctx context.Context, heads []Head, most int) (lineage, error) {
-	up, known, asked := lineage{}, map[ID]bool{}, map[ID]bool{}
+// headsIn reads the heads of rows. Of one that is damaged the lineage notes that what is above it
+// is not known, and its head is left out.
+func (s *Store) headsIn(ctx context.Context, ids []ID, up lineage) ([]Head, error) {
+	const trip = 5000 // rows
+	heads := make([]Head, 0, len(ids))
+	for ids := range slices.Chunk(ids, trip) {
+		objs, damaged, err := s.each(ctx, headKey.each(make([]string, 0, len(ids)), ids))
+		if err != nil {
+			return nil, err
+		}
+		for i, o := range objs {
+			h := Head{ID: ids[i]} // of one that is not there
+			if slices.Contains(damaged, i) || o.Data != nil && decodeHead(&h, ids[i], o.Revision, o.Data) != nil {
+				up[ids[i]] = above{err: fmt.Errorf("%w: row %s of the lineage", ErrDamaged, ids[i])}
+				continue
+			}
+			heads = append(heads, h)
+		}
+	}
+	return heads, nil
+}
+
+// trace adds to a lineage what is above rows, each once, and ends when more than so many ancestors
+// are known.
+func (s *Store) trace(ctx context.Context, heads []Head, up lineage, most int) error {
+	known, asked := map[ID]bool{}, map[ID]bool{}
 	for i := range heads {
 		asked[heads[i].ID] = true
 	}
@@ -350,11 +380,15 @@ func (s *Store) trace(ctx context.Context, heads []Head, most int) (lineage, err
 		for i, id := range trace {
 			keys[i] = bodyKey.of(id)
 		}
-		objs, err := s.get(ctx, keys...)
+		objs, damaged, err := s.each(ctx, keys)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, o := range objs {
+			if slices.Contains(damaged, i) {
+				found(trace[i], above{err: fmt.Errorf("%w: row %s of the lineage", ErrDamaged, trace[i])})
+				continue
+			}
 			b, err := s.body(ctx, o)
 			if err != nil {
 				found(trace[i], above{err: fmt.Errorf("a row of the lineage: %w", err)})
@@ -363,13 +397,13 @@ func (s *Store) trace(ctx context.Context, heads []Head, most int) (lineage, err
 			found(trace[i], above{ids: b.DerivedFrom})
 		}
 		if len(known) > most {
-			return up, nil // who needs the rest has too many
+			return nil // who needs the rest has too many
 		}
-		if heads, err = s.heads(ctx, next); err != nil {
-			return nil, err
+		if heads, err = s.headsIn(ctx, next, up); err != nil {
+			return err
 		}
 	}
-	return up, nil
+	return nil
 }
 
 // reach collects what is above rows.

@@ -456,6 +456,37 @@ func TestI8TheClosureIsTracedWithOneAnswer(t *testing.T) {
 			t.Errorf("judged %v and %v, %v", judged[0].Flags.Names(), judged[1].Flags.Names(), err)
 		}
 	})
+	for _, kind := range []string{"h/", "b/"} {
+		t.Run("so it is above one of which somebody changed the object "+kind, func(t *testing.T) {
+			b := newBench(t)
+			all := b.putMany(memory.MaxInlineClosure + 1)
+			broken := b.put(modelDraft(says("broken", "is", "b"), all...)).ID
+			between := b.put(modelDraft(says("between", "is", "b"), append(all[:1:1], broken)...)).ID
+			below := b.put(modelDraft(says("below", "is", "b"), append(all[1:2:2], between)...)).ID
+			whole := b.put(modelDraft(says("whole", "is", "b"), all...)).ID
+			rows, err := b.Get(t.Context(), below, whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := b.beneath(strings.Replace(memory.HeadKey(broken), "h/", kind, 1))
+			o.Data = slices.Clone(o.Data)
+			o.Data[len(o.Data)/2] ^= 1
+			b.restore(o)
+			judged, err := recall.Judge(t.Context(), b.Store, rows)
+			if err != nil || !judged[0].Has(memory.FlagTainted) || judged[1].Has(memory.FlagTainted) {
+				t.Fatalf("judged %v, %v", judged, err)
+			}
+			got, err := b.Closures(t.Context(), below, whole, broken)
+			if err != nil || len(got[1].IDs) != len(all) || got[1].Err != nil {
+				t.Fatalf("%v; %v", err, got[1].Err)
+			}
+			for _, i := range []int{0, 2} {
+				if !errors.Is(got[i].Err, memory.ErrDamaged) || got[i].IDs != nil {
+					t.Errorf("of %d: %d ancestors, %v", i, len(got[i].IDs), got[i].Err)
+				}
+			}
+		})
+	}
 	t.Run("beyond ten thousand rows the write is refused", func(t *testing.T) {
 		b := newBench(t)
 		var all []memory.ID
