@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -311,7 +312,7 @@ func (s *Store) openAll(ctx context.Context, objs []Object) {
 	if ctx.Value(eraserKey{}) != nil {
 		return
 	}
-	now := time.Now()
+	now, seen := time.Now(), map[Class]bool{}
 	var classes []Class
 	var keys []string
 	for _, o := range objs {
@@ -319,9 +320,10 @@ func (s *Store) openAll(ctx context.Context, objs []Object) {
 			continue
 		}
 		class := Class(binary.BigEndian.Uint64(o.Data))
-		if c, ok := s.classes.get(class); ok && now.Before(c.until) || slices.Contains(classes, class) {
+		if c, ok := s.classes.get(class); ok && now.Before(c.until) || seen[class] {
 			continue
 		}
+		seen[class] = true
 		classes, keys = append(classes, class), append(keys, classObject(class))
 	}
 	if len(keys) < 2 {
@@ -332,7 +334,10 @@ func (s *Store) openAll(ctx context.Context, objs []Object) {
 		return
 	}
 	for i := range found {
-		_, _ = s.joined(ctx, classes[i], found[i], nil, now)
+		_, err := s.joined(ctx, classes[i], found[i], nil, now)
+		if err != nil && !isErased(err) && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrKey) {
+			return // nobody gives keys now, and the first object that is opened says so
+		}
 	}
 }
 

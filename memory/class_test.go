@@ -381,3 +381,44 @@ func TestAClassNeedsTheShareOfEachSubject(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// silent are keys of a service that does not answer.
+type silent struct {
+	memory.Keys
+	down  bool
+	asked int
+}
+
+func (k *silent) Open(ctx context.Context, id memory.KeyID, ciphertext, associated []byte) ([]byte, error) {
+	if k.asked++; k.down {
+		return nil, errors.New("the key service does not answer")
+	}
+	return k.Keys.Open(ctx, id, ciphertext, associated)
+}
+
+// TestAKeyServiceThatIsDownIsNotAskedForEachRow: with a time limit for each call that would take
+// minutes.
+func TestAKeyServiceThatIsDownIsNotAskedForEachRow(t *testing.T) {
+	d, keys := storetest.NewMap(), &silent{Keys: keyring.Ephemeral()}
+	open := func() *memory.Store {
+		s, err := memory.New(d, keys, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	var ids []memory.ID
+	for i := range 20 {
+		r, err := s.Put(t.Context(), modelDraft(says(fmt.Sprint("subject ", i), "is", "b")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	s = open()
+	keys.down, keys.asked = true, 0
+	if _, err := s.Get(t.Context(), ids...); err == nil || !strings.Contains(err.Error(), "does not answer") || keys.asked > 2 {
+		t.Errorf("it was asked %d times: %v", keys.asked, err)
+	}
+}
