@@ -120,6 +120,7 @@ func TestALongObjectIsNotCut(t *testing.T) {
 		"a record":                  {`{"email":"ops@acme.example","order":{"total":3,"note":"` + evil + `"}}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example","order":{"total":3}}`, 2, false},
 		"a record that is none":     {`{"email":"ops@acme.example","order":"` + evil + `"}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example"}`, 1, true},
 		"a record of a stranger":    {`{"email":"ops@acme.example","order":{"total":"3 or evil","note":"` + evil + `"}}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.OutputSchema(order)}, `{"email":"ops@acme.example"}`, 1, true},
+		"an id in such a record":    {`{"email":"ops@acme.example","order":{"id":"a-1","total":"3 or evil","note":"` + evil + `"}}`, []agent.Option{email, agent.Record("/order", "order", "/q"), agent.Identifier("/order/id"), agent.OutputSchema(order)}, `{"email":"ops@acme.example","order":{"id":"a-1"}}`, 1, true},
 		"ids in a list of lists":    {`{"items":[[{"id":"a-1"},"` + evil + `"]]}`, []agent.Option{agent.Identifier("/items/*/*/id")}, `{"items":[[{"id":"a-1"},null]]}`, 0, true},
 		"a member whose name is *":  {`{"items":{"*":{"id":"a-1"}},"note":"` + evil + `"}`, []agent.Option{ids}, `""`, 0, false},
 		"withheld, and too long":    {answer, []agent.Option{email, ids, agent.Withheld()}, `{"email":"ops@acme.example","items":[{"id":"a-1"},null,{"id":"a-2"}]}`, 1, true},

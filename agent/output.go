@@ -133,6 +133,7 @@ type answer struct {
 	gone      map[string]bool
 	parted    bool     // declared fields were taken out of rest
 	ids       []string // that the system assigned, of declared fields
+	records   []string // pointers of the records that became drafts
 	drafts    []memory.Draft
 	repeated  []memory.ID // what a call of ours rested on whose values the source repeats
 	unsure    bool        // and something else that is not known
@@ -235,15 +236,14 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 // record that it stands in, or about that of any field of the tool, under whatever predicate.
 func (a *answer) names(args any, d gate.Decision, at string, v any) bool {
 	text, ok := scalar(v)
-	if !ok || a.repeats(a.recorded(args, d), args, at, v) {
-		return ok
+	if !ok {
+		return false
 	}
-	for _, mark := range a.asked {
-		if a.ours(mark, "", text) {
-			return true
-		}
+	ours := a.repeats(a.recorded(args, d), args, at, v)
+	for _, line := range slices.Sorted(maps.Keys(a.asked)) {
+		ours = a.ours(a.asked[line], "", text) || ours
 	}
-	return false
+	return ours
 }
 
 // claim is a verified draft of what the system of record says.

@@ -389,6 +389,7 @@ func (a *answer) part(args, output any, d gate.Decision) {
 		}
 		_, rest, shown := p.part(output, "", root, false)
 		var drafts []memory.Draft
+		var made []string
 		at := slices.IndexFunc(fields, func(f *gate.OutputField) bool {
 			kept := p.records[f.Pointer]
 			if _, nothing := kept.(taken); nothing {
@@ -396,21 +397,21 @@ func (a *answer) part(args, output any, d gate.Decision) {
 			}
 			draft := a.claim(f, a.run.subject(t, f, args), string(encode(kept)), t.worstIn(f.Pointer), d)
 			draft.Category = recordCategory
-			drafts = append(drafts, draft)
+			drafts, made = append(drafts, draft), append(made, f.Pointer)
 			return draft.Check() != nil
 		})
 		if at >= 0 { // the store takes no such claim: it stays third-party text
 			fields = slices.Delete(fields, at, at+1)
 			continue
 		}
-		a.drafts, a.rest, a.shown, a.open, a.parted = append(a.drafts, drafts...), rest, shown, p.open, true
+		a.drafts, a.records, a.rest, a.shown, a.open, a.parted = append(a.drafts, drafts...), made, rest, shown, p.open, true
 		return
 	}
 }
 
 // repeats reports whether a value of a record is one that a call set which rested on what was
 // not fit. What the answer leaves to third parties is then made from the rows of that call.
-func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any) bool {
+func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any) (ours bool) {
 	text, ok := scalar(v)
 	if !ok {
 		return false
@@ -420,11 +421,9 @@ func (a *answer) repeats(fields []*gate.OutputField, args any, at string, v any)
 			continue
 		}
 		mark := a.asked[lineOf(&memory.Content{Subject: a.run.subject(a.tool, f, args), Predicate: f.Predicate})]
-		if a.ours(mark, f.Predicate+at[len(f.Pointer):], text) {
-			return true
-		}
+		ours = a.ours(mark, f.Predicate+at[len(f.Pointer):], text) || ours
 	}
-	return false
+	return ours
 }
 
 // ours reports whether a value at a place in a record is one that a call set, as a mark knows.

@@ -101,7 +101,7 @@ const maxWrites = 24
 
 // writes are what a call sets in systems of record: what its tool declares, each value in an
 // argument that is no scalar included, and of every other argument that it may be a value,
-// and each other one the subject. The principal, and what the agent's tools speak of by a
+// and each other one the subject. One that picks an object ([gate.KindObjectID]) is no value. The principal, and what the agent's tools speak of by a
 // name of its own, are subjects too. A declaration whose subject is not given declares
 // nothing.
 func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
@@ -121,7 +121,7 @@ func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
 			if !covers(s.Pointer, a.pointer) {
 				continue
 			}
-			w := gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: subject, Predicate: s.Predicate, Value: a.text}}
+			w := gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: subject, Predicate: s.Predicate, Value: a.text, Source: memory.Asserter{Tool: t.system}.Group()}}
 			if a.pointer != s.Pointer { // where in the record it will stand is not said
 				w.Predicate = ""
 			}
@@ -135,7 +135,7 @@ func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
 	untold := false
 	for i := range all {
 		a := &all[i]
-		if told[a.pointer] {
+		if told[a.pointer] || t.contract.PicksObject(a.pointer) { // it names what was there before
 			continue
 		}
 		untold = true
@@ -161,7 +161,7 @@ type argument struct{ pointer, text string }
 
 func (t *Tool) values(given any) (all []argument) {
 	walk("", given, t.schema, func(p string, leaf any) {
-		if text, ok := scalar(leaf); ok && text != "" && len(text) <= memory.MaxField {
+		if text, ok := scalar(leaf); ok && text != "" { // a long one may be little but blanks
 			all = append(all, argument{p, text})
 		}
 	})

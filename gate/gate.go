@@ -493,7 +493,9 @@ func (d *Decision) ownWrites(req *Request) (writes []memory.OwnWrite, rows []mem
 		for i := range d.Reasons {
 			if r := &d.Reasons[i]; r.Code.taints() {
 				excused = true
-				name(r.Row)
+				if r.Code != FromNowhere { // what came from nowhere came from no row
+					name(r.Row)
+				}
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func TestI4ACallSaysWhatItSetsOnlyWhereSomethingWasExcused(t *testing.T) {
 		"its rows are fit":                           {Decision{Outcome: Permit}, 0, nil, false},
 		"a row is not, and a note says why it may":   {Decision{Outcome: Permit, Reasons: []Reason{{Code: UnverifiedInput, Row: row}}}, 0, nil, false},
 		"a person approved it":                       {Decision{Approval: &Approval{}, Reasons: []Reason{{Code: UnverifiedInput, Row: row}, {Code: StaleInput, Row: row}}}, 2, []memory.ID{row}, false},
-		"a person approved an argument from nowhere": {Decision{Approval: &Approval{}, Reasons: []Reason{{Code: FromNowhere, Argument: "/amount"}}}, 2, nil, true},
+		"a person approved an argument from nowhere": {Decision{Approval: &Approval{}, Reasons: []Reason{{Code: FromNowhere, Argument: "/amount"}}}, 2, nil, false},
 		"a person approved whose choice it was":      {Decision{Approval: &Approval{}, Reasons: []Reason{{Code: ToolNotChosen}, {Code: BlastTooWide}, {Code: OutcomeUnknown}}}, 0, nil, false},
 		"the gate observes":                          {Decision{Observed: true, Reasons: []Reason{{Code: ContradictedInput, Row: row}}}, 2, []memory.ID{row}, false},
 		"an unfit row is beside its sinks":           {Decision{Precision: TypedSinks, beside: []memory.ID{other}}, 1, []memory.ID{other}, false},

@@ -343,7 +343,7 @@ func (d *Decision) identified(req *Request, fit bool) {
 		if s.Source != SourceIdentifier {
 			continue
 		}
-		if r := (Reason{Code: FromNowhere, Argument: s.Pointer}); fit && req.Contract.picksObject(s.Pointer) {
+		if r := (Reason{Code: FromNowhere, Argument: s.Pointer}); fit && req.Contract.PicksObject(s.Pointer) {
 			r.Detail = "a record that was found names it"
 			d.note(r)
 		} else {

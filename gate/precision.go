@@ -114,9 +114,9 @@ func (c *Contract) selects(pointer string) bool {
 	return slices.ContainsFunc(c.Sinks, func(p string) bool { return under(pointer, p) && c.Kinds[p].Selects() })
 }
 
-// picksObject reports whether an argument belongs to declared sinks that all pick one of
+// PicksObject reports whether an argument belongs to declared sinks that all pick one of
 // one's own objects.
-func (c *Contract) picksObject(pointer string) bool {
+func (c *Contract) PicksObject(pointer string) bool {
 	found := false
 	for _, p := range c.Sinks {
 		if under(pointer, p) {

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -22,11 +25,14 @@ type OwnWrite struct {
 	Predicate string // or a place in a record, as "order/status", in which a number is any; "" = any
 	Value     string
 	Any       bool // it may be any value
+	// Source is the group ([Asserter.Group]) of the system that is told. What it alone says later
+	// in the place of the value ends the note; "" = nothing does but a person.
+	Source string
 }
 
 // What is noted of own writes. Beyond it less is told apart, and more is taken for ours.
 const (
-	maxOwnWrites   = 64   // about one subject
+	maxOwnWrites   = 512  // spellings of values, about one subject
 	maxOwnRows     = 16   // that one of them rested on
 	maxOwnSubjects = 1000 // of one call
 	maxOwnParts    = 16   // of a subject that is a list
@@ -55,28 +61,116 @@ func (s *scope) ownKeys(subject string) []string {
 	return keys
 }
 
-// spelling is what is compared of a name or a value that a system may have written in its
-// own way: letters and digits, and of a number what it is worth.
-func spelling(s string) string {
-	if len(s) <= maxNumeral && strings.Trim(s, "+-.0123456789") == "" {
+// spelling is what is compared of a name that a system may have written in its own way: its
+// letters and digits, and of a decimal number what it is worth.
+func spelling(name string) string {
+	if s := strings.TrimSpace(name); len(s) <= maxNumeral && strings.Count(s, ".") == 1 && numeral.MatchString(s) {
 		if n, ok := new(big.Rat).SetString(s); ok {
 			return n.RatString()
 		}
 	}
-	plain := strings.Map(func(c rune) rune {
-		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
-			return -1
+	return lettersAndDigits(name)
+}
+
+// lettersAndDigits are the letters of a text, folded, and its digits. One of digits alone has no
+// zeros before them.
+func lettersAndDigits(s string) string {
+	fold := cases.Fold() // it has a state
+	plain := fold.String(strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsDigit(c):
+			return '0' + digitOf(c)
+		case unicode.IsLetter(c):
+			return c
 		}
-		return unicode.ToLower(c)
-	}, norm.NFKC.String(s))
-	if plain == "" {
+		return -1
+	}, norm.NFKC.String(s)))
+	switch {
+	case plain == "":
 		return s
+	case strings.Trim(plain, "0123456789") == "":
+		return firstNonEmpty(strings.TrimLeft(plain, "0"), "0")
 	}
 	return plain
 }
 
+// digitOf is what a decimal digit of any script is worth. Each script has its ten in a row.
+func digitOf(c rune) rune {
+	for _, r := range unicode.Nd.R16 {
+		if rune(r.Lo) <= c && c <= rune(r.Hi) {
+			return (c - rune(r.Lo)) % 10
+		}
+	}
+	for _, r := range unicode.Nd.R32 {
+		if rune(r.Lo) <= c && c <= rune(r.Hi) {
+			return (c - rune(r.Lo)) % 10
+		}
+	}
+	return 0
+}
+
+// spellings are what is compared of a value: its letters and digits and, of a number, what it may
+// be worth.
+func spellings(value string) []string {
+	out := []string{lettersAndDigits(value)}
+	for _, n := range worth(value) {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// numeral is a number without what groups its digits. An exponent has three digits at most.
+var numeral = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$`)
+
+// grouped is a number of which a comma, or a dot, may group the digits.
+var grouped = regexp.MustCompile(`^\d{1,3}([.,]\d{3})+$`)
+
 // maxNumeral is the length, in bytes, up to which a text is compared as a number.
-const maxNumeral = 40
+const maxNumeral = 60
+
+// worth is what a text is worth as a number, without its sign: "1,500.50", "$1500.5" and
+// "EUR 1.500,50" are worth the same. It is two numbers where a comma or a dot may group digits or
+// begin the decimals, and none if the text is no number.
+func worth(text string) (out []string) {
+	if len(text) > maxNumeral {
+		return nil
+	}
+	var words []string
+	for _, w := range strings.Fields(norm.NFKC.String(text)) {
+		if letters := strings.TrimFunc(w, unicode.IsLetter); letters == "" && len([]rune(w)) <= 3 { // a currency, or a unit
+			continue
+		}
+		words = append(words, w)
+	}
+	plain := strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsDigit(c):
+			return '0' + digitOf(c)
+		case unicode.Is(unicode.Sc, c), c == '\'', c == '’', c == '_':
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, strings.Join(words, ""))
+	plain = strings.TrimLeft(plain, "+-−")
+	for _, marks := range [...]struct{ groups, decimals string }{{",", "."}, {".", ","}} {
+		s := plain
+		if strings.Count(s, marks.decimals) == 1 || !strings.Contains(s, marks.decimals) {
+			if strings.Contains(s, marks.groups) && !grouped.MatchString(firstNonEmpty(s[:max(0, strings.Index(s, marks.decimals))], s)) {
+				continue
+			}
+			s = strings.ReplaceAll(strings.ReplaceAll(s, marks.groups, ""), marks.decimals, ".")
+			if !numeral.MatchString(s) {
+				continue
+			}
+			if n, ok := new(big.Rat).SetString(s); ok && !slices.Contains(out, n.RatString()) {
+				out = append(out, n.RatString())
+			}
+		}
+	}
+	return out
+}
 
 // ownWrites are what calls set about one subject.
 type ownWrites []ownWrite
@@ -86,6 +180,7 @@ type ownWrite struct {
 	whatever  bool  // and whatever value
 	predicate Token // or place in a record
 	value     Token
+	source    Token // that ends it; the zero Token is none
 	at        time.Time
 	rows      []ID // that the call rested on, and that were not fit
 	more      bool // or something else that is not known
@@ -108,8 +203,7 @@ func ownWritesOf(o Object) (list ownWrites, err error) {
 	for i := uint64(0); i < n && i < maxOwnWrites; i++ {
 		flags := d.byte()
 		w := ownWrite{anywhere: flags&ownAnywhere != 0, whatever: flags&ownWhatever != 0, more: flags&ownMore != 0}
-		copy(w.predicate[:], d.take(uint64(len(w.predicate))))
-		copy(w.value[:], d.take(uint64(len(w.value))))
+		w.predicate, w.value, w.source = d.token(), d.token(), d.token()
 		w.at, w.rows = d.time(), d.ids()
 		if flags >= ownUnknown {
 			return nil, faulty(errWire, "own writes")
@@ -138,7 +232,9 @@ func (l ownWrites) encode() []byte {
 			flags |= ownMore
 		}
 		e.byte(flags)
-		e.b = append(append(e.b, w.predicate[:]...), w.value[:]...)
+		e.token(w.predicate)
+		e.token(w.value)
+		e.token(w.source)
 		e.time(w.at)
 		e.ids(w.rows)
 	}
@@ -149,7 +245,9 @@ func (l ownWrites) encode() []byte {
 func (l ownWrites) add(w ownWrite) ownWrites {
 	for i := range l {
 		if have := &l[i]; have.whatever && have.anywhere || have.anywhere == w.anywhere && have.whatever == w.whatever && have.predicate == w.predicate && have.value == w.value {
-			have.join(&w)
+			if have.join(&w); have.source != w.source { // two systems have it now
+				have.source = Token{}
+			}
 			return l
 		}
 	}
@@ -192,7 +290,20 @@ func (s *scope) ownPredicate(p string) Token {
 	return s.blind("own write under", ExactName(strings.Join(steps, "/")))
 }
 
-func (s *scope) ownValue(v string) Token { return s.blind("own write", spelling(v)) }
+func (s *scope) ownValues(v string) (out []Token) {
+	for _, text := range spellings(v) {
+		out = append(out, s.blind("own write", text))
+	}
+	return out
+}
+
+// ownSource is what is compared of the system that a call told.
+func (s *scope) ownSource(group string) (none Token) {
+	if group == "" {
+		return none
+	}
+	return s.blind("own write to", ExactName(group))
+}
 
 // noteOwnWrites notes in the transaction what a call sets that rests on unfit rows, and in its
 // record which objects say so.
@@ -201,9 +312,10 @@ func (t *transaction) noteOwnWrites(r *DecisionRecord, at time.Time) error {
 	about := map[string][]ownWrite{}
 	for i := range r.Writes {
 		w := &r.Writes[i]
-		note := ownWrite{anywhere: w.Predicate == "", whatever: w.Any, at: at, more: r.UnvouchedMore}
+		note := ownWrite{anywhere: w.Predicate == "", whatever: w.Any, source: s.ownSource(w.Source), at: at, more: r.UnvouchedMore}
+		values := []Token{{}}
 		if !w.Any {
-			note.value = s.ownValue(w.Value)
+			values = s.ownValues(w.Value)
 		}
 		if w.Predicate != "" {
 			note.predicate = s.ownPredicate(w.Predicate)
@@ -213,7 +325,9 @@ func (t *transaction) noteOwnWrites(r *DecisionRecord, at time.Time) error {
 			if about[key] == nil {
 				keys = append(keys, key)
 			}
-			about[key] = append(about[key], note)
+			for _, note.value = range values {
+				about[key] = append(about[key], note)
+			}
 		}
 	}
 	if len(keys) > maxOwnSubjects {
@@ -337,20 +451,20 @@ func (s *Store) living(ctx context.Context, n *ownNotes) error {
 	return nil
 }
 
-// says is the write that set a value under a predicate or at a place in a record, nil if
-// none did.
+// says is the write that set a value under a predicate or at a place in a record, under
+// whatever predicate if that is "", nil if none did.
 func (n *ownNotes) says(place, value string) *ownWrite {
 	if n == nil {
 		return nil
 	}
 	record, _, _ := strings.Cut(place, "/")
 	predicates := []Token{n.scope.ownPredicate(place), n.scope.ownPredicate(record)}
-	v := n.scope.ownValue(value)
+	values := n.scope.ownValues(value)
 	var all *ownWrite
 	for _, list := range n.lists {
 		for i := range list {
 			w := &list[i]
-			if !w.whatever && w.value != v || !w.anywhere && !slices.Contains(predicates, w.predicate) {
+			if !w.whatever && !slices.Contains(values, w.value) || !w.anywhere && place != "" && !slices.Contains(predicates, w.predicate) {
 				continue
 			}
 			if all == nil {
@@ -364,19 +478,23 @@ func (n *ownNotes) says(place, value string) *ownWrite {
 
 // of is the write that set what a content says, or one value of it if it is a record.
 func (n *ownNotes) of(c *Content) (w *ownWrite) {
-	if n != nil {
-		visitPlaces(c, func(place, value string) bool {
-			w = n.says(place, value)
-			return w == nil
-		})
+	if n == nil {
+		return nil
 	}
+	visitPlaces(c, func(place, value string) {
+		if set := n.says(place, value); set != nil && w == nil {
+			w = set
+		} else if set != nil {
+			w.join(set)
+		}
+	})
 	return w
 }
 
 // visitPlaces calls f with the object of a content and, if it is a record, with each value
-// in it and its place, until f says no. In a place * is any element of a list.
-func visitPlaces(c *Content, f func(place, value string) bool) {
-	if !f(c.Predicate, c.Object) || !structured(c.Object) {
+// in it and its place. In a place * is any element of a list.
+func visitPlaces(c *Content, f func(place, value string)) {
+	if f(c.Predicate, c.Object); !structured(c.Object) {
 		return
 	}
 	dec := json.NewDecoder(strings.NewReader(c.Object))
@@ -387,53 +505,48 @@ func visitPlaces(c *Content, f func(place, value string) bool) {
 	}
 }
 
-// structured reports whether an object may be a record.
+// structured reports whether an object is a record.
 func structured(object string) bool {
-	return strings.HasPrefix(object, "{") || strings.HasPrefix(object, "[")
+	return (strings.HasPrefix(object, "{") || strings.HasPrefix(object, "[")) && json.Valid([]byte(object))
 }
 
 // stepOf writes the name of a member as a step of a place.
 var stepOf = strings.NewReplacer("~", "~0", "/", "~1")
 
-func visitValues(place string, v any, f func(place, value string) bool) bool {
+func visitValues(place string, v any, f func(place, value string)) {
 	switch node := v.(type) {
 	case map[string]any:
-		for name, child := range node {
-			if !visitValues(place+"/"+stepOf.Replace(name), child, f) {
-				return false
-			}
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			visitValues(place+"/"+stepOf.Replace(name), node[name], f)
 		}
 	case []any:
 		for _, child := range node {
-			if !visitValues(place+"/*", child, f) {
-				return false
-			}
+			visitValues(place+"/*", child, f)
 		}
 	case nil:
 	default:
-		return f(place, fmt.Sprint(node))
+		f(place, fmt.Sprint(node))
 	}
-	return true
 }
 
-// spent are the puts that forget writes: their source, asked long enough after them, says
-// something else in their place. What may stand under any predicate is kept, and so is what may
+// spent are the puts that forget writes: the source that was told, asked long enough after them,
+// says something else in their place. What another source says does not tell what that one has. What may stand under any predicate is kept, and so is what may
 // stand at more than one place: anywhere in a record, or in a list. Another value at one of them
 // does not say that ours is gone.
-func (n *ownNotes) spent(c *Content, asked LineMark) (puts []Put) {
+func (n *ownNotes) spent(c *Content, source string, asked LineMark) (puts []Put) {
 	if n == nil || asked.at.IsZero() {
 		return nil
 	}
 	var said []Token
-	visitPlaces(c, func(place, _ string) bool {
-		if whole := place == c.Predicate && structured(c.Object); !whole && !strings.Contains(place, "/*") {
+	record := structured(c.Object)
+	visitPlaces(c, func(place, _ string) {
+		if whole := place == c.Predicate && record; !whole && !strings.Contains(place, "/*") {
 			said = append(said, n.scope.ownPredicate(place))
 		}
-		return true
 	})
-	list := n.lists[0] // of the name itself: what is said of two says nothing of one of them
+	list, speaker := n.lists[0], n.scope.ownSource(source) // of the name itself: what is said of two says nothing of one of them
 	left := slices.DeleteFunc(slices.Clone(list), func(w ownWrite) bool {
-		return !w.anywhere && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
+		return !w.anywhere && w.source == speaker && w.source != (Token{}) && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
 	})
 	if len(left) < len(list) {
 		puts = append(puts, Put{Key: n.objs[0].Key, From: n.objs[0].Revision, Data: left.encode()})

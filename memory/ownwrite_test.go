@@ -29,7 +29,7 @@ func (b *bench) fires(row memory.ID, writes ...memory.OwnWrite) (decision string
 }
 
 func sets(value string) memory.OwnWrite {
-	return memory.OwnWrite{Subject: "order 7", Predicate: "state", Value: value}
+	return memory.OwnWrite{Subject: "order 7", Predicate: "state", Value: value, Source: "tool:crm"}
 }
 
 // repeated asks that what a source said was written unverified, and made of the row.
@@ -54,16 +54,36 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 		b.outdated(open)
 	})
 	t.Run("in the source's own spelling too", func(t *testing.T) {
-		for written, read := range map[string]string{"ops@acme.example": "OPS@acme.example ", "+49 (30) 1": "+49-301", "10.0": "10", "Größe": "GRÖßE"} {
+		for written, reads := range map[string][]string{
+			"ops@acme.example": {"OPS@acme.example "}, "+49 (30) 1": {"+49-301"}, "10.0": {"10", "1e1", "10,00"}, "Größe": {"GRÖßE", "GRÖSSE"}, "οδος": {"ΟΔΟΣ"},
+			"0170 1234567": {"01701234567", "1701234567"}, "04-00-04": {"040004", "40004"}, "007 007 007": {"7007007"}, "01.02.2026": {"01022026"}, "-1701234567": {"1701234567"},
+			"０１７０": {"0170", "170"}, "٠١٧٠": {"0170"}, "1,500.50": {"1500.5", "1500,50"}, "$1500.50": {"1500.5"}, "EUR 1.500,50": {"1500.5", "1 500,50 €"}, "1500.00 ": {"1500", "1.5e3"},
+			"1e3": {"1000"}, "1e-7": {"0.0000001"}, "1,500": {"1500", "1.5"}, "0": {"00", "0.0"}, "1500 kg": {"1500"}, strings.Repeat(" ", 4090) + "paid": {"paid"},
+		} {
+			for _, read := range reads {
+				b, said := start(t)
+				b.fires(said, sets(written))
+				if r := b.reads("crm", read); r.State != memory.StateUnverified {
+					t.Errorf("%q was set, and %q is %s", written, read, r.State)
+				}
+			}
+		}
+		for written, read := range map[string]string{"1500.50": "15005", "A17": "17", "1500": "15", "no": "0", "1.5e3": "1.5", "ab": "abc", "[open]": "closed"} {
 			b, said := start(t)
 			b.fires(said, sets(written))
-			b.repeated(b.reads("crm", read), said)
+			if r := b.reads("crm", read); r.State != memory.StateVerified {
+				t.Errorf("%q was set, and %q is %s", written, read, r.State)
+			}
 		}
 	})
 	t.Run("a subject in another spelling is the same subject", func(t *testing.T) {
 		b, said := start(t)
 		b.fires(said, memory.OwnWrite{Subject: "ORDER-7", Predicate: "state", Value: "paid"})
 		b.repeated(b.reads("crm", "paid"), said)
+		for written, read := range map[string]string{"0012-34": "001234", "ΟΔΟΣ": "οδος", "12.0": "12"} {
+			b.fires(said, memory.OwnWrite{Subject: written, Predicate: "state", Value: "paid"})
+			b.repeated(b.put(toolDraft(says(read, "state", "paid"), "crm")), said)
+		}
 	})
 	t.Run("any other value is its own word", func(t *testing.T) {
 		b, said := start(t)
@@ -122,6 +142,27 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 		b.readsAt("crm", "packed", b.mark())
 		b.current(b.reads("crm", "paid").ID)
 	})
+	t.Run("it is so of a text in brackets, which is no record", func(t *testing.T) {
+		b, said := start(t)
+		b.fires(said, sets("paid"))
+		b.pass(memory.UnknownAfter)
+		b.readsAt("crm", "[packed]", b.mark())
+		b.current(b.reads("crm", "paid").ID)
+	})
+	for name, sources := range map[string][]string{"another source": {"tool:crm"}, "one of two": {"tool:crm", "tool:erp"}, "one, where the call does not say whom it tells,": {""}} {
+		t.Run("what "+name+" says later does not tell what the others have", func(t *testing.T) {
+			b, said := start(t)
+			for _, source := range sources {
+				w := sets("paid")
+				w.Source = source
+				b.fires(said, w)
+			}
+			b.pass(memory.UnknownAfter)
+			b.readsAt("erp", "packed", b.mark())
+			b.repeated(b.reads("crm", "paid"), said)
+			b.repeated(b.reads("erp", "paid"), said)
+		})
+	}
 	t.Run("it is not forgotten by an answer that may be older than the call's effect", func(t *testing.T) {
 		b, said := start(t)
 		asked := b.mark()
@@ -160,7 +201,7 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 	} {
 		t.Run("another value, asked later, ends what was set at one place alone: "+place, func(t *testing.T) {
 			b, said := start(t)
-			b.fires(said, memory.OwnWrite{Subject: "order 7", Predicate: place, Value: "7"})
+			b.fires(said, memory.OwnWrite{Subject: "order 7", Predicate: place, Value: "7", Source: "tool:crm"})
 			b.pass(memory.UnknownAfter)
 			b.readsAt("crm", c.later, b.mark())
 			r := b.reads("crm", `{"items":[{"price":7}],"note":7,"status":7}`)
@@ -206,10 +247,13 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 	})
 	t.Run("more values than are told apart stand for any", func(t *testing.T) {
 		b, said := start(t)
-		for i := range 520 {
+		for i := range 512 {
 			b.fires(said, sets(fmt.Sprint("value ", i)))
 		}
-		b.repeated(b.reads("crm", "something else"), said)
+		b.current(b.reads("crm", "something else").ID)
+		b.repeated(b.reads("crm", "value 0"), said)
+		b.fires(said, sets("one more"))
+		b.repeated(b.reads("crm", "something else again"), said)
 	})
 	t.Run("a row that was erased since leaves the lineage unknown", func(t *testing.T) {
 		b := newBench(t)
