@@ -96,7 +96,7 @@ func TestALongObjectIsNotCut(t *testing.T) {
 	evil := strings.Repeat("evil words ", 509_000)
 	email, ids := agent.Authoritative("/email", "billing.email", "/q"), agent.Identifier("/items/*/id")
 	answer := `{"note":"` + evil + `","items":[{"id":"a-1","text":"evil"},{"id":"evil id","text":"evil"},{"id":"a-2"}],"email":"ops@acme.example"}`
-	order := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"email": {Type: "string"}, "order": {Properties: map[string]*jsonschema.Schema{"total": {Type: "number"}, "note": {Type: "string"}}}}}
+	order := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"email": {Type: "string"}, "order": {Properties: map[string]*jsonschema.Schema{"total": {Type: "number"}, "note": {Type: "string"}, "id": {Type: "string"}}}}}
 	for name, c := range map[string]struct {
 		answer   string
 		opts     []agent.Option

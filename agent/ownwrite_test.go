@@ -211,6 +211,8 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			"an identifier that the call set":       {[]agent.Option{agent.Identifier("/number"), agent.WrittenByOperator("/labels/*")}, "packed", "mallory", false, nil},
 			"an identifier of somebody else's":      {[]agent.Option{agent.Identifier("/number"), agent.WrittenByOperator("/labels/*")}, "packed", "mallory7", true, nil},
 			"an identifier in no record, set by us": {[]agent.Option{agent.Identifier("/number")}, "", "mallory", false, nil},
+			"one in no record that it says it set":  {[]agent.Option{agent.Identifier("/number")}, "", "mallory", false, []agent.Option{agent.Sets("/status", "order/number", "/order")}},
+			"the object that the call was about":    {[]agent.Option{agent.Identifier("/number")}, "", "order-7", true, []agent.Option{agent.TypedSink(gate.KindObjectID, "/order")}},
 			"an identifier in no record, of theirs": {[]agent.Option{agent.Identifier("/number")}, "", "mallory7", true, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -249,6 +251,37 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			})
 		}
 	})
+	for name, c := range map[string]struct {
+		sets  []agent.Option
+		fires bool
+	}{
+		"of which nothing is declared":              {nil, false},
+		"that is declared to pick an object":        {[]agent.Option{agent.TypedSink(gate.KindObjectID, "/order")}, true},
+		"of a tool that says what it sets, of what": {[]agent.Option{agent.Sets("/status", "order.status", "/order")}, true},
+	} {
+		t.Run("an argument "+name+", in a list of the principal's own objects", func(t *testing.T) {
+			type listed struct {
+				Count  int       `json:"count"`
+				Orders []orderIn `json:"orders"`
+			}
+			w, o := newWorld(t), newOrderDesk()
+			tools := append(o.crm(w, c.sets...),
+				agent.Func("my_orders", "lists your orders", func(context.Context, nothing) (listed, error) {
+					return listed{2, []orderIn{{Order: "order-7"}, {Order: "order-8"}}}, nil
+				}, agent.ReadOnly(), agent.Record("", "orders"), agent.Identifier("/orders/*/order")),
+				agent.Func("take", "takes an order", func(context.Context, shipIn) (nothing, error) {
+					w.fire("take")
+					return nothing{}, nil
+				}, agent.Irreversible(), agent.TypedSink(gate.KindObjectID, "/to")))
+			again := w.afterMail(t, tools, "order-7 was packed", "set_status", `{"order":"order-7","status":"packed"}`)
+			typed(t, again, "take it")
+			mustFire(t, again, "my_orders", nothing{})
+			_, err := call(t, again, "take", `{"order":"x","to":"order-7"}`)
+			if fired := w.ran("take") > 0; fired != c.fires || fired != (err == nil) {
+				t.Errorf("fired %t: %v", fired, err)
+			}
+		})
+	}
 	t.Run("in a thing that the call made", func(t *testing.T) {
 		w, o := newWorld(t), newOrderDesk()
 		tools := append(o.crm(w), agent.Func("create_order", "makes an order", func(_ context.Context, in shipIn) (orderIn, error) {

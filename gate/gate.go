@@ -70,7 +70,8 @@ type Options struct {
 	// Unattended says that no word of a user reaches the calls that the gate decides, as
 	// behind a proxy: a block then advises nobody to ask for one.
 	Unattended bool
-	// Timeout bounds one decision; past it the call is denied. 0 = 5 s.
+	// Timeout bounds one decision; past it the call is denied. 0 = 5 s. Where its record may have
+	// been written too late, up to half a second more goes by until that is taken back.
 	Timeout time.Duration
 	// Logger gets one line a decision, without content of rows or arguments: a
 	// permit at DEBUG, a block and its release at INFO, policy_never, lineage_unknown

@@ -546,7 +546,7 @@ func (n *ownNotes) spent(c *Content, source string, asked LineMark) (puts []Put)
 	})
 	list, speaker := n.lists[0], n.scope.ownSource(source) // of the name itself: what is said of two says nothing of one of them
 	left := slices.DeleteFunc(slices.Clone(list), func(w ownWrite) bool {
-		return !w.anywhere && w.source == speaker && w.source != (Token{}) && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
+		return !w.anywhere && w.source == speaker && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
 	})
 	if len(left) < len(list) {
 		puts = append(puts, Put{Key: n.objs[0].Key, From: n.objs[0].Revision, Data: left.encode()})

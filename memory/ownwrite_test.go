@@ -149,7 +149,7 @@ func TestI4WhatACallSetIsNoWordOfItsSource(t *testing.T) {
 		b.readsAt("crm", "[packed]", b.mark())
 		b.current(b.reads("crm", "paid").ID)
 	})
-	for name, sources := range map[string][]string{"another source": {"tool:crm"}, "one of two": {"tool:crm", "tool:erp"}, "one, where the call does not say whom it tells,": {""}} {
+	for name, sources := range map[string][]string{"another source": {"tool:crm"}, "the second of two": {"tool:crm", "tool:erp"}, "the first of two": {"tool:erp", "tool:crm"}, "one, where the call does not say whom it tells,": {""}} {
 		t.Run("what "+name+" says later does not tell what the others have", func(t *testing.T) {
 			b, said := start(t)
 			for _, source := range sources {

@@ -131,7 +131,7 @@ func (p *play) meet(ctx context.Context, c *popular) error {
 	}
 	now, trusted := p.clock.Now(), false
 	for _, m := range r.shown {
-		trusted = trusted || m.Trusted && has(m.Text, c.value)
+		trusted = trusted || p.trusts(m, c.claim)
 	}
 	p.rate(readsEarly).Add(!trusted)
 	if c.first.IsZero() {

@@ -52,7 +52,7 @@ func run(ctx context.Context, seed uint64) error {
 		if f.Unit == "ms" { // the same run takes another time
 			continue
 		}
-		fmt.Printf("  %-16s %8.4g  of %d\n", f.Name[strings.LastIndex(f.Name, "/")+1:], f.Value, f.N)
+		fmt.Printf("  %-18s %8.4g  of %d\n", f.Name[strings.LastIndex(f.Name, "/")+1:], f.Value, f.N)
 	}
 	fmt.Printf("\n%s", played[len(played)-1].Refused["update_setting"])
 	return nil
