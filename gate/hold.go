@@ -622,9 +622,10 @@ const (
 )
 
 // Wait returns when the hold with an id is decided or ends. It also returns when the rows at
-// fault are verified, or when a row that the call rests on makes it one to be denied: one that
-// was contradicted, quarantined or hidden, say. The hold may have been opened by another
-// process. Wait makes no call. An error is that of ctx, of the store, or [memory.ErrNotFound].
+// fault are verified, or nothing holds the call any more ([HowPromoted]), or when a row that the
+// call rests on makes it one to be denied: one that was contradicted, quarantined or hidden, say.
+// The hold may have been opened by another process. Wait makes no call. An error is that of ctx,
+// of the store, or [memory.ErrNotFound].
 func Wait(ctx context.Context, s Holds, hold string) (Released, error) {
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		r, done, err := Look(ctx, s, hold)

@@ -159,9 +159,10 @@ nobody knows how they ended, held before or not; with --all, held ones that have
 WHY is what stands in the way of a call now, or why it ended.
 The same call as one of the latter is held until it is known: hearsay call settle.
 
-With --by-row it lists the rows instead, the one that most calls wait for first: to
-confirm one frees those that wait for nothing else. Nobody confirms a quotation. With --fired it lists the calls that were made instead,
-held before or not, with how each ended.
+With --by-row it lists the rows instead that stand in the way of a call now, the one that
+most calls wait for first: to confirm one frees those that wait for nothing else. Nobody
+confirms a quotation. With --fired it lists the calls that were made instead, held before
+or not, with how each ended.
 
 With -o json: {"schema": "hearsay.calls/1", "calls": […], "more": false}; with --by-row
 {"schema": "hearsay.waiting/1", "rows": [{"row", "mark", "claim", "calls"}]}, with --fired
@@ -208,6 +209,7 @@ ndjson is one call a line, id one id.`,
 		}
 		found, now := callsJSON{Schema: "hearsay.calls/1", Calls: []callJSON{}}, s.Now()
 		var damaged []error
+		waiting := map[memory.ID][]string{}
 		for h, err := range s.HeldCalls(ctx, filter) {
 			if errors.Is(err, memory.ErrDamaged) { // the others are listed all the same
 				damaged = append(damaged, err)
@@ -225,10 +227,14 @@ ndjson is one call a line, id one id.`,
 				found.More = true
 				break
 			}
-			if c, _, err = lookAt(ctx, s, &h, now); err != nil {
+			c, left, err := lookAt(ctx, s, &h, now)
+			if err != nil {
 				return err
 			}
 			found.Calls = append(found.Calls, c)
+			for i := range left.faults {
+				waiting[left.faults[i].row] = append(waiting[left.faults[i].row], h.ID)
+			}
 		}
 		if !byRow {
 			found.Calls, err = withUnsettled(ctx, s, found.Calls, tool, filter.Row, now)
@@ -240,7 +246,7 @@ ndjson is one call a line, id one id.`,
 			}
 		}
 		if byRow {
-			err = a.waitedFor(ctx, s, o.output, found)
+			err = a.waitedFor(ctx, s, o.output, waiting)
 		} else {
 			err = a.listCalls(o.output, found, now)
 		}
@@ -315,14 +321,8 @@ func (a *app) listCalls(o output, found callsJSON, now time.Time) error {
 	return nil
 }
 
-// waitedFor lists the rows that calls wait for.
-func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, found callsJSON) error {
-	calls := map[memory.ID][]string{}
-	for i := range found.Calls {
-		for _, id := range found.Calls[i].AtFault {
-			calls[id] = append(calls[id], found.Calls[i].ID)
-		}
-	}
+// waitedFor lists the rows that calls wait for as things are now.
+func (a *app) waitedFor(ctx context.Context, s *memory.Store, o output, calls map[memory.ID][]string) error {
 	list := rowsWaitedForJSON{Schema: "hearsay.waiting/1", Rows: []rowWaitedForJSON{}}
 	t := table{head: []string{"CALLS", "STATE", "ROW", "CLAIM"}}
 	for _, id := range slices.SortedFunc(maps.Keys(calls), func(x, y memory.ID) int {
@@ -501,13 +501,13 @@ With -o json: {"schema": "hearsay.call/1", "call": {…}}.`,
 				Call   callJSON `json:"call"`
 			}{"hearsay.call/1", c})
 		}
-		return a.show(a.callCard(&c, s.Now()))
+		return a.show(a.callCard(&c, s.Now(), store))
 	}
 	return cmd
 }
 
 // callCard prints a held call.
-func (a *app) callCard(call *callJSON, now time.Time) string {
+func (a *app) callCard(call *callJSON, now time.Time, store *storeFlags) string {
 	c, h, m := card{}, &call.Hold, callMark(call.Standing)
 	fmt.Fprintf(&c, "%s  %s\n", a.paint(m.glyph+" "+m.word, m.color), oneLine(h.Tool, maxName))
 	c.line("id", "%s", h.ID)
@@ -571,7 +571,7 @@ func (a *app) callCard(call *callJSON, now time.Time) string {
 		c.line("BEFORE", "the same call was made in another run, by %s, and how it ended is not known", h.Made)
 	}
 	if made := inDoubt(h); made != "" {
-		c.line("settle", "%s", settleCommand(made))
+		c.line("settle", "%s", a.command(store, "", settleCommand(made)))
 	}
 	if h.Parked && h.Open(now) && !call.RunEnded {
 		c.line("parked", "it is made by itself once its rows are verified, unless something denies it then")
@@ -680,11 +680,13 @@ type whyJSON struct {
 
 type stepJSON struct {
 	// Joins says how a step stands to those before it. With then it follows on the last one.
-	// With and it is needed beside them. With or it does in their place. It is "" in the first.
+	// With and it is needed beside them. With or it does in the place of all of them. It is "" in
+	// the first.
 	Joins   string `json:"joins,omitempty"`
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`
-	Frees   int    `json:"frees,omitempty"` // calls that wait for the same row
+	Waiting int    `json:"waiting,omitempty"` // open calls that wait for the same row, some of them for more
+	apart   bool   // it is for another run to ask
 }
 
 func (a *app) callWhyCommand(store *storeFlags) *cobra.Command {
@@ -737,6 +739,9 @@ With -o json: {"schema": "hearsay.why/1", "id", "tool", "standing", "blocked",
 		}
 		if err != nil {
 			return err
+		}
+		for i := range w.Steps {
+			w.Steps[i].Command = a.command(store, "", w.Steps[i].Command)
 		}
 		if policy != "" {
 			if w.Rule, err = ruleLine(policy, w.Tool); err != nil {
@@ -854,20 +859,16 @@ func (w *whyJSON) open(ctx context.Context, s *memory.Store, c *callJSON, left *
 		w.Reasons = append(w.Reasons, "now approval_stale: "+gate.Reason{Code: gate.ApprovalStale}.Text())
 	}
 	if c.RunEnded {
-		if left.unsettled != "" {
-			w.step(joinAnd, settleStep(left.unsettled))
-		}
-		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks anew, and it is decided afresh; if it is held, a person may approve that call", Command: askAnew(&c.Hold)})
-		return nil
+		return w.runOver(ctx, s, left)
 	}
 	if err := w.mend(ctx, s, left); err != nil {
 		return err
 	}
 	switch {
 	case c.Denied != "":
-		w.step(joinThen, askAgainDenied)
+		w.afterDenial(left)
 	case c.Worthless:
-		w.step(joinOr, stepJSON{What: "the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then", Command: askAnew(&c.Hold)})
+		w.step(joinOr, stepJSON{What: "the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then", Command: askAnew(c.Tool)})
 	case left.moved:
 		w.step(joinOr, stepJSON{What: "what it rests on has moved since, so this hold can be approved no more: the agent asks again, and a person approves the call that is held then"})
 	default:
@@ -882,23 +883,21 @@ func (w *whyJSON) over(ctx context.Context, s *memory.Store, h *memory.Hold) err
 	if err != nil && !unreadable(err) {
 		return err
 	}
+	unread := false
 	if at.Hold == nil || at.Hold.ID != h.ID {
-		d, ok, err := madeSince(ctx, s, h)
+		since := decided{s, h.ID, h.At, func(d *memory.DecisionRecord) bool { return d.Slot == h.Slot }}
+		made, ok, more, err := since.made(ctx)
 		if err != nil {
 			return err
 		}
 		if ok {
-			w.Reasons = append(w.Reasons, "the same call was let through since, by "+d.ID+", "+moment(d.At)+madeText(&d))
-			if d.Unsettled() {
-				w.Release = "settle"
-				w.step("", settleStep(d.ID))
-			}
+			w.madeSince(&made)
 			return nil
 		}
+		unread = more
 	}
 	if at.Hold != nil && at.Hold.ID != h.ID {
-		w.Blocked, w.Release = true, "with_step"
-		w.step("", stepJSON{What: "the same call was asked for since; this is about that one", Command: "hearsay call why " + at.Hold.ID})
+		w.heldSince(at.Hold.ID)
 		return nil
 	}
 	left, err := obstaclesOf(ctx, s, h)
@@ -908,7 +907,23 @@ func (w *whyJSON) over(ctx context.Context, s *memory.Store, h *memory.Hold) err
 	if err := left.deniedBy(ctx, s, h); err != nil {
 		return err
 	}
-	return w.anew(ctx, s, h.Codes, &left, stepJSON{What: "its run has ended: the agent asks anew, and a person may approve the call that is held then", Command: askAnew(h)})
+	left.unread = unread
+	return w.anew(ctx, s, h.Codes, &left)
+}
+
+// madeSince says that the same call was let through since.
+func (w *whyJSON) madeSince(d *memory.DecisionRecord) {
+	w.Reasons = append(w.Reasons, "the same call was let through since, by "+d.ID+", "+moment(d.At)+madeText(d))
+	if d.Unsettled() {
+		w.Release = "settle"
+		w.step("", settleStep(d.ID))
+	}
+}
+
+// heldSince says that the same call is held since.
+func (w *whyJSON) heldSince(hold string) {
+	w.Blocked, w.Release = true, "with_step"
+	w.step("", stepJSON{What: "the same call was asked for since; this is about that one", Command: "hearsay call why " + hold})
 }
 
 // deniedBy adds what a parked call was denied for and the hold does not tell: what the run has
@@ -939,46 +954,58 @@ func (o *obstacles) deniedBy(ctx context.Context, s *memory.Store, h *memory.Hol
 	return err
 }
 
-// madeSince finds the last decision that let the same call through since its hold was over. A
-// call that was let through and not made is none.
-func madeSince(ctx context.Context, s *memory.Store, h *memory.Hold) (memory.DecisionRecord, bool, error) {
-	decisions, err := s.Decisions(ctx) // newest first
-	if err != nil && !unreadable(err) {
-		return memory.DecisionRecord{}, false, err
-	}
-	for i := range decisions {
-		if d := &decisions[i]; d.Fired && d.Slot == h.Slot && d.At.After(h.At) && !notMade(d) {
-			return *d, true, nil
-		}
-	}
-	return memory.DecisionRecord{}, false, nil
-}
-
 // anew says what a call needs that nothing waits for any more: the agent has to ask again. said
-// are the codes that were recorded. runOver is the step if its run has ended.
-func (w *whyJSON) anew(ctx context.Context, s *memory.Store, said []string, left *obstacles, runOver stepJSON) error {
+// are the codes that were recorded.
+func (w *whyJSON) anew(ctx context.Context, s *memory.Store, said []string, left *obstacles) error {
 	for _, code := range left.codes {
 		if code != runEnded && !slices.Contains(said, code) {
 			w.Reasons = append(w.Reasons, "now "+code+": "+gate.Reason{Code: gate.Code(code)}.Text())
 		}
 	}
-	if left.none() {
-		w.Blocked, w.Release = false, "ask_again"
+	w.Blocked, w.Release = !left.none() || left.unread, "with_step"
+	if left.unread {
+		w.Reasons = append(w.Reasons, "it is not known whether the same call was made since: a record of a decision cannot be read (hearsay audit verify)")
+		w.step("", stepJSON{What: "a person looks at the system that the tool changes: if the same call was made since, nothing is left to do"})
+	}
+	switch {
+	case left.none() && left.unread:
+		w.step(joinThen, stepJSON{What: "the agent asks again if it was not made, and it is decided afresh"})
+		return nil
+	case left.none():
+		w.Release = "ask_again"
 		w.step("", stepJSON{What: "what stood in its way is gone: the agent asks again, and it is decided afresh"})
 		return nil
-	}
-	w.Blocked, w.Release = true, "with_step"
-	if left.ended {
-		w.step("", runOver)
-		return nil
+	case left.ended:
+		return w.runOver(ctx, s, left)
 	}
 	if err := w.mend(ctx, s, left); err != nil {
 		return err
 	}
 	if left.denied != "" {
-		w.step(joinThen, askAgainDenied)
+		w.afterDenial(left)
 	} else {
 		w.step(joinOr, stepJSON{What: "the agent asks again; it is decided afresh, and a person may approve that call"})
+	}
+	return nil
+}
+
+// runOver says what is to be done about a call whose run has ended: what denies it is mended, and
+// another run asks for it.
+func (w *whyJSON) runOver(ctx context.Context, s *memory.Store, left *obstacles) error {
+	afresh := stepJSON{What: "its run has ended: the agent asks in a new run, and it is decided afresh"}
+	switch {
+	case left.denied != "":
+		if err := w.mend(ctx, s, left); err != nil {
+			return err
+		}
+		w.step(joinThen, afresh)
+	case len(left.codes) == 1: // nothing else is left
+		w.step(joinAnd, afresh)
+	default:
+		if left.unsettled != "" {
+			w.step(joinAnd, settleStep(left.unsettled))
+		}
+		w.step(joinAnd, stepJSON{What: "its run has ended, so an approval frees nothing: the agent asks in a new run, and it is decided afresh; if it is held, a person may approve that call", Command: askAnew(w.Tool)})
 	}
 	return nil
 }
@@ -995,36 +1022,6 @@ func (w *whyJSON) ended(d *memory.DecisionRecord) {
 		w.Standing, w.Release = "not_made", "ask_again"
 		w.Steps = append(w.Steps, stepJSON{What: "it was let through and not made: the agent asks again, and it is decided afresh"})
 	}
-}
-
-// gateRecord is what a gate records of a decision, as far as it is read here.
-type gateRecord struct {
-	Status, Effect, Principal, Policy string
-	Final                             bool
-	Reasons                           []struct {
-		Code     gate.Code
-		Text     string
-		Outcome  gate.Outcome
-		Row      memory.ID
-		Ancestor bool
-	}
-}
-
-func recordOf(d *memory.DecisionRecord) (r gateRecord, err error) {
-	if json.Unmarshal(d.Data, &r) != nil {
-		return r, fail(exitFailed, "the record of %s is not one of a gate", d.ID)
-	}
-	return r, nil
-}
-
-// now are the reasons of a decision that still hold.
-func (r *gateRecord) now(ctx context.Context, s *memory.Store, d *memory.DecisionRecord) ([]gate.Reason, error) {
-	var reasons []gate.Reason
-	for _, why := range r.Reasons {
-		reasons = append(reasons, gate.Reason{Code: why.Code, Outcome: why.Outcome, Row: why.Row, Ancestor: why.Ancestor})
-	}
-	past := pastCall{effect: effectOf(r.Effect), principal: r.Principal, at: d.At}
-	return past.again(ctx, s, reasons)
 }
 
 // whyDecided explains a decision that held nothing: a denial, or a permit.
@@ -1059,13 +1056,7 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 	case said.Final:
 		w.Blocked, w.Release = true, "never"
 	default:
-		now, err := said.now(ctx, s, d)
-		if err != nil {
-			return "", err
-		}
-		left := obstacles{}
-		left.add(now)
-		if err := w.anew(ctx, s, codes, &left, stepJSON{}); err != nil {
+		if err := w.denied(ctx, s, d, &said, codes); err != nil {
 			return "", err
 		}
 	}
@@ -1077,6 +1068,38 @@ func (a *app) whyDecided(ctx context.Context, s *memory.Store, w *whyJSON, d *me
 		m = mark{"✓", "permitted", green}
 	}
 	return a.callTree(ctx, s, w, m, nil, rows, depth)
+}
+
+// denied says of a call that was denied whether it was made or held since, and else what it needs
+// now. codes are those that were recorded.
+func (w *whyJSON) denied(ctx context.Context, s *memory.Store, d *memory.DecisionRecord, said *gateRecord, codes []string) error {
+	since := decided{s, d.ID, d.At, func(other *memory.DecisionRecord) bool { return said.same(d, other) }}
+	made, ok, unread, err := since.made(ctx)
+	if err != nil {
+		return err
+	}
+	if ok {
+		w.madeSince(&made)
+		return nil
+	}
+	hold, err := said.heldSince(ctx, s, d)
+	if err != nil {
+		return err
+	}
+	if hold != "" {
+		w.heldSince(hold)
+		return nil
+	}
+	now, err := said.now(ctx, s, d)
+	if err != nil {
+		return err
+	}
+	left := obstacles{unread: unread, principal: said.Principal}
+	left.add(now)
+	if err := left.endedBy(ctx, s, d.Run); err != nil {
+		return err
+	}
+	return w.anew(ctx, s, codes, &left)
 }
 
 // madeText says how a call ended, and who said so.
@@ -1165,22 +1188,34 @@ func whyText(w *whyJSON, tree string) string {
 	case w.Release == "never":
 		c.line("release", "never: no step and no approval lets this call through")
 	case w.Blocked, w.Release == "ask_again", w.Release == "settle":
+		told := map[string]bool{}
 		for i, step := range w.Steps {
 			label := step.Joins
 			if i == 0 {
 				label = "release"
 			}
-			frees := ""
-			if step.Frees > 1 {
-				frees = fmt.Sprintf(" (frees %d calls)", step.Frees)
+			waiting := ""
+			if step.Waiting > 1 {
+				waiting = fmt.Sprintf(" (%d calls wait for it)", step.Waiting)
 			}
-			c.line(label, "%s%s", step.What, frees)
+			c.line(label, "%s%s", step.What, waiting)
 			if step.Command != "" {
-				c.line("", "  %s", step.Command)
+				c.line("", "  %s%s", step.Command, digitsFrom(step.Command, told))
 			}
 		}
 	}
 	return c.String()
+}
+
+// digitsFrom says once for rows and once for calls where the digits of a command come from, as a
+// comment that a shell passes over. told are those of which it was said.
+func digitsFrom(command string, told map[string]bool) string {
+	words := strings.Fields(command) // hearsay row confirm ID
+	if len(words) < 4 || !slices.Contains(words, "DIGITS") || told[words[1]] {
+		return ""
+	}
+	told[words[1]] = true
+	return "  # DIGITS: as hearsay " + words[1] + " show " + words[3] + " prints them"
 }
 
 // callStatementFlags say who speaks about a call, with which key.
@@ -1286,7 +1321,7 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 		if err != nil {
 			return decidedJSON{}, err
 		}
-		if _, err := fmt.Fprint(a.talk, a.callCard(&c, s.Now())); err != nil {
+		if _, err := fmt.Fprint(a.talk, a.callCard(&c, s.Now(), store)); err != nil {
 			return decidedJSON{}, err
 		}
 		return decidedJSON{}, usage("--args-sha256 is missing, or not that of this call: give at least %d digits of it, from the card above", minDigits)
@@ -1297,7 +1332,7 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	}
 	res, err := confirm.ApplyCall(ctx, s, keyring, signed)
 	if errors.Is(err, confirm.ErrRunEnded) {
-		return decidedJSON{}, fail(exitNo, "%w", err).with("When the agent asks anew, the call is held in its new run: " + askAnew(&h))
+		return decidedJSON{}, fail(exitNo, "%w", err).with("When the agent asks anew, the call is held in its new run: " + a.command(store, "", askAnew(h.Tool)))
 	}
 	if errors.Is(err, confirm.ErrStale) && verb == confirm.Approve {
 		return decidedJSON{}, fail(exitChanged, "%w", err).with("This hold can be approved no more. When the agent asks again, the call is held anew or made: hearsay call list, then hearsay call approve.")
@@ -1311,7 +1346,7 @@ func (a *app) decideCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	}
 	done := decidedJSON{Schema: "hearsay.decided/1", Verb: verb.String(), Call: callOf(&after, s.Now()), By: f.as, Until: res.Until}
 	if verb == confirm.Approve {
-		done.Undo = fmt.Sprintf("hearsay call withdraw %s --reason TEXT --key FILE --as NAME", h.ID)
+		done.Undo = a.command(store, f.trusted, fmt.Sprintf("hearsay call withdraw %s --reason TEXT --key FILE --as NAME", h.ID))
 	}
 	return done, nil
 }

@@ -122,7 +122,7 @@ func TestNoTwoCallsHaveOneCard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			card := norm.NFC.String(a.callCard(&callJSON{Hold: memory.Hold{Tool: "send", Args: args, State: memory.HoldWaiting, By: "gate"}, Standing: memory.HoldWaiting}, now))
+			card := norm.NFC.String(a.callCard(&callJSON{Hold: memory.Hold{Tool: "send", Args: args, State: memory.HoldWaiting, By: "gate"}, Standing: memory.HoldWaiting}, now, &storeFlags{}))
 			if other, taken := shown[card]; taken && other != string(args) {
 				t.Fatalf("%s and %s have one card:\n%s", args, other, card)
 			}
@@ -139,7 +139,7 @@ func TestNoNamesMakeOneCard(t *testing.T) {
 		{Tool: "send", Agent: "a for b", Principal: "c"}, {Tool: "send", Agent: "a", Principal: "b for c"}, {Tool: "send", Agent: "a", Principal: `b" for "c`}, {Tool: "send", Agent: `a" for "b`, Principal: "c"},
 		{Tool: "send", Agent: "a", Principal: "b", Run: "c"}, {Tool: "send", Agent: "a", Principal: "b, run c"}, {Tool: "send", Server: "bank"}, {Tool: `send of "bank"`}, {Tool: "send", Effect: `of "bank"`},
 	} {
-		card := (&app{}).callCard(&callJSON{Hold: h, Standing: h.State}, time.Unix(1_800_000_000, 0))
+		card := (&app{}).callCard(&callJSON{Hold: h, Standing: h.State}, time.Unix(1_800_000_000, 0), &storeFlags{})
 		if other, taken := shown[card]; taken {
 			t.Errorf("%d and %d have one card:\n%s", other, i, card)
 		}
@@ -156,7 +156,7 @@ func TestACardLeavesNothingOut(t *testing.T) {
 		h.Rows = append(h.Rows, memory.Cited{Row: h.AtFault[i], Revision: uint64(1000 + i)})
 	}
 	h.Server, h.Schema, h.Done, h.Prior, h.Made = strings.Repeat("bank", 60), memory.Digest{7}, "blk_done", "blk_prior", "blk_made"
-	card := (&app{}).callCard(&callJSON{Hold: h, Standing: h.State}, time.Unix(1_800_000_000, 0))
+	card := (&app{getenv: func(string) string { return "" }}).callCard(&callJSON{Hold: h, Standing: h.State}, time.Unix(1_800_000_000, 0), &storeFlags{})
 	if got := lines(card, "waits for"); len(got) != len(h.AtFault) || got[39] != string(h.AtFault[39]) {
 		t.Errorf("it waits for %d rows: %q", len(h.AtFault), got)
 	}

@@ -72,6 +72,7 @@ person with a key confirm or reject them.
   ~ recalled               memory coming back; it supports nothing
   ✗ contradicted           a better source, or a person, says otherwise; so too: rejected, superseded
   ✗ quarantined            kept for people, and hidden from agents; so too: malicious
+  ✗ hidden                 no call is let through on it, verified or not; so too: restricted, blocked
   ⌛ verifier was down      written while nobody could check it
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 the answer is no,

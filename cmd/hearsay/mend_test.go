@@ -130,6 +130,7 @@ func TestTheStepsOfEachRowAreThoseThatFreeTheCall(t *testing.T) {
 	}
 	const (
 		readAgain = "the run reads again what its source says now, and goes by that"
+		rejected  = "row email was rejected: the agent asks in a new run that does not rest on it"
 		quotation = "row words is a quotation, which nobody confirms: the agent asks in a new run that recalls the claim alone"
 	)
 	for name, c := range map[string]struct {
@@ -148,7 +149,7 @@ func TestTheStepsOfEachRowAreThoseThatFreeTheCall(t *testing.T) {
 		"two rows that contradict each other": {rows: func(w *world) {
 			one(w)
 			w.put("other", said(triple("acme", "billing.email", "new@acme.example")))
-		}, direct: []string{"email", "other"}, steps: "confirm email; or confirm other; or approve"},
+		}, direct: []string{"email", "other"}, steps: "the run rests on both row email and row other, of which at most one is right: the agent asks in a new run that reads only the right one; or approve"},
 		"what it was made from is under quarantine": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, key string) { w.says(key, "quarantine", "mail") },
 			steps: "release mail; and confirm email; " + noApproval, done: []string{"release mail", "confirm email"}},
 		"what it was made from is an attack": {rows: made, direct: []string{"email"}, ancestors: []string{"mail"}, then: func(w *world, _ string) { w.attack("mail") },
@@ -158,7 +159,7 @@ func TestTheStepsOfEachRowAreThoseThatFreeTheCall(t *testing.T) {
 		"an attack that is hidden": {rows: one, direct: []string{"email"}, then: func(w *world, key string) { w.attack("email"); w.says(key, "hide", "email") },
 			steps: "acquit email; then release email; then expose email; then confirm email; " + noApproval, done: []string{"acquit email", "release email", "expose email", "confirm email"}},
 		"a contradicted row": {rows: one, direct: []string{"email"}, then: func(w *world, key string) { w.says(key, "contradict", "email") },
-			steps: "confirm email; " + noApproval, done: []string{"confirm email"}},
+			steps: rejected},
 		"a claim and its quotation": {rows: quoted, direct: []string{"email", "words"}, steps: "confirm email; and " + quotation + "; or approve"},
 		"a quotation of a verified claim": {rows: quoted, direct: []string{"email", "words"}, then: func(w *world, key string) { w.says(key, "confirm", "email") },
 			steps: quotation + "; " + asksAnew},
@@ -248,6 +249,7 @@ func TestAnApprovedCallIsJudgedAsItStandsNow(t *testing.T) {
 	const (
 		worthless = "or the approval is worthless, since what it is bound to has moved: the agent asks again, and a person approves the call that is held then"
 		runOver   = "its run has ended: nobody asks for it again"
+		afresh    = "its run has ended: the agent asks in a new run, and it is decided afresh"
 	)
 	for name, c := range map[string]struct {
 		then    func(w *world, key string)
@@ -273,7 +275,7 @@ func TestAnApprovedCallIsJudgedAsItStandsNow(t *testing.T) {
 			if err := w.store.EndRun(w.t.Context(), "ses_91"); err != nil {
 				w.t.Fatal(err)
 			}
-		}, steps: "list", blocked: true, list: runOver, show: []string{runOver}},
+		}, steps: afresh, blocked: true, list: runOver, show: []string{runOver}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -462,7 +464,7 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 			if err := w.store.EndRun(w.t.Context(), "ses_91"); err != nil {
 				w.t.Fatal(err)
 			}
-		}, standing: "stale", steps: "list", blocked: true, release: "with_step", reason: "now quarantined_input"},
+		}, standing: "stale", steps: "release email; then confirm email; then its run has ended: the agent asks in a new run, and it is decided afresh", blocked: true, release: "with_step", reason: "now quarantined_input"},
 		"over": {then: func(w *world, _, _ string) { w.now = w.now.Add(time.Hour) },
 			standing: "expired", steps: "confirm email; " + decide, blocked: true, release: "with_step", reason: "unverified_input"},
 		"over, and its row verified": {then: func(w *world, key, _ string) { w.now = w.now.Add(time.Hour); w.says(key, "confirm", "email") },
@@ -510,8 +512,9 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 // TestADeniedCallNamesTheStepsOfAHeldOne: they free it, and once they are done none is named.
 func TestADeniedCallNamesTheStepsOfAHeldOne(t *testing.T) {
 	const (
-		gone   = "what stood in its way is gone: the agent asks again, and it is decided afresh"
-		decide = "or the agent asks again; it is decided afresh, and a person may approve that call"
+		gone     = "what stood in its way is gone: the agent asks again, and it is decided afresh"
+		decide   = "or the agent asks again; it is decided afresh, and a person may approve that call"
+		rejected = "row email was rejected: the agent asks in a new run that does not rest on it"
 	)
 	one := func(w *world) { w.put("email", said(triple("acme", "billing.email", "pay@acme.example"))) }
 	made := func(w *world) {
@@ -537,15 +540,15 @@ func TestADeniedCallNamesTheStepsOfAHeldOne(t *testing.T) {
 			steps: []string{"release email; then expose email; then confirm email; " + noApproval, "expose email; then confirm email; " + noApproval, "confirm email; " + decide, gone},
 			done:  []string{"release email", "expose email", "confirm email"}},
 		"contradicted": {rows: one, before: func(w *world, key string) { w.says(key, "contradict", "email") },
-			steps: []string{"confirm email; " + noApproval, gone}, done: []string{"confirm email"}},
+			steps: []string{rejected}},
 		"rejected": {rows: one, before: func(w *world, key string) { w.says(key, "reject", "email") },
-			steps: []string{"confirm email; " + noApproval, gone}, done: []string{"confirm email"}},
+			steps: []string{rejected}},
 		"made from a row under quarantine": {rows: made, ancestors: []string{"mail"}, before: func(w *world, key string) { w.says(key, "quarantine", "mail") },
 			steps: []string{"release mail; and confirm email; " + noApproval, "confirm email; " + decide, gone}, done: []string{"release mail", "confirm email"}},
 		"hidden, and under quarantine since": {rows: one, before: func(w *world, key string) { w.says(key, "hide", "email") },
 			steps: []string{"expose email; then confirm email; " + noApproval, "release email; then expose email; then confirm email; " + noApproval}, done: []string{"quarantine email"}},
 		"too secret": {rows: secret, before: func(*world, string) {},
-			steps: []string{"row email is more secret than the tool may be given: the agent asks in a run that does not rest on it, or the tool's ceiling is raised; " + noApproval}},
+			steps: []string{"row email is more secret than the tool may be given: the agent asks in a new run that does not rest on it, or the tool's ceiling is raised; " + noApproval}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -425,10 +425,30 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		if err := a.showText(s.Now(), shown); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.talk, "to decide: hearsay row confirm %[1]s --revision %[2]d --shown-sha256 %.8[3]s --key FILE --as NAME --reason TEXT; or row reject %[1]s, or row contradict %[1]s --object VALUE, each with its --help\n", r.ID, r.Revision, shown.ShownSHA256)
+		fmt.Fprintf(a.talk, "to decide: %s; or row reject %[2]s, or row contradict %[2]s --object VALUE, each with its --help\n", a.toDecide(store, &r, shown.ShownSHA256), r.ID)
 		return nil
 	}
 	return cmd
+}
+
+// toDecide is the command that says the first thing that a row lacks, and the verbs that follow on
+// it until it can be acted on.
+func (a *app) toDecide(store *storeFlags, r *memory.Row, digits string) string {
+	var verbs []string
+	if r.Security == memory.SecurityMalicious {
+		verbs = append(verbs, "acquit")
+	}
+	if r.Security != memory.SecurityClean {
+		verbs = append(verbs, "release")
+	}
+	if r.Retrieval != memory.RetrievalNormal && r.Retrieval != memory.RetrievalPrivilegedOnly {
+		verbs = append(verbs, "expose")
+	}
+	if len(verbs) == 0 || r.State() != memory.StateVerified {
+		verbs = append(verbs, "confirm")
+	}
+	first := a.command(store, "", fmt.Sprintf("hearsay row %s %s --revision %d --shown-sha256 %.8s --key FILE --as NAME --reason TEXT", verbs[0], r.ID, r.Revision, digits))
+	return strings.Join(append([]string{first}, verbs[1:]...), ", then row ")
 }
 
 // look gathers what row show prints.

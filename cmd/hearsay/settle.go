@@ -30,11 +30,8 @@ func settleCommand(decision string) string {
 	return "hearsay call settle " + decision + " --done|--not-done --key FILE --as NAME --reason TEXT"
 }
 
-// askAnew is how the call of a run that has ended is found and approved when it is asked
-// for in another run.
-func askAnew(h *memory.Hold) string {
-	return "hearsay call list --tool " + oneLine(h.Tool, maxName) + ", then hearsay call show ID"
-}
+// askAnew finds the call of a run that has ended when it is asked for in another run.
+func askAnew(tool string) string { return "hearsay call list --tool " + word(tool) }
 
 // unsettledCall is a call that was let through without a hold, as a held one is shown. ok
 // is false if the record is not one of a gate, or is of a call that was held.

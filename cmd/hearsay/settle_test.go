@@ -174,11 +174,11 @@ func TestAnApprovalForARunThatHasEndedIsRefused(t *testing.T) {
 	if r := w.soon("call", "list", "--tool", "send_email"); !strings.Contains(r.out, "its run has ended") {
 		t.Errorf("%s", r.out)
 	}
-	if r := w.soon("call", "why", mail.HoldID); r.code != exitNo || !strings.Contains(r.out, "its run has ended") || !strings.Contains(r.out, "hearsay call list --tool send_email, then hearsay call show ID") {
+	if r := w.soon("call", "why", mail.HoldID); r.code != exitNo || !strings.Contains(r.out, "its run has ended") || !strings.Contains(r.out, "hearsay call list --tool send_email\n") {
 		t.Errorf("exit %d\n%s", r.code, r.out)
 	}
 	r := w.soon("call", "approve", mail.HoldID, "--args-sha256", mail.ArgsSHA256[:8], "--key", key, "--as", "cleo", "--reason", "asked")
-	if r.code != exitNo || !strings.Contains(r.talk, "the run that asked for it has ended") || !strings.Contains(r.talk, "hearsay call list --tool send_email, then hearsay call show ID") {
+	if r.code != exitNo || !strings.Contains(r.talk, "the run that asked for it has ended") || !strings.Contains(r.talk, "hearsay call list --tool send_email\n") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
 	if r := w.soon("call", "reject", mail.HoldID, "--key", key, "--as", "cleo", "--reason", "no"); r.code != 0 {

@@ -319,10 +319,10 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	said := statementJSON{Schema: "hearsay.statement/1", Verb: verb, Row: row.ID, Content: row.Content, Principal: f.as, Reason: f.reason,
 		Before: standing(&row, verb), After: standing(&after[0], verb), Derived: derived, Correction: done.Correction, Blocked: []decisionJSON{}, Free: []waitingJSON{}, StillHeld: []waitingJSON{}, Dependent: []decisionJSON{}}
 	if back, ok := undone(verb, &row); ok {
-		said.Undo = fmt.Sprintf("hearsay row %s %s --reason TEXT%s --key FILE --as NAME", back, row.ID, map[bool]string{true: " --shown-sha256 DIGITS"}[back.Opens()])
+		said.Undo = a.command(store, f.trusted, fmt.Sprintf("hearsay row %s %s --reason TEXT%s --key FILE --as NAME", back, row.ID, map[bool]string{true: " --shown-sha256 DIGITS"}[back.Opens()]))
 	}
 	if said.Correction != "" { // or the two would contest each other
-		said.Undo = fmt.Sprintf("hearsay row reject %s --reason TEXT --key FILE --as NAME, then %s", said.Correction, said.Undo)
+		said.Undo = a.command(store, f.trusted, fmt.Sprintf("hearsay row reject %s --reason TEXT --key FILE --as NAME", said.Correction)) + ", then " + said.Undo
 	}
 	var open *confirm.BarrierError
 	if f.barrier > 0 {

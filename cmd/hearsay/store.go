@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -142,6 +143,43 @@ func registry(path string) (map[string]memory.Predicate, error) {
 		return nil, usage("%s: %w", path, err)
 	}
 	return p.Registry(), nil
+}
+
+// command is a command that is printed, with what was given by flags and not by the environment,
+// so that it runs as it stands. trusted is the flag of the trusted keys.
+func (a *app) command(f *storeFlags, trusted, text string) string {
+	if text == "" {
+		return ""
+	}
+	if strings.Contains(text, " --key FILE") {
+		switch {
+		case trusted != "":
+			text += " --trusted-keys " + word(trusted)
+		case a.getenv("HEARSAY_TRUSTED_KEYS") == "":
+			text += " --trusted-keys FILE"
+		}
+	}
+	for _, flag := range [...]struct{ name, value string }{{"store", f.url}, {"keyring", f.keyring}, {"tenant", f.tenant}, {"namespace", f.namespace}} {
+		if flag.value == "" {
+			continue
+		}
+		if u, err := url.Parse(flag.value); err == nil && u.User != nil {
+			if _, secret := u.User.Password(); secret { // it is printed nowhere
+				flag.value = "URL"
+			}
+		}
+		text += " --" + flag.name + " " + word(flag.value)
+	}
+	return text
+}
+
+// word is a text as a shell takes it for one word.
+func word(s string) string {
+	s = oneLine(s, maxMessage)
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+,=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // minShortID is the fewest characters that may stand for an id.

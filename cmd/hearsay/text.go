@@ -223,6 +223,8 @@ func markOf(r *memory.Row) mark {
 	switch {
 	case r.Security >= memory.SecurityQuarantined: // whatever its state, nothing rests on it
 		return mark{"✗", r.Security.String(), red}
+	case putAway(r):
+		return mark{"✗", r.Retrieval.String(), red}
 	case r.State() == memory.StateVerified:
 		return mark{"✓", "verified", green}
 	case r.Rejection != nil:
@@ -238,6 +240,18 @@ func markOf(r *memory.Row) mark {
 	default:
 		return mark{"?", "unverified", yellow}
 	}
+}
+
+// putAway reports whether a row may not be acted on, verified or not. What a model recalled and
+// wrote down again is restricted of itself, which is said by its mark unless it is verified.
+func putAway(r *memory.Row) bool {
+	switch r.Retrieval {
+	case memory.RetrievalHidden, memory.RetrievalBlocked:
+		return true
+	case memory.RetrievalRestricted:
+		return r.Origin != memory.OriginRecallReentry || r.State() == memory.StateVerified
+	}
+	return false
 }
 
 func (a *app) paint(s, color string) string {

@@ -70,6 +70,14 @@ func TestMarks(t *testing.T) {
 		{"⌛ verifier was down", func(r *memory.Row) { r.Outage = memory.OutageRecorded }},
 		{"✗ contradicted", func(r *memory.Row) { r.Truth, r.Outage = memory.TruthContradicted, memory.OutageRecorded }},
 		{"~ recalled", func(r *memory.Row) { r.Origin = memory.OriginRecallReentry }},
+		{"~ recalled", func(r *memory.Row) { r.Origin, r.Retrieval = memory.OriginRecallReentry, memory.RetrievalRestricted }},
+		{"✗ restricted", func(r *memory.Row) {
+			r.Origin, r.Retrieval, r.Truth = memory.OriginRecallReentry, memory.RetrievalRestricted, memory.TruthSupported
+		}},
+		{"✗ hidden", func(r *memory.Row) { r.Origin, r.Retrieval = memory.OriginRecallReentry, memory.RetrievalHidden }},
+		{"✗ blocked", func(r *memory.Row) { r.Truth, r.Retrieval = memory.TruthSupported, memory.RetrievalBlocked }},
+		{"✓ verified", func(r *memory.Row) { r.Truth, r.Retrieval = memory.TruthSupported, memory.RetrievalPrivilegedOnly }},
+		{"✗ quarantined", func(r *memory.Row) { r.Security, r.Retrieval = memory.SecurityQuarantined, memory.RetrievalHidden }},
 	} {
 		r := memory.Row{Head: head}
 		c.set(&r)

@@ -27,9 +27,13 @@ type obstacles struct {
 	denied    gate.Code              // the gravest reason that no approval releases; "" if there is none
 	unsettled string                 // the same call, if it is not known how that ended
 	ended     bool                   // its run has ended
+	principal string                 // whom it is made for
 	// moved says that an approval of this hold counts no more: a row, the store's epoch, or what
 	// stands against the call is not what the hold says.
 	moved bool
+	// unread says that a record of a decision cannot be read, so that it is not known whether the
+	// same call was made since.
+	unread bool
 }
 
 // fault is a row that stands in the way of a call.
@@ -59,6 +63,9 @@ func (o *obstacles) add(reasons []gate.Reason) {
 		if r.Outcome == gate.Deny && o.denied == "" {
 			o.denied = r.Code
 		}
+		if r.Code == gate.OutcomeUnknown && o.unsettled == "" {
+			o.unsettled = r.Detail
+		}
 		if !r.Row.Valid() {
 			if r.Argument != "" {
 				if o.arguments == nil {
@@ -87,8 +94,8 @@ func (o *obstacles) at(c gate.Code) string {
 	return " (" + oneLine(strings.Join(o.arguments[c], ", "), maxMessage) + ")"
 }
 
-// otherwise reports whether something else stands against the call than what it was held for. An
-// approval counts only against what the person saw.
+// otherwise reports whether something else stands against the call than what it was held for, or
+// another row. An approval counts only against what the person saw.
 func (o *obstacles) otherwise(h *memory.Hold) bool {
 	against := func(codes []string) (out []string) {
 		for _, code := range codes {
@@ -99,7 +106,12 @@ func (o *obstacles) otherwise(h *memory.Hold) bool {
 		slices.Sort(out)
 		return out
 	}
-	return !slices.Equal(against(o.codes), against(h.Codes))
+	rows := make([]memory.ID, len(o.faults))
+	for i := range o.faults {
+		rows[i] = o.faults[i].row
+	}
+	slices.Sort(rows)
+	return !slices.Equal(against(o.codes), against(h.Codes)) || !slices.Equal(rows, slices.Sorted(slices.Values(h.AtFault)))
 }
 
 // obstaclesOf looks at the rows of a held call as they are now. Rows that cannot be read
@@ -113,10 +125,8 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 	if err != nil {
 		return o, err
 	}
+	o.principal = h.Principal
 	o.add(reasons)
-	if slices.Contains(o.others, gate.OutcomeUnknown) {
-		o.unsettled = h.Unknown()
-	}
 	if o.moved, err = movedSince(ctx, s, h); unreadable(err) {
 		o.moved, err = true, nil
 	}
@@ -124,10 +134,15 @@ func obstaclesOf(ctx context.Context, s *memory.Store, h *memory.Hold) (o obstac
 		return o, err
 	}
 	o.moved = o.moved || kept && o.otherwise(h)
-	if o.ended, err = s.RunEnded(ctx, h.Run); o.ended {
+	return o, o.endedBy(ctx, s, h.Run)
+}
+
+// endedBy adds that the run has ended, if it has.
+func (o *obstacles) endedBy(ctx context.Context, s *memory.Store, run string) (err error) {
+	if o.ended, err = s.RunEnded(ctx, run); o.ended {
 		o.codes = append(o.codes, runEnded)
 	}
-	return o, err
+	return err
 }
 
 // recorded are the reasons that were recorded when a call was held and that hold still. They
@@ -138,7 +153,7 @@ func recorded(ctx context.Context, s *memory.Store, h *memory.Hold) ([]gate.Reas
 		r := gate.Reason{Code: gate.Code(code), Outcome: gate.Hold}
 		switch r.Code {
 		case gate.OutcomeUnknown:
-			if h.Unknown() == "" { // it is known by now
+			if r.Detail = h.Unknown(); r.Detail == "" { // it is known by now
 				continue
 			}
 		case gate.UnverifiedInput, gate.VerifierWasDown, gate.SupersededInput, gate.StaleInput, gate.NotYetValid, gate.RankTooLow, gate.ContestedInput:
