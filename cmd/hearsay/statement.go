@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,11 +53,21 @@ type statementJSON struct {
 	// Derived are the rows made from it, and from those, that a quarantine holds with it or a
 	// release lets go.
 	Derived []memory.ID `json:"derived,omitempty"`
-	// Dependent are calls that ran on the row before it lost trust.
+	// Displaced are rows of the same subject and predicate that were verified before and are
+	// not any more.
+	Displaced []displacedJSON `json:"displaced,omitempty"`
+	// Dependent are calls that ran on the row, or on one that was displaced, before it lost trust.
 	Dependent []decisionJSON `json:"dependent"`
 	// Open are those of them whose outcome was not known when the barrier ended.
 	Open []string `json:"open,omitempty"`
 	Undo string   `json:"undo"` // the command that takes it back
+}
+
+type displacedJSON struct {
+	Row    memory.ID    `json:"row"`
+	Claim  string       `json:"claim"`
+	Before standingJSON `json:"before"`
+	After  standingJSON `json:"after"`
 }
 
 type standingJSON struct {
@@ -195,7 +206,8 @@ With -o json: {"schema": "hearsay.statement/1", "verb", "row", "before", "after"
 		command(confirm.Confirm, "Say that a row is right, signed with your key",
 			`confirm makes the claim of a row verified on your word, for every agent. Only a user's
 word ends that. Words that stand beside the claim are not confirmed. It names the calls
-that wait for the row: those it frees, and those that something else still holds.
+that wait for the row: those it frees, and those that something else still holds. A row that
+gave the thing another value is verified no more; it is named, with the calls that ran on it.
 
 You give the first digits of what row show prints, so that nobody confirms a claim
 without having seen all of it.`),
@@ -301,6 +313,10 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 			return statementJSON{}, err
 		}
 	}
+	rivals, err := verifiedBeside(ctx, s, &row)
+	if err != nil {
+		return statementJSON{}, err
+	}
 	statement := shown.Statement(verb, s.Tenant(), f.as, f.reason, s.Now(), statementValidity)
 	statement.Object = f.object
 	signed, err := confirm.Sign(key, statement)
@@ -318,7 +334,13 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	}
 	said := statementJSON{Schema: "hearsay.statement/1", Verb: verb, Row: row.ID, Content: row.Content, Principal: f.as, Reason: f.reason,
 		Before: standing(&row, verb), After: standing(&after[0], verb), Derived: derived, Correction: done.Correction, Blocked: []decisionJSON{}, Free: []waitingJSON{}, StillHeld: []waitingJSON{}, Dependent: []decisionJSON{}}
-	if back, ok := undone(verb, &row); ok {
+	if said.Displaced, err = displaced(ctx, s, rivals, verb); err != nil {
+		return statementJSON{}, err
+	}
+	switch back, ok := undone(verb, &row); {
+	case ok && verb == confirm.Confirm && len(said.Displaced) > 0: // a rejection brings none of them back
+		said.Undo = a.command(store, "", fmt.Sprintf("hearsay row rollback %s --revision %d --reason TEXT", row.ID, said.After.Revision))
+	case ok:
 		said.Undo = a.command(store, f.trusted, fmt.Sprintf("hearsay row %s %s --reason TEXT%s --key FILE --as NAME", back, row.ID, map[bool]string{true: " --shown-sha256 DIGITS"}[back.Opens()]))
 	}
 	if said.Correction != "" { // or the two would contest each other
@@ -335,6 +357,13 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 	}
 	if open != nil {
 		said.Open = open.Open
+	}
+	for i := range said.Displaced {
+		decisions, err := citing(ctx, s, said.Displaced[i].Row)
+		if err != nil {
+			return statementJSON{}, err
+		}
+		said.Dependent = append(said.Dependent, slices.DeleteFunc(decisions, func(d decisionJSON) bool { return !d.Dependent })...)
 	}
 	decisions, err := citing(ctx, s, row.ID)
 	if err != nil {
@@ -354,6 +383,41 @@ func (a *app) state(ctx context.Context, store *storeFlags, verb confirm.Verb, f
 		}
 	}
 	return said, untold
+}
+
+// verifiedBeside are the other verified rows of the subject and predicate of a row.
+func verifiedBeside(ctx context.Context, s *memory.Store, r *memory.Row) (out []memory.Row, err error) {
+	if !r.Content.Typed() {
+		return nil, nil
+	}
+	for other, err := range s.Rows(ctx, memory.Filter{Subject: r.Content.Subject, Predicate: r.Content.Predicate, State: memory.StateVerified}) {
+		var one *memory.UnreadableError
+		switch {
+		case errors.As(err, &one): // what becomes of it is not known
+		case err != nil:
+			return nil, err
+		case other.ID != r.ID:
+			out = append(out, other)
+		}
+	}
+	return out, nil
+}
+
+// displaced are those of some verified rows that a statement took the trust from.
+func displaced(ctx context.Context, s *memory.Store, before []memory.Row, verb confirm.Verb) (out []displacedJSON, err error) {
+	for i := range before {
+		now, err := s.Get(ctx, before[i].ID)
+		if unreadable(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if now[0].State() != memory.StateVerified {
+			out = append(out, displacedJSON{Row: now[0].ID, Claim: now[0].Content.String(), Before: standing(&before[i], verb), After: standing(&now[0], verb)})
+		}
+	}
+	return out, nil
 }
 
 // present is the card that a statement is signed on. One that makes a claim verified
@@ -387,6 +451,10 @@ func (a *app) stateText(said statementJSON) error {
 	if said.Correction != "" {
 		c.line("instead", "%s, verified", said.Correction)
 	}
+	for i := range said.Displaced {
+		d := &said.Displaced[i]
+		c.line("DISPLACED", "%s  %s: %s, and it is %s now", d.Row, oneLine(d.Claim, maxClaim), d.Before.text(), d.After.text())
+	}
 	if said.Verb.Opens() {
 		if n := len(said.Free); n == 0 {
 			c.line("frees", "no call that waits")
@@ -400,7 +468,11 @@ func (a *app) stateText(said statementJSON) error {
 		}
 	}
 	if n := len(said.Dependent); n > 0 {
-		c.line("DEPENDENT", "%s ran on it before", plural(n, "call"))
+		on := "it"
+		if len(said.Displaced) > 0 {
+			on = "what lost its trust"
+		}
+		c.line("DEPENDENT", "%s ran on %s before", plural(n, "call"), on)
 		c.some(said.Dependent)
 	}
 	for i, id := range said.Open {

@@ -272,3 +272,45 @@ func TestHostileStatement(t *testing.T) {
 		}
 	}
 }
+
+// TestAConfirmationNamesWhatItDisplaces: the row of the other value is verified no more, calls ran
+// on it, and what is printed as the way back brings it back.
+func TestAConfirmationNamesWhatItDisplaces(t *testing.T) {
+	w := newWorld(t)
+	key := w.key("boss", "*")
+	w.put("pay", w.returned("crm", triple("acme", "billing.email", "pay@acme.example")))
+	w.put("ops", said(triple("acme", "billing.email", "ops@acme.example")))
+	w.put("phone", w.returned("crm", triple("acme", "phone", "1")))
+	w.decide("send", true, "pay")
+	w.decide("dial", true, "phone")
+	id := string(w.ids["ops"])
+	as := []string{"row", "confirm", id, w.shown(id), "--key", key, "--as", "boss", "--reason", "asked"}
+	text := w.ok(as...)
+	var got statementJSON
+	for _, want := range []string{"DISPLACED", string(w.ids["pay"]), "pay@acme.example", "1 call ran on what lost its trust"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	back := strings.Fields(text[strings.Index(text, "hearsay row rollback ")+len("hearsay "):])
+	for i, word := range back {
+		if word == "TEXT" {
+			back = append(back[:i:i], "I was wrong")
+			break
+		}
+	}
+	if out := w.ok(back...); !strings.Contains(out, string(w.ids["pay"])+" is back, unverified") {
+		t.Errorf("%s", out)
+	}
+
+	w = newWorld(t)
+	key = w.key("boss", "*")
+	w.put("pay", w.returned("crm", triple("acme", "billing.email", "pay@acme.example")))
+	w.put("ops", said(triple("acme", "billing.email", "ops@acme.example")))
+	w.decide("send", true, "pay")
+	id = string(w.ids["ops"])
+	out := w.ok("row", "confirm", id, w.shown(id), "--key", key, "--as", "boss", "--reason", "asked", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Displaced) != 1 || got.Displaced[0].Row != w.ids["pay"] || got.Displaced[0].Before.State != memory.StateVerified || len(got.Dependent) != 1 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
