@@ -126,7 +126,7 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 // a word that it has itself; words of English such as "not" and "never" stand for one another.
 func Denies(words string, c memory.Content) bool {
 	said, legible := restate.Denials(opened(unnamed(words, c.Subject, c.Object), c))
-	own, _ := restate.Denials(verb(c.Predicate))
+	own, _ := restate.Denials(verb(c.Predicate, words))
 	for _, w := range own {
 		if i := slices.IndexFunc(said, func(s string) bool { return s == w || restate.Negates(s) && restate.Negates(w) }); i >= 0 {
 			said = slices.Delete(said, i, i+1)
@@ -135,14 +135,23 @@ func Denies(words string, c memory.Content) bool {
 	return len(said) > 0 || !legible
 }
 
-// verb are the words of a predicate that may deny. Of a predicate a verb is denied: likes_not,
-// never_closes, does not like. "No" is a number in account_no, and not_before denies no verb.
-func verb(predicate string) string {
+// verb are the words of a predicate that may deny as words do that were said. Of a predicate a
+// verb is denied: likes_not, never_closes, does not like. "No" is a number in account_no, and
+// not_before denies no verb. "Wrong" belongs to wrong_address where "wrong address" was said,
+// and not in "it is wrong that".
+func verb(predicate, said string) string {
 	words := strings.Fields(spaced.Replace(strings.ToLower(predicate)))
 	if len(words) > 0 && words[0] == "not" {
 		words = words[1:]
 	}
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "no" }), " ")
+	var verb []string
+	for i, w := range words {
+		judges := slices.Contains([]string{"wrong", "false", "untrue", "incorrect"}, w) && i+1 < len(words)
+		if w != "no" && (!judges || HasWord(strings.ToLower(said), w+" "+words[i+1])) {
+			verb = append(verb, w)
+		}
+	}
+	return strings.Join(verb, " ")
 }
 
 // HasWord reports whether a word, or several, stands in a text with no letter or digit beside

@@ -107,8 +107,10 @@ func opened(words string, c memory.Content) string {
 	about := letters(c.Subject + " " + c.Predicate + " " + c.Object)
 	return hyphenated.ReplaceAllStringFunc(words, func(s string) string {
 		parts := letters(s)
-		if slices.ContainsFunc(parts, func(p string) bool { return slices.ContainsFunc(about, func(w string) bool { return akin(p, w) }) }) {
-			return strings.Join(parts, " ")
+		for _, part := range parts[1:] {
+			if part != "for" && slices.ContainsFunc(about, func(w string) bool { return akin(part, w) }) { // works_for a not-for-profit
+				return strings.Join(parts, " ")
+			}
 		}
 		return s
 	})
@@ -119,8 +121,8 @@ func letters(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// akin reports whether two words begin with the same four letters: smoking, smokes.
+// akin reports whether two words are one, or begin with the same four letters: smoking, smokes.
 func akin(a, b string) bool {
 	const stem = 4
-	return len(a) >= stem && len(b) >= stem && a[:stem] == b[:stem]
+	return a == b || len(a) >= stem && len(b) >= stem && a[:stem] == b[:stem]
 }

@@ -27,7 +27,7 @@ var latin = func() *strings.Replacer {
 }()
 
 // lettered finds words that may have accents.
-var lettered = regexp.MustCompile(`[\p{L}\p{M}']+`)
+var lettered = regexp.MustCompile(`[\p{L}\p{M}]+(?:'[\p{L}\p{M}]+)*`)
 
 // strokes are accents that Unicode takes for a part of the letter.
 var strokes = strings.NewReplacer("ø", "o", "ɵ", "o", "ŧ", "t", "ƫ", "t", "ƞ", "n", "ŋ", "n", "ł", "l", "đ", "d", "ħ", "h", "ı", "i", "ɇ", "e", "ɍ", "r")

@@ -104,14 +104,14 @@ func Of(text string) Statement {
 }
 
 // foreign are words of negation of other languages: German, Dutch, French, Spanish,
-// Portuguese, Italian, Polish, Czech, Russian, Swedish, Danish and Norwegian; then Turkish
-// (the second as Go lowers its capitals), Greek, Hindi and Arabic.
+// Portuguese, Italian, Polish, Czech, Russian, Swedish, Danish and Norwegian; then Turkish,
+// Greek, Hindi, Arabic and Korean.
 var foreign = set("nein nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen ikke " +
-	"değil deği\u0307l δεν όχι οχι नहीं لا ليس")
+	"değil değilim değiliz δεν όχι οχι नहीं لا ليس ليست لست 안 못")
 
 // within finds characters of negation of Japanese, Chinese and Korean. They are looked for
 // anywhere, since no blank parts the words. So they also stand in words that deny nothing.
-var within = regexp.MustCompile(`ない|ません|[不没沒非않]|아니`)
+var within = regexp.MustCompile(`ない|なかっ|ません|[不没沒非않]|아[니닙닌]`)
 
 // numbered are words behind which "no" stands for number.
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
@@ -159,7 +159,7 @@ func unjoined(text string) string {
 
 // struck finds words that are struck out, and signs for "not". It reads text whose characters
 // are taken apart, so that the stroke of ≢ is one.
-var struck = regexp.MustCompile(`(?i)</?(?:s|del|strike)(?:[\s/>]|$)|~~|[\x{335}-\x{338}]|!=|/=|<>|¬`)
+var struck = regexp.MustCompile(`(?i)</?(?:s|del|strike)(?:[\s/>]|$)|~~|[\x{335}-\x{338}\x{20D2}\x{20D3}\x{20E0}\x{20E5}]|!=|/=|<>|¬`)
 
 // unescaped takes the HTML entities out of a text, also those that were escaped again. ok is
 // false if there is no end to that.
