@@ -302,6 +302,15 @@ func TestAPlaceOfANameCountsOnce(t *testing.T) {
 		{"我不住在不丹", "我", "不丹", true},
 		{"不丹, 不丹", "我", "不丹", false},
 		{"मैं नहीं होटल में हूँ", "ana", "नहीं होटल", false},
+		{"near abc不丹", "ana", "不丹", false},
+		{"near 不丹abc", "ana", "不丹", false},
+		{"It is near Never Inns", "Never Inn", "x", true},
+		{"Ana never inn", "A Never Inn", "x", true},
+		{"doctors without borders, or doctors without borders", "Doctors Without Borders", "Oslo", true},
+		{"I 👎 a 👎", "ana", "👎", true},
+		{"I drink Never ❤\ufe0f", "ana", "Never ❤\ufe0f", false},
+		{"No. Doctors Without Borders it is", "ana", "Doctors Without Borders", false},
+		{"A non-smoking flat is in Oslo", "smoking flat", "Oslo", true},
 		{"Never Inn \xff", "Never Inn", "x", true},
 	} {
 		if got := admission.Denies(c.words, memory.Content{Subject: c.subject, Predicate: "is", Object: c.object}); got != c.denies {
