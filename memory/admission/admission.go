@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -118,33 +119,44 @@ func (w *Writer) PrincipalQuoting(ctx context.Context, d memory.Draft, words str
 // Denies reports whether words deny more than a triple does that was taken from them: they
 // have a word of negation for which the triple has none. It understands no sentence, so it
 // also says so of words that deny something else, and of words with characters that nobody
-// sees, but for those of some emoji.
+// sees, but for those of some emoji. See [restate.Denials] for what it knows, and for words
+// that it takes for ones of negation though they are names or abbreviations.
+//
+// Subject and object are taken off where they stand, each place once. The predicate takes off
+// a word that it has itself; words of English such as "not" and "never" stand for one another.
 func Denies(words string, c memory.Content) bool {
-	said, legible := restate.Negations(words)
-	for _, part := range []string{c.Subject, c.Object} {
-		if HasWord(strings.ToLower(words), strings.ToLower(part)) { // a name counts where it stands
-			n, _ := restate.Negations(part)
-			said -= n
+	said, legible := restate.Denials(opened(unnamed(words, c.Subject, c.Object), c))
+	own, _ := restate.Denials(verb(c.Predicate, words))
+	for _, w := range own {
+		if i := slices.IndexFunc(said, func(s string) bool { return s == w || restate.Negates(s) && restate.Negates(w) }); i >= 0 {
+			said = slices.Delete(said, i, i+1)
 		}
 	}
-	// Of a predicate a verb is denied: likes_not, never_closes, does not like. "No" is a number
-	// in account_no, and not_before denies no verb.
-	predicate := strings.Fields(spaced.Replace(strings.ToLower(c.Predicate)))
-	if len(predicate) > 0 && predicate[0] == "not" {
-		predicate = predicate[1:]
+	return len(said) > 0 || !legible
+}
+
+// verb are the words of a predicate that may deny as words do that were said. Of a predicate a
+// verb is denied: likes_not, never_closes, does not like. "No" is a number in account_no, and
+// not_before denies no verb. "Wrong" belongs to wrong_address where "wrong address" was said,
+// and not in "it is wrong that".
+func verb(predicate, said string) string {
+	words := strings.Fields(spaced.Replace(strings.ToLower(predicate)))
+	if len(words) > 0 && words[0] == "not" {
+		words = words[1:]
 	}
-	for _, w := range predicate {
-		if w != "no" && restate.Negates(w) {
-			said--
+	var verb []string
+	for i, w := range words {
+		judges := slices.Contains([]string{"wrong", "false", "untrue", "incorrect"}, w) && i+1 < len(words)
+		if w != "no" && (!judges || HasWord(strings.ToLower(said), w+" "+words[i+1])) {
+			verb = append(verb, w)
 		}
 	}
-	return said > 0 || !legible
+	return strings.Join(verb, " ")
 }
 
 // HasWord reports whether a word, or several, stands in a text with no letter or digit beside
 // it. Letters have to be the same.
 func HasWord(text, word string) bool {
-	letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 	for from := 0; word != ""; {
 		at := strings.Index(text[from:], word)
 		if at < 0 {
@@ -153,7 +165,7 @@ func HasWord(text, word string) bool {
 		start, end := from+at, from+at+len(word)
 		before, _ := utf8.DecodeLastRuneInString(text[:start])
 		after, _ := utf8.DecodeRuneInString(text[end:])
-		if !letter(before) && !letter(after) {
+		if !inWord(before) && !inWord(after) {
 			return true
 		}
 		_, size := utf8.DecodeRuneInString(text[start:])
@@ -161,6 +173,9 @@ func HasWord(text, word string) bool {
 	}
 	return false
 }
+
+// inWord reports a character of words.
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 
 // spaced makes words of the parts of a name: likes_not, is-no-member.
 var spaced = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")

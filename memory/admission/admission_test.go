@@ -267,3 +267,127 @@ func TestANameDeniesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Each place where a name stands is taken off once, however many names stand there.
+func TestAPlaceOfANameCountsOnce(t *testing.T) {
+	for _, c := range []struct {
+		words, subject, object string
+		denies                 bool
+	}{
+		{"It is not no-reply@acme.example", "no-reply", "no-reply@acme.example", true},
+		{"It is no-reply@acme.example", "no-reply", "no-reply@acme.example", false},
+		{"I do not work for Doctors Without Borders", "Without Borders", "Doctors Without Borders", true},
+		{"I do not work for Doctors Without Borders", "Doctors Without Borders", "Doctors Without Borders", true},
+		{"I do not work for Doctors Without Borders", "Doctors Without", "Without Borders", true},
+		{"I work for Doctors Without Borders", "Doctors Without", "Without Borders", false},
+		{"I work for Doctors Without Borders, that is Doctors Without Borders", "ana", "Doctors Without Borders", false},
+		{"I don't work for Doctors Without Borders, that is Doctors Without Borders", "ana", "Doctors Without Borders", true},
+		{"doctors without borders is in Oslo", "Doctors Without Borders", "Oslo", false},
+		{"I eat no fish at No Fish", "ana", "No Fish", true},
+		{"I eat at No Fish", "ana", "No Fish", false},
+		{"I never was at Never", "ana", "Never", true},
+		{"I never was at Never", "Never", "Oslo", true},
+		{"I was at Never", "ana", "Never", false},
+		{"I never said never", "ana", "never", true},
+		{"I can't say can't", "ana", "can't", true},
+		{"I cannot say cannot", "ana", "cannot", true},
+		{"No, I do not play football", "No", "football", true},
+		{"No, I play football", "No", "football", false},
+		{"I play no football", "No", "football", true},
+		{"order no Never-7 is late", "ana", "Never-7", false},
+		{"I ship not-No-reply", "ana", "No-reply", true},
+		{"my mood is 👎", "ana", "👎", false},
+		{"my mood is not 👎", "ana", "👎", true},
+		{"我住在不丹", "我", "不丹", false},
+		{"我不住在不丹", "我", "不丹", true},
+		{"不丹, 不丹", "我", "不丹", false},
+		{"मैं नहीं होटल में हूँ", "ana", "नहीं होटल", false},
+		{"near abc不丹", "ana", "不丹", false},
+		{"near 不丹abc", "ana", "不丹", false},
+		{"It is near Never Inns", "Never Inn", "x", true},
+		{"Ana never inn", "A Never Inn", "x", true},
+		{"doctors without borders, or doctors without borders", "Doctors Without Borders", "Oslo", true},
+		{"I 👎 a 👎", "ana", "👎", true},
+		{"I drink Never ❤\ufe0f", "ana", "Never ❤\ufe0f", false},
+		{"No. Doctors Without Borders it is", "ana", "Doctors Without Borders", false},
+		{"A non-smoking flat is in Oslo", "smoking flat", "Oslo", true},
+		{"Never Inn \xff", "Never Inn", "x", true},
+	} {
+		if got := admission.Denies(c.words, memory.Content{Subject: c.subject, Predicate: "is", Object: c.object}); got != c.denies {
+			t.Errorf("%q with %q and %q: %t", c.words, c.subject, c.object, got)
+		}
+	}
+}
+
+// A predicate takes off the words of negation that it has, and no others.
+func TestAPredicateDeniesWhatItNames(t *testing.T) {
+	for _, c := range []struct {
+		words, predicate, object string
+		denies                   bool
+	}{
+		{"I rarely eat fish", "rarely_eats", "fish", false},
+		{"I seldom eat fish", "seldom_eats", "fish", false},
+		{"I cannot eat fish", "cannot_eat", "fish", false},
+		{"I can't eat fish", "cant_eat", "fish", false},
+		{"I cant eat fish", "can't_eat", "fish", false},
+		{"I cant eat fish", "cannot_eat", "fish", false},
+		{"I never eat fish", "does not eat", "fish", false},
+		{"The wrong address is Elm St", "wrong_address", "Elm St", false},
+		{"Ana isst nicht fish", "isst_nicht", "fish", false},
+		{"Ana isst nie fish", "nie_isst", "fish", false},
+		{"Ana ne mange pas fish", "ne_mange_pas", "fish", false},
+		{"Ana is a non smoker: yes", "non_smoker", "yes", false},
+		{"Ana is a non-smoker: yes", "non_smoker", "yes", false},
+		{"Ana is a non-smoker", "non_smoker", "non-smoker", false},
+		{"我不吃 fish", "不吃", "fish", false},
+		{"I don't work for Doctors Without Borders", "works_not_for", "Doctors Without Borders", false},
+		{"I rarely eat fish", "eats", "fish", true},
+		{"I do not rarely eat fish", "rarely_eats", "fish", true},
+		{"I do not eat fish", "rarely_eats", "fish", true},
+		{"My address is not Elm St", "wrong_address", "Elm St", true},
+		{"It is wrong that the address is Elm St", "wrong_address", "Elm St", true},
+		{"It is false that my alarm contact is Bob", "false_alarm_contact", "Bob", true},
+		{"My false alarm contact is Bob", "false_alarm_contact", "Bob", false},
+		{"The number 5 is wrong", "is_wrong", "5", false},
+		{"Ana is not a non-smoker", "non_smoker", "non-smoker", true},
+		{"Ana isst nicht fish", "isst", "fish", true},
+		{"My ni number is 5", "ni_number", "5", false},
+		{"My ni number is not 5", "ni_number", "5", true},
+		{"I have no account 5", "account_no", "5", true},
+		{"I do not eat before 5", "not_before", "5", true},
+	} {
+		if got := admission.Denies(c.words, memory.Content{Subject: "ana", Predicate: c.predicate, Object: c.object}); got != c.denies {
+			t.Errorf("%q as %s: %t", c.words, c.predicate, got)
+		}
+	}
+}
+
+// A word with a hyphen denies what the triple says if it is about it.
+func TestAWordWithAHyphenThatIsAboutTheTriple(t *testing.T) {
+	for _, c := range []struct {
+		words, predicate, object string
+		denies                   bool
+	}{
+		{"I work for a non-profit in Oslo", "works_in", "Oslo", false},
+		{"I fly non-stop to Oslo", "flies_to", "Oslo", false},
+		{"I fly non-stop to Oslo", "stops_in", "Oslo", true},
+		{"I have a non-smoking flat", "lives_in", "flat", false},
+		{"I have a non-smoking flat", "smokes_in", "flat", true},
+		{"I work for a not-for-profit", "works_for", "not-for-profit", false},
+		{"I work for a non-profit", "works_for", "profit", true},
+		{"I like yes/no questions", "likes", "questions", false},
+		{"I live at Oslo-No 5", "lives_in", "Oslo", false},
+		{"My page is https://no.wikipedia.org", "page", "https://no.wikipedia.org", false},
+		{"My page is not https://no.wikipedia.org", "page", "https://no.wikipedia.org", true},
+		{"I eat non-fat", "eats", "fat", true},
+		{"I eat non-fat yoghurt", "eats", "yoghurt", false},
+		{"I work for a not-for-profit in Oslo", "works_for", "Oslo", false},
+		{"I am a non-member of Acme", "member_of", "Acme", true},
+		{"I live in not- Oslo", "lives_in", "Oslo", true},
+		{"I live in no-Oslo", "lives_in", "Oslo", true},
+	} {
+		if got := admission.Denies(c.words, memory.Content{Subject: "ana", Predicate: c.predicate, Object: c.object}); got != c.denies {
+			t.Errorf("%q as %s %s: %t", c.words, c.predicate, c.object, got)
+		}
+	}
+}

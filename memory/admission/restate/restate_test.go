@@ -392,3 +392,37 @@ func TestNegations(t *testing.T) {
 		t.Error("not of a long text")
 	}
 }
+
+// A word that only begins like a negation, or holds one between marks, denies nothing; a word
+// with a mark beside it, or of another language or alphabet, does.
+func TestNegationsWithinWordsAndInOtherLetters(t *testing.T) {
+	for text, want := range map[string]int{
+		"I work for a non-profit in Oslo": 0, "a not-for-profit": 0, "NOT-FOR-PROFITS": 0, "a no-frills flight": 0, "I fly non-stop to Oslo": 0, "a non‑stop flight": 0,
+		"a non-smoking flat": 0, "a no-brainer": 0, "non-fiction": 0, "it is not non-stop": 1, "not-non-stop": 1, "non-stop-not": 1, "it is non stop": 1,
+		"I am a non-member": 1, "a no-fan": 1, "no-longer": 1, "no-one": 1, "not-like": 1, "not- Oslo": 1, "not/ Oslo": 1, "not.Oslo": 1, "not -Oslo": 1, "no- frills": 1, "no--frills": 1,
+		"https://no.wikipedia.org": 0, "see https://acme.no/no/a": 0, "see www.acme.no": 0, "https://acme.example/not/a": 1, "https://acme.example, not it": 1, "https://acme.example...no": 1, "no.wikipedia.org": 1,
+		"yes/no questions": 0, "a yes-no question": 0, "football yes/no": 1, "yes/no or not questions": 2, "https://acme.example/no-way": 1, "https://acme.example/no?q=not": 1,
+		"Oslo-No 5": 0, "Oslo-No. 5": 0, "Oslo-no 5 of them": 1, "Oslo-No Bergen": 1, "Oslo No 5": 1,
+		"I don&amp;#39;t live in Oslo": 1, "I don&amp;amp;#39;t": 1, "I do &#10060; it": 1, "I &#10084;&#65039; it": 0, "Q&A, R&amp;D": 0,
+		"I do ɴᴏᴛ": 1, "ᴅᴏɴ'ᴛ": 1, "I do 🅽🅾🆃": 1, "I do 🅝🅞🅣": 1, "I do 🄽🄾🅃": 1, "🅰 and 🅱": 0,
+		"I do nót": 1, "I do nøt": 1, "NÓT": 1, "I dón't": 1, "I dø nèver": 1, "wróng": 1, "I do 'nót'": 1, "n̈ot": 1, "l'été": 0, "I do nоt": 1, "I do nοt": 1, "en nød": 0, "пот": 0, "Zoë lives in Århus": 0, "naïve": 0, "β-carotene, 5 µm": 0,
+		"jeg bor ikke": 1, "nein": 1, "Nein, Oslo": 0, "Nein. Es ist Oslo": 0, "Όχι, Οσλο": 0, "δεν μένω": 1, "ΔΕΝ": 1, "ΟΧΙ": 1, "όχι Οσλο": 1, "Oslo değil": 1, "OSLO DEĞİL": 1, "मैं नहीं रहता": 1, "मैं ओस्लो में नहीं।": 1,
+		"لا أسكن": 1, "ليس هنا": 1, "オスロに住んでいない": 1, "住んでいません": 1, "住んでいなかった": 1, "의사가 아닙니다": 1, "안 살아요": 1, "집 안에 살아요": 0, "Oslolu değilim": 1, "ليست هنا": 1, "لست هنا": 1, "Oslolu değiliz": 1, "못 살아요": 1, "I wónt": 1, "I cánnot": 1, "我不住在奥斯陆": 1, "我没有": 1, "我沒有": 1, "并非": 1, "살지 않아요": 1, "아니요": 1,
+		"私はオスロに住んでいます": 0, "我住在奥斯陆": 0, "서울에 살아요": 0, "أسكن في أوسلو": 0, "मैं ओस्लो में रहता हूँ": 0, "Oslo'da oturuyorum": 0, "μένω στο Όσλο": 0,
+		"My nie is X1234567L": 1, "Send to Mai": 1, "The PAS station": 1, "我非常喜欢": 1, "jag äter nöt": 1, // the limits
+	} {
+		if got, legible := Negations(text); got != want || !legible {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	for text, legible := range map[string]bool{
+		"I <del datetime=1>live</del>": false, "I <strike class=x>live": false, "<s >I live": false, "<DEL class=x>": false, "<s/>": false, "live</s>": false, "<del\nclass=x>": false, "I &amp;lt;del&amp;gt;live": false,
+		"<span>I live</span>": true, "<strong>I live</strong>": true, "<small >": true, "a<sum": true,
+		"I =/= it": false, "I /= it": false, "I ≢ it": false, "I ¬ it": false, "Oslo ∉ mine": false, "Oslo\u20e0": false, "a = b": true, "a/b = c": true, "ø, ł, đ": true,
+		"I do n&#8203;ot": false, "I do n&amp;shy;ot": false, "&amp;amp;amp;amp;amp;lt;": false,
+	} {
+		if _, got := Negations(text); got != legible {
+			t.Errorf("it is known what %q denies: %t", text, got)
+		}
+	}
+}

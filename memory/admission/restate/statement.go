@@ -104,14 +104,24 @@ func Of(text string) Statement {
 }
 
 // foreign are words of negation of other languages: German, Dutch, French, Spanish,
-// Portuguese, Italian, Polish, Czech, Russian, Swedish.
-var foreign = set("nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen")
+// Portuguese, Italian, Polish, Czech, Russian, Swedish, Danish and Norwegian; then Turkish,
+// Greek, Hindi, Arabic and Korean.
+var foreign = set("nein nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen ikke " +
+	"değil değilim değiliz δεν όχι οχι नहीं لا ليس ليست لست 안 못")
+
+// within finds characters of negation of Japanese, Chinese and Korean. They are looked for
+// anywhere, since no blank parts the words. So they also stand in words that deny nothing.
+var within = regexp.MustCompile(`ない|なかっ|ません|[不没沒非않]|아[니닙닌]`)
 
 // numbered are words behind which "no" stands for number.
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
 
 // untrue are further words that deny what is said beside them.
-var untrue = set("nope nah cant aint wont mustnt neednt hadnt shant rarely seldom scarcely nowhere noone false untrue incorrect wrong")
+var untrue = set("nope nah rarely seldom scarcely nowhere noone false untrue incorrect wrong")
+
+// unmarked are contractions of "not" that people type without the apostrophe, and that
+// [contractions] does not have.
+var unmarked = set("cant aint wont mustnt neednt hadnt shant")
 
 // respelled makes what people type for an apostrophe one.
 var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "ʻ", "'", "‘", "'", "’", "'", "‛", "'", "ꞌ", "'", "❛", "'", "❜", "'", "＇", "'",
@@ -121,8 +131,48 @@ var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", 
 // An apostrophe and an underline are parts of words.
 var apart = regexp.MustCompile(`\pL[^\p{L}\p{N}\p{M}\s'_]+\pL`)
 
-// struck finds words that are struck out.
-var struck = regexp.MustCompile(`(?i)<(?:s|del|strike)>|~~|[\x{335}-\x{338}]|≠|!=|<>`)
+// compound finds words with a hyphen that are known to name a kind of thing, and to deny
+// nothing. Others ("non-member", "not-like") count as words of negation.
+var compound = regexp.MustCompile(`(?i)\b(?:non[-‐‑](?:alcoholic|binary|dairy|disclosure|executive|fat|fiction|governmental|linear|profits?|refundable|slip|smoking|stick|stop|toxic)|no[-‐‑](?:brainers?|code|frills|fuss|nonsense|reply|smoking)|not[-‐‑]for[-‐‑]profits?)\b`)
+
+// numbering finds a "No" that a hyphen joins to a word, before a number: Oslo-No 5.
+var numbering = regexp.MustCompile(`(\pL)-No\.? ?(\d)`)
+
+// yesOrNo finds the kind of a question. "Football: yes/no" is none: it is not answered.
+var yesOrNo = regexp.MustCompile(`(?i)\byes[/-]no(\s+(?:answer|field|poll|question|quiz|vote))`)
+
+// address finds where something is on the web, and code the "no" in it that is the one of
+// Norway, or of its language.
+var (
+	address = regexp.MustCompile(`(?i)\b(?:https?://|www\.)[^\s,;]+`)
+	code    = regexp.MustCompile(`(?i)(//|[\pL\pN][./])no([./?#]|$)`)
+)
+
+// unjoined takes out the words of negation that are known to be parts of other words.
+func unjoined(text string) string {
+	text = address.ReplaceAllStringFunc(text, func(s string) string {
+		return code.ReplaceAllString(code.ReplaceAllString(s, "${1}norway$2"), "${1}norway$2")
+	})
+	text = yesOrNo.ReplaceAllString(numbering.ReplaceAllString(text, "$1 $2"), "$1")
+	return compound.ReplaceAllString(text, "compound")
+}
+
+// struck finds words that are struck out, and signs for "not". It reads text whose characters
+// are taken apart, so that the stroke of ≢ is one.
+var struck = regexp.MustCompile(`(?i)</?(?:s|del|strike)(?:[\s/>]|$)|~~|[\x{335}-\x{338}\x{20D2}\x{20D3}\x{20E0}\x{20E5}]|!=|/=|<>|¬`)
+
+// unescaped takes the HTML entities out of a text, also those that were escaped again. ok is
+// false if there is no end to that.
+func unescaped(text string) (plain string, ok bool) {
+	for range 4 {
+		plain = html.UnescapeString(text)
+		if plain == text {
+			return text, true
+		}
+		text = plain
+	}
+	return text, false
+}
 
 // blank makes blanks of quotation marks, marks of emphasis and the like.
 func blank(text string) string {
@@ -149,8 +199,11 @@ var unpaired = regexp.MustCompile(`(^|[^\p{L}\p{N}])['_-]+|['_-]+([^\p{L}\p{N}]|
 // red heart, a family. Of others it is not known what they say.
 var harmless = regexp.MustCompile(`[❤♥☺☀✈☕👍🙏👋👏💪👨👩👦👧🧑🧒👶🧔💻🍳🎓🎨🚀🏫🌾💕💖💙💚💛💜🧡🖤🤍🔥][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?(?:\x{200D}[❤♥👨👩👦👧🧑🧒👶🔥💻🍳🎓🎨🚀🏫🌾][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?)*`)
 
+// answers are words that answer a question with no.
+var answers = set("no nein όχι οχι")
+
 // answer finds "No." before what somebody says.
-var answer = regexp.MustCompile(`^\s*[Nn][Oo][.!]\s+\p{Lu}`)
+var answer = regexp.MustCompile(`(?i)^\s*(?:no|nein|όχι|οχι)[.!]\s+(?-i:\p{Lu})`)
 
 // crossed are signs that deny what they stand beside, or say that somebody does not like it.
 const crossed = "❌❎✕✖✗✘☒🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
@@ -158,37 +211,58 @@ const crossed = "❌❎✕✖✗✘☒🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹
 // Negates reports whether a word, in lower case, is an English one of negation.
 func Negates(word string) bool { return negations[word] }
 
-// Negations counts the words of a text that deny something, in English with its contractions
-// and, word by word, in some other languages, and signs such as a cross. "No" between the name
-// of a thing and a number, "no," or "No." before a sentence as an answer, and "no less than"
-// are none. legible is false of a text that is no UTF-8, has characters that nobody sees
-// (but for those of some emoji), or has words that are struck out: what it denies is not known.
+// Negations counts the [Denials] of a text.
 func Negations(text string) (n int, legible bool) {
+	words, legible := Denials(text)
+	return len(words), legible
+}
+
+// Denials are the words of a text that deny something, in lower case: English ones with the
+// contractions ("not" for each), a word or a character for each of some other languages, and
+// signs such as a cross. "No" between the name of a thing and a number, "no," or "No." before
+// a sentence as an answer (so in German and Greek), "no less than", the "no" of a web address and
+// some words with a hyphen ("non-profit") are none. legible is false of a text that is no UTF-8,
+// has characters that nobody sees (but for those of some emoji), or has words that are struck
+// out: what it denies is not known.
+//
+// Its limits are on the side of denial, but for languages and spellings that it does not
+// know. A word that is one of negation in any language counts in all of them, also as a name
+// or an abbreviation: "nie" (an identity number in Spain), "Mai", "PAS". So does a foreign word
+// that is an English one but for its accents: Swedish "nöt". Chinese "非常" (very) has a
+// character that denies.
+func Denials(text string) (words []string, legible bool) {
 	if !utf8.ValidString(text) {
-		return 0, false
+		return nil, false
+	}
+	text, legible = unescaped(text)
+	if !legible {
+		return nil, false
 	}
 	for _, sign := range text {
 		if strings.ContainsRune(crossed, sign) {
-			n++
+			words = append(words, string(sign))
 		}
 	}
 	for _, at := range harmless.FindAllStringIndex(text, -1) {
 		before, _ := utf8.DecodeLastRuneInString(text[:at[0]])
 		after, _ := utf8.DecodeRuneInString(text[at[1]:])
 		if unicode.IsLetter(before) && unicode.IsLetter(after) { // within a word
-			return 0, false
+			return nil, false
 		}
 	}
 	text = harmless.ReplaceAllString(text, " ")
 	if opaque(text) {
-		return 0, false
+		return nil, false
 	}
-	text = norm.NFKC.String(respelled.Replace(html.UnescapeString(text))) // wide letters, and those of mathematics, are letters
-	if struck.MatchString(text) {
-		return 0, false
+	text = latin.Replace(norm.NFKC.String(respelled.Replace(text))) // wide letters, and those of mathematics, are letters
+	if struck.MatchString(norm.NFKD.String(text)) {
+		return nil, false
 	}
+	text = lettered.ReplaceAllStringFunc(text, plainly)
+	words = append(words, within.FindAllString(text, -1)...)
 	text = misspelt.ReplaceAllString(spaced.ReplaceAllString(text, "not"), "${1}n't")
-	answers := answer.MatchString(text)
+	answered := answer.MatchString(text)
+	text = unjoined(text)
 	for apart.MatchString(text) {
 		text = apart.ReplaceAllStringFunc(text, func(s string) string {
 			first, n := utf8.DecodeRuneInString(s)
@@ -199,21 +273,32 @@ func Negations(text string) (n int, legible bool) {
 	text = blank(text)
 	text = unpaired.ReplaceAllString(unpaired.ReplaceAllString(text, "$1 $2"), "$1 $2")
 	toks := spelled(scan(canonical(text)))
+	for i := range toks {
+		if word := denial(toks, i, answered); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words, true
+}
+
+// denial is the word of negation that a token is, or "". answered says that the text begins with
+// an answer.
+func denial(toks []token, i int, answered bool) string {
 	is := func(i int, match func(key string) bool) bool {
 		return i >= 0 && i < len(toks) && match(strings.ToLower(toks[i].key))
 	}
-	for i := range toks {
-		k := strings.ToLower(toks[i].key)
-		switch {
-		case k == "no" && is(i+1, func(next string) bool { return next == "," }):
-		case k == "no" && i == 0 && answers:
-		case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
-		case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
-		case negations[k], foreign[k], untrue[k]:
-			n++
-		}
+	k := strings.ToLower(toks[i].key)
+	switch {
+	case answers[k] && is(i+1, func(next string) bool { return next == "," }):
+	case answers[k] && i == 0 && answered:
+	case k == "no" && is(i-1, func(before string) bool { return numbered[before] }) && is(i+1, func(next string) bool { return strings.ContainsAny(next, "0123456789") }):
+	case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
+	case unmarked[k]:
+		return "not"
+	case negations[k], foreign[k], untrue[k]:
+		return k
 	}
-	return n, true
+	return ""
 }
 
 // denies reports a word of negation, but not the "no" of "no less than".
