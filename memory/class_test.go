@@ -333,13 +333,7 @@ func (k *forging) Open(ctx context.Context, id memory.KeyID, ciphertext, associa
 func TestAClassNeedsTheShareOfEachSubject(t *testing.T) {
 	d, ring := storetest.NewMap(), keyring.Ephemeral()
 	keys := &forging{Keys: ring}
-	open := func() *memory.Store {
-		s, err := memory.New(d, keys, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	open := func() *memory.Store { return storeOn(t, d, keys) }
 	s := open()
 	subjects := []string{"ann", "bob", "cid"}
 	ids := map[memory.KeyID]bool{}
@@ -400,13 +394,7 @@ func (k *silent) Open(ctx context.Context, id memory.KeyID, ciphertext, associat
 // minutes.
 func TestAKeyServiceThatIsDownIsNotAskedForEachRow(t *testing.T) {
 	d, keys := storetest.NewMap(), &silent{Keys: keyring.Ephemeral()}
-	open := func() *memory.Store {
-		s, err := memory.New(d, keys, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	open := func() *memory.Store { return storeOn(t, d, keys) }
 	s := open()
 	var ids []memory.ID
 	for i := range 20 {

@@ -12,13 +12,7 @@ import (
 
 func TestARowThatAVerificationFoundIsDamagedToEveryProcess(t *testing.T) {
 	d, keys := storetest.NewMap(), keyring.Ephemeral()
-	open := func() *memory.Store {
-		s, err := memory.New(d, keys, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	open := func() *memory.Store { return storeOn(t, d, keys) }
 	a, b := open(), open()
 	r, err := a.Put(t.Context(), modelDraft(says("ana", "likes", "tea")))
 	if err != nil {

@@ -472,13 +472,7 @@ func TestTwoRivalsNeverStandUncontested(t *testing.T) {
 // rows in one trip.
 func TestRowsOfManySubjectsAreOpenedTogether(t *testing.T) {
 	ring, d := keyring.Ephemeral(), &counted{Driver: storetest.NewMap()}
-	open := func() *memory.Store {
-		s, err := memory.New(d, ring, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	open := func() *memory.Store { return storeOn(t, d, ring) }
 	writer := open()
 	var ids []memory.ID
 	for i := range 50 {

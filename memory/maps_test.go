@@ -191,6 +191,16 @@ func (b *bench) put(d memory.Draft) memory.Receipt {
 	return r
 }
 
+// storeOn opens a store that has read nothing yet.
+func storeOn(t testing.TB, d memory.Driver, keys memory.Keys) *memory.Store {
+	t.Helper()
+	s, err := memory.New(d, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // putMany writes n claims of a model, each about a subject of its own.
 func (b *bench) putMany(n int) (ids []memory.ID) {
 	b.Helper()

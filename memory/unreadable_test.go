@@ -32,13 +32,7 @@ func (k *lacking) Open(ctx context.Context, id memory.KeyID, ciphertext, associa
 
 func TestARowWhoseKeyIsMissingHidesNoOther(t *testing.T) {
 	d, keys := newMapDriver(), &lacking{Keys: keyring.Ephemeral()}
-	open := func() *memory.Store {
-		s, err := memory.New(d, keys, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	open := func() *memory.Store { return storeOn(t, d, keys) }
 	s := open()
 	var about [3]memory.ID
 	for i, subject := range []string{"ann", "bob", "cid"} {
