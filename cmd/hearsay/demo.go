@@ -136,7 +136,7 @@ func demoText(ctx context.Context, out, talk io.Writer, seed uint64) error {
 	}
 	fmt.Fprintf(out, "  The other words are of %d wordings that the rule was not tuned on; %d of these it takes for the first sentence.\n", d.Wordings, d.Known)
 	fmt.Fprintf(out, "\n  Now an agent wants to act on it: update_setting(value=\"Vim\"). What it is told at hearsay:\n\n%s\n", indent(d.Told, "    "))
-	fmt.Fprintf(out, "%.1f s. Next:  go run ./bench                 all scenarios and memories\n             go run ./examples/quickstart   put it in your agent\n", d.Seconds)
+	fmt.Fprintf(out, "%.1f s. Next:\n  hearsay bench run      all scenarios and memories (in the clone: go run ./bench)\n  examples/quickstart    put it in your agent\n", d.Seconds)
 	return nil
 }
 
