@@ -395,6 +395,9 @@ var shortened = map[string]bool{"mr": true, "mrs": true, "ms": true, "dr": true,
 	"mt": true, "ft": true, "esp": true, "incl": true, "univ": true, "viz": true, "cf": true, "messrs": true, "al": true, "dept": true, "est": true, "max": true, "min": true, "tel": true,
 	"jan": true, "feb": true, "mar": true, "apr": true, "jun": true, "jul": true, "aug": true, "sep": true, "sept": true, "oct": true, "nov": true, "dec": true}
 
+// maxGap is up to how many bytes of white space a point of a list is looked for.
+const maxGap = 256
+
 // goesOn reports whether a text goes on over the end of a sentence in it: behind a word that
 // is shortened, and in a list whose head or earlier points stand before.
 func goesOn(before, end, after string) bool {
@@ -405,6 +408,10 @@ func goesOn(before, end, after string) bool {
 	if strings.HasPrefix(end, "..") || strings.HasPrefix(strings.TrimLeft(end, ".!"), ")") { // a pause, or in brackets
 		return true
 	}
+	if len(gap(after[:min(len(after), maxGap)])) == maxGap { // it is not looked behind so much white space
+		return true
+	}
+	after = after[:min(len(after), 2*maxGap)]
 	if tail := end[strings.LastIndexAny(end, " \t\r\n")+1:]; strings.ContainsAny(end, "\r\n") || strings.ContainsAny(gap(after), "\r\n") {
 		if point.MatchString(tail + after) {
 			return true

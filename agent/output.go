@@ -239,7 +239,7 @@ func (a *answer) names(args any, d gate.Decision, at string, v any) bool {
 	if !ok {
 		return false
 	}
-	ours := a.repeats(a.recorded(args, d), args, at, v)
+	ours := false
 	for _, line := range slices.Sorted(maps.Keys(a.asked)) {
 		ours = a.ours(a.asked[line], "", text) || ours
 	}

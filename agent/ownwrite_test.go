@@ -282,6 +282,16 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an argument that is declared to pick an object, where a source says it of another", func(t *testing.T) {
+		w, o := newWorld(t), newOrderDesk()
+		tools := o.crm(w, agent.TypedSink(gate.KindObjectID, "/order", "/status"))
+		again := w.afterMail(t, tools, "order-7 is of mallory", "set_status", `{"order":"order-7","status":"mallory"}`)
+		for _, id := range reads(t, again).Rows {
+			if row := w.row(t, id); row.Content.Object == "mallory" && row.State() != memory.StateUnverified {
+				t.Errorf("%s is %s", row.Content, row.State())
+			}
+		}
+	})
 	t.Run("in a thing that the call made", func(t *testing.T) {
 		w, o := newWorld(t), newOrderDesk()
 		tools := append(o.crm(w), agent.Func("create_order", "makes an order", func(_ context.Context, in shipIn) (orderIn, error) {

@@ -60,9 +60,6 @@ func WrittenByOperator(pointers ...string) Option {
 // ("order"), of which any value may then be ours, or a place in one ("order/status",
 // "order/items/0/price"). A call that can be put back may then set a thing to what the run knows it
 // was before. Anywhere else a value that is history is held as superseded.
-//
-// The system that the tool tells is that of [SystemOfRecord]. If the call rested on what nobody
-// verified, what that system alone says later, of another value, shows that this one is gone.
 func Sets(argument, predicate string, subject ...string) Option {
 	return func(t *Tool) {
 		t.contract.Sets = append(t.contract.Sets, gate.Setting{Pointer: argument, Predicate: predicate, Subject: slices.Clone(subject)})

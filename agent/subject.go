@@ -101,7 +101,7 @@ const maxWrites = 24
 
 // writes are what a call sets in systems of record: what its tool declares, each value in an
 // argument that is no scalar included, and of every other argument that it may be a value,
-// and each other one the subject. One that picks an object ([gate.KindObjectID]) is no value. The principal, and what the agent's tools speak of by a
+// and each other one the subject. One that picks an object ([gate.KindObjectID]) names what was there before. The principal, and what the agent's tools speak of by a
 // name of its own, are subjects too. A declaration whose subject is not given declares
 // nothing.
 func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
@@ -121,7 +121,7 @@ func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
 			if !covers(s.Pointer, a.pointer) {
 				continue
 			}
-			w := gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: subject, Predicate: s.Predicate, Value: a.text, Source: memory.Asserter{Tool: t.system}.Group()}}
+			w := gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: subject, Predicate: s.Predicate, Value: a.text}}
 			if a.pointer != s.Pointer { // where in the record it will stand is not said
 				w.Predicate = ""
 			}
@@ -135,16 +135,17 @@ func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
 	untold := false
 	for i := range all {
 		a := &all[i]
-		if told[a.pointer] || t.contract.PicksObject(a.pointer) { // it names what was there before
+		if told[a.pointer] {
 			continue
 		}
 		untold = true
+		picked := t.contract.PicksObject(a.pointer)
 		for _, name := range subjects {
-			out = append(out, gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: name, Value: a.text}})
+			out = append(out, gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: name, Value: a.text, Picked: picked}})
 		}
 		for j := range all {
 			if i != j && len(all) <= maxWrites {
-				out = append(out, gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: all[j].text, Value: a.text}})
+				out = append(out, gate.Write{Pointer: a.pointer, OwnWrite: memory.OwnWrite{Subject: all[j].text, Value: a.text, Picked: picked}})
 			}
 		}
 	}

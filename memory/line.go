@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // LineMark is where a line stood at one moment: what is verified of a subject and a
@@ -14,7 +13,6 @@ import (
 type LineMark struct {
 	key      string
 	revision uint64
-	at       time.Time
 	notes    *ownNotes
 }
 
@@ -40,7 +38,7 @@ func (s *Store) MarkLines(ctx context.Context, contents ...Content) ([]LineMark,
 		if c.Subject == "" || c.Predicate == "" {
 			continue
 		}
-		marks[i].key, marks[i].at, own[i] = s.line(c), s.Now(), s.ownKeys(c.Subject)
+		marks[i].key, own[i] = s.line(c), s.ownKeys(c.Subject)
 		keys = append(append(keys, marks[i].key), own[i]...)
 	}
 	if len(keys) == 0 {

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"golang.org/x/text/cases"
@@ -25,9 +24,9 @@ type OwnWrite struct {
 	Predicate string // or a place in a record, as "order/status", in which a number is any; "" = any
 	Value     string
 	Any       bool // it may be any value
-	// Source is the group ([Asserter.Group]) of the system that is told. What it alone says later
-	// in the place of the value ends the note; "" = nothing does but a person.
-	Source string
+	// Picked says that the value names an object that was there before. It is then no value of
+	// ours where an object of the principal's own is looked up by its identifier.
+	Picked bool
 }
 
 // What is noted of own writes. Beyond it less is told apart, and more is taken for ours.
@@ -61,21 +60,12 @@ func (s *scope) ownKeys(subject string) []string {
 	return keys
 }
 
-// spelling is what is compared of a name that a system may have written in its own way: its
-// letters and digits, and of a decimal number what it is worth.
-func spelling(name string) string {
-	if s := strings.TrimSpace(name); len(s) <= maxNumeral && strings.Count(s, ".") == 1 && numeral.MatchString(s) {
-		if n, ok := new(big.Rat).SetString(s); ok {
-			return n.RatString()
-		}
-	}
-	return lettersAndDigits(name)
-}
-
-// lettersAndDigits are the letters of a text, folded, and its digits. One of digits alone has no
-// zeros before them.
-func lettersAndDigits(s string) string {
+// spelling is what is compared of a text that a system may have written in its own way: its
+// letters, folded, and its digits, without zeros before them if there is no letter. Of a text that
+// has neither it is the signs.
+func spelling(s string) string {
 	fold := cases.Fold() // it has a state
+	wide := norm.NFKC.String(s)
 	plain := fold.String(strings.Map(func(c rune) rune {
 		switch {
 		case unicode.IsDigit(c):
@@ -84,10 +74,15 @@ func lettersAndDigits(s string) string {
 			return c
 		}
 		return -1
-	}, norm.NFKC.String(s)))
+	}, wide))
 	switch {
 	case plain == "":
-		return s
+		return strings.Map(func(c rune) rune {
+			if unicode.IsSpace(c) || unicode.In(c, unicode.M, unicode.Cf) {
+				return -1
+			}
+			return c
+		}, wide)
 	case strings.Trim(plain, "0123456789") == "":
 		return firstNonEmpty(strings.TrimLeft(plain, "0"), "0")
 	}
@@ -109,10 +104,9 @@ func digitOf(c rune) rune {
 	return 0
 }
 
-// spellings are what is compared of a value: its letters and digits and, of a number, what it may
-// be worth.
+// spellings are what is compared of a value: its spelling and, of a number, what it may be worth.
 func spellings(value string) []string {
-	out := []string{lettersAndDigits(value)}
+	out := []string{spelling(value)}
 	for _, n := range worth(value) {
 		if !slices.Contains(out, n) {
 			out = append(out, n)
@@ -121,52 +115,67 @@ func spellings(value string) []string {
 	return out
 }
 
-// numeral is a number without what groups its digits. An exponent has three digits at most.
-var numeral = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$`)
-
-// grouped is a number of which a comma, or a dot, may group the digits.
-var grouped = regexp.MustCompile(`^\d{1,3}([.,]\d{3})+$`)
-
-// maxNumeral is the length, in bytes, up to which a text is compared as a number.
+// maxNumeral is the length, in bytes, up to which a text without its signs and outer zeros is
+// compared as a number.
 const maxNumeral = 60
+
+var (
+	// figures are a number with what groups its digits, and letters of a currency or a unit.
+	figures = regexp.MustCompile(`^(\pL{0,4}?)([0-9.,]*[0-9][0-9.,]*)(?:e([+-]?)0*([0-9]{1,3}))?(\pL*)$`)
+	// grouped is a number of whose digits two or three stand together behind each mark.
+	grouped = regexp.MustCompile(`^[0-9]{1,3}([.,][0-9]{2,3})*[.,][0-9]{3}$`)
+)
 
 // worth is what a text is worth as a number, without its sign: "1,500.50", "$1500.5" and
 // "EUR 1.500,50" are worth the same. It is two numbers where a comma or a dot may group digits or
-// begin the decimals, and none if the text is no number.
+// begin the decimals, and none if the text is no number. A whole number that letters touch is a
+// name.
 func worth(text string) (out []string) {
-	if len(text) > maxNumeral {
+	const most = 1 << 13 // longer texts are no numbers, whatever zeros they have
+	if len(text) > most {
 		return nil
 	}
-	var words []string
-	for _, w := range strings.Fields(norm.NFKC.String(text)) {
-		if letters := strings.TrimFunc(w, unicode.IsLetter); letters == "" && len([]rune(w)) <= 3 { // a currency, or a unit
-			continue
-		}
-		words = append(words, w)
-	}
-	plain := strings.Map(func(c rune) rune {
+	words := slices.DeleteFunc(strings.Fields(norm.NFKC.String(text)), func(w string) bool { // a currency, or a unit
+		return len(w) <= 4 && !strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsLetter(c) })
+	})
+	plain := strings.Trim(strings.Map(func(c rune) rune {
 		switch {
 		case unicode.IsDigit(c):
 			return '0' + digitOf(c)
-		case unicode.Is(unicode.Sc, c), c == '\'', c == '’', c == '_':
-			return -1
+		case unicode.IsLetter(c), c == '.', c == ',', c == '+', c == '-':
+			return unicode.ToLower(c)
+		case c == '·', c == '٫', c == '⎖':
+			return '.'
+		case c == '٬', c == '،':
+			return ','
 		}
-		return unicode.ToLower(c)
-	}, strings.Join(words, ""))
-	plain = strings.TrimLeft(plain, "+-−")
+		return -1
+	}, strings.Join(words, "")), "+-.,")
+	m := figures.FindStringSubmatch(strings.TrimLeft(plain, "0"))
+	if m == nil {
+		return nil
+	}
+	digits, exponent := m[2], ""
+	if m[1] != "" {
+		digits = strings.TrimLeft(digits, ".,") // "Fr. 5"
+	}
+	if m[4] != "" {
+		exponent = "e" + m[3] + m[4]
+	}
+	if m[1]+m[5] != "" && exponent == "" && !strings.ContainsAny(digits, ".,") {
+		return nil
+	}
 	for _, marks := range [...]struct{ groups, decimals string }{{",", "."}, {".", ","}} {
-		s := plain
-		if strings.Count(s, marks.decimals) == 1 || !strings.Contains(s, marks.decimals) {
-			if strings.Contains(s, marks.groups) && !grouped.MatchString(firstNonEmpty(s[:max(0, strings.Index(s, marks.decimals))], s)) {
-				continue
-			}
-			s = strings.ReplaceAll(strings.ReplaceAll(s, marks.groups, ""), marks.decimals, ".")
-			if !numeral.MatchString(s) {
-				continue
-			}
-			if n, ok := new(big.Rat).SetString(s); ok && !slices.Contains(out, n.RatString()) {
-				out = append(out, n.RatString())
-			}
+		whole, part, _ := strings.Cut(digits, marks.decimals)
+		if strings.ContainsAny(part, ".,") || strings.Contains(whole, marks.groups) && !grouped.MatchString(whole) {
+			continue
+		}
+		number := strings.TrimLeft(strings.ReplaceAll(whole, marks.groups, ""), "0")
+		if part = strings.TrimRight(part, "0"); len(number)+len(part) > maxNumeral {
+			continue
+		}
+		if n, ok := new(big.Rat).SetString("0" + number + "." + part + "0" + exponent); ok && !slices.Contains(out, n.RatString()) {
+			out = append(out, n.RatString())
 		}
 	}
 	return out
@@ -180,8 +189,7 @@ type ownWrite struct {
 	whatever  bool  // and whatever value
 	predicate Token // or place in a record
 	value     Token
-	source    Token // that ends it; the zero Token is none
-	at        time.Time
+	picked    bool // it names an object that was there before
 	rows      []ID // that the call rested on, and that were not fit
 	more      bool // or something else that is not known
 }
@@ -191,6 +199,7 @@ const (
 	ownAnywhere byte = 1 << iota
 	ownWhatever
 	ownMore
+	ownPicked
 	ownUnknown // and what is above it is in no object
 )
 
@@ -202,9 +211,9 @@ func ownWritesOf(o Object) (list ownWrites, err error) {
 	n := d.num()
 	for i := uint64(0); i < n && i < maxOwnWrites; i++ {
 		flags := d.byte()
-		w := ownWrite{anywhere: flags&ownAnywhere != 0, whatever: flags&ownWhatever != 0, more: flags&ownMore != 0}
-		w.predicate, w.value, w.source = d.token(), d.token(), d.token()
-		w.at, w.rows = d.time(), d.ids()
+		w := ownWrite{anywhere: flags&ownAnywhere != 0, whatever: flags&ownWhatever != 0, more: flags&ownMore != 0, picked: flags&ownPicked != 0}
+		w.predicate, w.value = d.token(), d.token()
+		w.rows = d.ids()
 		if flags >= ownUnknown {
 			return nil, faulty(errWire, "own writes")
 		}
@@ -231,11 +240,12 @@ func (l ownWrites) encode() []byte {
 		if w.more {
 			flags |= ownMore
 		}
+		if w.picked {
+			flags |= ownPicked
+		}
 		e.byte(flags)
 		e.token(w.predicate)
 		e.token(w.value)
-		e.token(w.source)
-		e.time(w.at)
 		e.ids(w.rows)
 	}
 	return e.b
@@ -245,9 +255,8 @@ func (l ownWrites) encode() []byte {
 func (l ownWrites) add(w ownWrite) ownWrites {
 	for i := range l {
 		if have := &l[i]; have.whatever && have.anywhere || have.anywhere == w.anywhere && have.whatever == w.whatever && have.predicate == w.predicate && have.value == w.value {
-			if have.join(&w); have.source != w.source { // two systems have it now
-				have.source = Token{}
-			}
+			have.join(&w)
+			have.picked = have.picked && w.picked
 			return l
 		}
 	}
@@ -263,9 +272,6 @@ func (l ownWrites) add(w ownWrite) ownWrites {
 }
 
 func (w *ownWrite) join(other *ownWrite) {
-	if other.at.After(w.at) {
-		w.at = other.at
-	}
 	w.more = w.more || other.more
 	for _, id := range other.rows {
 		switch {
@@ -297,31 +303,30 @@ func (s *scope) ownValues(v string) (out []Token) {
 	return out
 }
 
-// ownSource is what is compared of the system that a call told.
-func (s *scope) ownSource(group string) (none Token) {
-	if group == "" {
-		return none
-	}
-	return s.blind("own write to", ExactName(group))
-}
-
 // noteOwnWrites notes in the transaction what a call sets that rests on unfit rows, and in its
 // record which objects say so.
-func (t *transaction) noteOwnWrites(r *DecisionRecord, at time.Time) error {
+func (t *transaction) noteOwnWrites(r *DecisionRecord) error {
 	s, keys := t.store, []string{}
 	about := map[string][]ownWrite{}
+	spelled, named := map[string][]Token{}, map[string][]string{} // each text once: it may be long
 	for i := range r.Writes {
 		w := &r.Writes[i]
-		note := ownWrite{anywhere: w.Predicate == "", whatever: w.Any, source: s.ownSource(w.Source), at: at, more: r.UnvouchedMore}
+		note := ownWrite{anywhere: w.Predicate == "", whatever: w.Any, picked: w.Picked, more: r.UnvouchedMore}
 		values := []Token{{}}
 		if !w.Any {
-			values = s.ownValues(w.Value)
+			if values = spelled[w.Value]; values == nil {
+				values = s.ownValues(w.Value)
+				spelled[w.Value] = values
+			}
+		}
+		if named[w.Subject] == nil {
+			named[w.Subject] = s.ownKeys(w.Subject)
 		}
 		if w.Predicate != "" {
 			note.predicate = s.ownPredicate(w.Predicate)
 		}
 		note.join(&ownWrite{rows: r.Unvouched})
-		for _, key := range s.ownKeys(w.Subject) {
+		for _, key := range named[w.Subject] {
 			if about[key] == nil {
 				keys = append(keys, key)
 			}
@@ -378,7 +383,7 @@ func (s *Store) RecordWrites(ctx context.Context, decision string, writes []OwnW
 		nonce, now := newNonce(), s.Now()
 		r.Writes = writes
 		tx := s.begin(ctx, now)
-		if err := tx.noteOwnWrites(&r.DecisionRecord, now); err != nil {
+		if err := tx.noteOwnWrites(&r.DecisionRecord); err != nil {
 			return struct{}{}, err
 		}
 		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool",
@@ -451,8 +456,8 @@ func (s *Store) living(ctx context.Context, n *ownNotes) error {
 	return nil
 }
 
-// says is the write that set a value under a predicate or at a place in a record, under
-// whatever predicate if that is "", nil if none did.
+// says is the write that set a value under a predicate or at a place in a record, nil if none
+// did. If place is "" the value is an identifier, under whatever predicate.
 func (n *ownNotes) says(place, value string) *ownWrite {
 	if n == nil {
 		return nil
@@ -464,7 +469,10 @@ func (n *ownNotes) says(place, value string) *ownWrite {
 	for _, list := range n.lists {
 		for i := range list {
 			w := &list[i]
-			if !w.whatever && !slices.Contains(values, w.value) || !w.anywhere && place != "" && !slices.Contains(predicates, w.predicate) {
+			switch {
+			case !w.whatever && !slices.Contains(values, w.value):
+				continue
+			case place == "" && w.picked, place != "" && !w.anywhere && !slices.Contains(predicates, w.predicate):
 				continue
 			}
 			if all == nil {
@@ -527,31 +535,6 @@ func visitValues(place string, v any, f func(place, value string)) {
 	default:
 		f(place, fmt.Sprint(node))
 	}
-}
-
-// spent are the puts that forget writes: the source that was told, asked long enough after them,
-// says something else in their place. What another source says does not tell what that one has. What may stand under any predicate is kept, and so is what may
-// stand at more than one place: anywhere in a record, or in a list. Another value at one of them
-// does not say that ours is gone.
-func (n *ownNotes) spent(c *Content, source string, asked LineMark) (puts []Put) {
-	if n == nil || asked.at.IsZero() {
-		return nil
-	}
-	var said []Token
-	record := structured(c.Object)
-	visitPlaces(c, func(place, _ string) {
-		if whole := place == c.Predicate && record; !whole && !strings.Contains(place, "/*") {
-			said = append(said, n.scope.ownPredicate(place))
-		}
-	})
-	list, speaker := n.lists[0], n.scope.ownSource(source) // of the name itself: what is said of two says nothing of one of them
-	left := slices.DeleteFunc(slices.Clone(list), func(w ownWrite) bool {
-		return !w.anywhere && w.source == speaker && asked.at.Sub(w.at) >= UnknownAfter && slices.Contains(said, w.predicate)
-	})
-	if len(left) < len(list) {
-		puts = append(puts, Put{Key: n.objs[0].Key, From: n.objs[0].Revision, Data: left.encode()})
-	}
-	return puts
 }
 
 // vouched reports whether a person verified one of the rows of a claim, for everybody. She

@@ -1114,7 +1114,7 @@ func (s *Store) record(ctx context.Context, r *DecisionRecord, c citation) error
 	}
 	if r.Fired && len(r.Writes) > 0 {
 		r.Marked = nil
-		if err := tx.noteOwnWrites(r, r.At); err != nil {
+		if err := tx.noteOwnWrites(r); err != nil {
 			return err
 		}
 	}

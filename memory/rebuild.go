@@ -574,7 +574,7 @@ func (b *rebuilding) ownWrites(ctx context.Context) error {
 		if objs[0].Revision > 0 {
 			continue
 		}
-		any := ownWrite{anywhere: true, whatever: true, at: b.s.Now()}
+		any := ownWrite{anywhere: true, whatever: true}
 		for _, rows := range calls {
 			any.join(&ownWrite{rows: rows})
 		}

@@ -452,7 +452,7 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 			return Receipt{}, fmt.Errorf("%w: row %s, which this one is made from", ErrErased, h.ID)
 		}
 	}
-	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], quoted, now, nil, notes.spent(&d.Content, d.Asserter.Group(), d.Asked)...)
+	return s.create(ctx, d, claim, known, objs, heads[:len(parents)], quoted, now, nil)
 }
 
 // repeats reports whether a draft is of a source that may repeat what a call set.

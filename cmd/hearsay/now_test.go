@@ -424,7 +424,8 @@ func TestAPrintedCommandHasTheFlagsThatWereGiven(t *testing.T) {
 	if r := w.soon("call", "list", "--tool", "book a room"); r.code != exitDone || !strings.Contains(r.out, d.HoldID) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.talk)
 	}
-	for url, want := range map[string]string{"postgres://app:secret@db/hearsay": " --store URL", "postgres://app@db/hearsay": " --store postgres://app@db/hearsay", "it's": ` --store 'it'\''s'`} {
+	for url, want := range map[string]string{"postgres://app:secret@db/hearsay": " --store URL", "postgres://app@db/hearsay": " --store postgres://app@db/hearsay", "it's": ` --store 'it'\''s'`,
+		"postgres://app@db/hearsay?password=secret": " --store URL", "host=db password=secret": " --store URL", "postgres://%zz@db": " --store URL", "sqlite:two  blanks.db": " --store 'sqlite:two  blanks.db'"} {
 		if got := (&app{}).command(&storeFlags{url: url}, "", "hearsay"); got != "hearsay"+want {
 			t.Errorf("%s", got)
 		}

@@ -425,6 +425,10 @@ With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
 		if err := a.showText(s.Now(), shown); err != nil {
 			return err
 		}
+		if r.Truth == memory.TruthSuperseded && !r.Has(memory.FlagOutdated) {
+			fmt.Fprintln(a.talk, "it was retracted for good: nobody can confirm it")
+			return nil
+		}
 		fmt.Fprintf(a.talk, "to decide: %s; or row reject %[2]s, or row contradict %[2]s --object VALUE, each with its --help\n", a.toDecide(store, &r, shown.ShownSHA256), r.ID)
 		return nil
 	}

@@ -172,7 +172,7 @@ func (a *app) settleCall(ctx context.Context, store *storeFlags, verb confirm.Ca
 	if ok && !d.Fired { // a decision that let the call through is named; or the hold, or another decision of it
 		made := cmp.Or(inDoubt(&h), h.Fired)
 		if made == "" {
-			return settledJSON{}, fail(exitNo, "call %s was not made: there is no outcome to settle", h.ID)
+			return settledJSON{}, fail(exitNo, "call %s was not made: there is no outcome to settle", h.ID).with("hearsay call list --fired lists the calls that were made.")
 		}
 		d, err = s.Decision(ctx, made)
 	}

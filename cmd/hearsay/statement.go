@@ -484,6 +484,9 @@ func (a *app) stateText(said statementJSON) error {
 	}
 	if said.Undo != "" {
 		c.line("undo", "%s", said.Undo)
+		if said.Verb == confirm.Confirm && len(said.Displaced) > 0 {
+			c.line("", "  it retracts this row for good; what it displaced is back, unverified")
+		}
 	}
 	return a.write(c.String())
 }

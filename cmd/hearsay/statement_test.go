@@ -302,6 +302,9 @@ func TestAConfirmationNamesWhatItDisplaces(t *testing.T) {
 	if out := w.ok(back...); !strings.Contains(out, string(w.ids["pay"])+" is back, unverified") {
 		t.Errorf("%s", out)
 	}
+	if r := w.soon("row", "show", id); strings.Contains(r.talk, "row confirm") || !strings.Contains(r.talk, "retracted for good") {
+		t.Errorf("what a rollback retracted may be confirmed:\n%s", r.talk)
+	}
 
 	w = newWorld(t)
 	key = w.key("boss", "*")

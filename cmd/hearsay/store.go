@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -163,19 +164,33 @@ func (a *app) command(f *storeFlags, trusted, text string) string {
 		if flag.value == "" {
 			continue
 		}
-		if u, err := url.Parse(flag.value); err == nil && u.User != nil {
-			if _, secret := u.User.Password(); secret { // it is printed nowhere
-				flag.value = "URL"
-			}
+		if secretive(flag.value) {
+			flag.value = "URL"
 		}
 		text += " --" + flag.name + " " + word(flag.value)
 	}
 	return text
 }
 
+// secretive reports whether the address of a store may have a password in it, which is printed
+// nowhere.
+func secretive(address string) bool {
+	if strings.Contains(strings.ToLower(address), "password") {
+		return true
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return strings.Contains(address, "://")
+	}
+	_, secret := u.User.Password()
+	return secret
+}
+
 // word is a text as a shell takes it for one word.
 func word(s string) string {
-	s = oneLine(s, maxMessage)
+	if len(s) > maxMessage || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		s = oneLine(s, maxMessage)
+	}
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+,=") == "" {
 		return s
 	}

@@ -30,11 +30,11 @@ var latin = func() *strings.Replacer {
 var lettered = regexp.MustCompile(`[\p{L}\p{M}]+(?:'[\p{L}\p{M}]+)*`)
 
 // strokes are accents that Unicode takes for a part of the letter.
-var strokes = strings.NewReplacer("ø", "o", "ɵ", "o", "ŧ", "t", "ƫ", "t", "ƞ", "n", "ŋ", "n", "ł", "l", "đ", "d", "ħ", "h", "ı", "i", "ɇ", "e", "ɍ", "r")
+var strokes = strings.NewReplacer("ø", "o", "ɵ", "o", "ŧ", "t", "ƫ", "t", "ƞ", "n", "ŋ", "n", "ɳ", "n", "ɲ", "n", "ꞥ", "n", "ɔ", "o", "ł", "l", "đ", "d", "ħ", "h", "ı", "i", "ɇ", "e", "ɍ", "r")
 
 // lookalikes are Cyrillic and Greek letters that look like Latin ones.
 var lookalikes = strings.NewReplacer("а", "a", "е", "e", "о", "o", "т", "t", "һ", "h", "і", "i", "ѕ", "s", "г", "r", "с", "c", "ԁ", "d", "п", "n", "ѵ", "v",
-	"ο", "o", "ν", "v", "τ", "t", "ε", "e", "ι", "i", "α", "a", "η", "n")
+	"ο", "o", "σ", "o", "θ", "o", "ո", "n", "օ", "o", "ν", "v", "τ", "t", "ε", "e", "ι", "i", "α", "a", "η", "n")
 
 // plainly is a word without accents if it is then an English one of negation, and else as it
 // is: Danish "nød" stays. A word of which no letter is Latin is none that looks like one.

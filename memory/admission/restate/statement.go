@@ -106,7 +106,7 @@ func Of(text string) Statement {
 // foreign are words of negation of other languages: German, Dutch, French, Spanish,
 // Portuguese, Italian, Polish, Czech, Russian, Swedish, Danish and Norwegian; then Turkish,
 // Greek, Hindi, Arabic and Korean.
-var foreign = set("nein nicht kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen ikke " +
+var foreign = set("nein nicht nich nix keinerlei weder nimmer keineswegs mitnichten nadie ningún ninguno ninguna nada guère nao kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen ikke " +
 	"değil değilim değiliz δεν όχι οχι नहीं لا ليس ليست لست 안 못")
 
 // within finds characters of negation of Japanese, Chinese and Korean. They are looked for
@@ -117,7 +117,7 @@ var within = regexp.MustCompile(`ない|なかっ|ません|[不没沒非않]|�
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
 
 // untrue are further words that deny what is said beside them.
-var untrue = set("nope nah rarely seldom scarcely nowhere noone false untrue incorrect wrong")
+var untrue = set("nope nah nvr donot rarely seldom scarcely nowhere noone false untrue incorrect wrong")
 
 // unmarked are contractions of "not" that people type without the apostrophe, and that
 // [contractions] does not have.
@@ -199,6 +199,9 @@ var unpaired = regexp.MustCompile(`(^|[^\p{L}\p{N}])['_-]+|['_-]+([^\p{L}\p{N}]|
 // red heart, a family. Of others it is not known what they say.
 var harmless = regexp.MustCompile(`[❤♥☺☀✈☕👍🙏👋👏💪👨👩👦👧🧑🧒👶🧔💻🍳🎓🎨🚀🏫🌾💕💖💙💚💛💜🧡🖤🤍🔥][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?(?:\x{200D}[❤♥👨👩👦👧🧑🧒👶🔥💻🍳🎓🎨🚀🏫🌾][\x{1F3FB}-\x{1F3FF}]?\x{FE0F}?)*`)
 
+// shownAs finds a picture that a phone asks to be shown in colours.
+var shownAs = regexp.MustCompile(`[\x{2600}-\x{27BF}\x{1F300}-\x{1F6FF}\x{1F900}-\x{1FAFF}]\x{FE0F}`)
+
 // answers are words that answer a question with no.
 var answers = set("no nein όχι οχι")
 
@@ -206,7 +209,7 @@ var answers = set("no nein όχι οχι")
 var answer = regexp.MustCompile(`(?i)^\s*(?:no|nein|όχι|οχι)[.!]\s+(?-i:\p{Lu})`)
 
 // crossed are signs that deny what they stand beside, or say that somebody does not like it.
-const crossed = "❌❎✕✖✗✘☒🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
+const crossed = "❌❎✕✖✗✘☒☓⨯🗙🛑🆖🚫⛔🚭🚷👎🙅🤷☹🙁😠😡🤮🤢💔"
 
 // Negates reports whether a word, in lower case, is an English one of negation.
 func Negates(word string) bool { return negations[word] }
@@ -250,7 +253,12 @@ func Denials(text string) (words []string, legible bool) {
 			return nil, false
 		}
 	}
-	text = harmless.ReplaceAllString(text, " ")
+	text = shownAs.ReplaceAllStringFunc(harmless.ReplaceAllString(text, " "), func(s string) string {
+		if strings.ContainsAny(s, crossed) {
+			return s
+		}
+		return " "
+	})
 	if opaque(text) {
 		return nil, false
 	}
