@@ -370,7 +370,7 @@ bench() {
 # is held up.
 amplification() {
   build
-  timeout "$limit" "$log/bin/bench" "$@" -report "$log/report.html" -o json >"$log/amplification.json" 2>"$log/amplification.err" || { cat "$log/amplification.err"; fail "bench"; }
+  timeout "$((3 * limit))" "$log/bin/bench" "$@" -report "$log/report.html" -o json >"$log/amplification.json" 2>"$log/amplification.err" || { cat "$log/amplification.err"; fail "bench"; }
   [ "$(grep -c '<svg role="img"' "$log/report.html")" -gt 0 ] || fail "the report has no chart"
   python3 - "$log/amplification.json" "$@" <<'PY'
 import json, sys

@@ -99,11 +99,11 @@ func hollow(args any) bool {
 // more, whatever is said of any of them counts as set by it.
 const maxWrites = 24
 
-// writes are what a call sets in systems of record: what its tool declares, each value in an
-// argument that is no scalar included, and of every other argument that it may be a value,
-// and each other one the subject. One that picks an object ([gate.KindObjectID]) names what was there before. The principal, and what the agent's tools speak of by a
-// name of its own, are subjects too. A declaration whose subject is not given declares
-// nothing.
+// writes are what a call sets in systems of record. That is what its tool declares, with each
+// value in an argument that is no scalar. Every other argument may be a value too, and each
+// other one its subject. One that picks an object ([gate.KindObjectID]) names what was there
+// before. The principal, and what the agent's tools speak of by a name of its own, are subjects
+// too. A declaration whose subject is not given declares nothing.
 func (r *Run) writes(t *Tool, args json.RawMessage) (out []gate.Write) {
 	if t.contract.Unknown || t.contract.Effect == gate.ReadOnly && !t.contract.Undeclared {
 		return nil

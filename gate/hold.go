@@ -622,8 +622,8 @@ const (
 )
 
 // Wait returns when the hold with an id is decided or ends. It also returns when the rows at
-// fault are verified, or nothing holds the call any more ([HowPromoted]), or when a row that the
-// call rests on makes it one to be denied: one that was contradicted, quarantined or hidden, say.
+// fault are verified, or nothing holds the call any more ([HowPromoted]). It returns, too, when
+// the call is to be denied, as a row that it rests on was contradicted, quarantined or hidden.
 // The hold may have been opened by another process. Wait makes no call. An error is that of ctx,
 // of the store, or [memory.ErrNotFound].
 func Wait(ctx context.Context, s Holds, hold string) (Released, error) {

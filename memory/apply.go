@@ -348,7 +348,7 @@ func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) 
 // evidence of a row is: of a row that the walk has not reached it is taken away
 // first, and the caller looks again.
 func (s *Store) current(ctx context.Context, row ID, o Object, standing, added []Evidence) (*revocations, error) {
-	r, err := s.revocationsOf(ctx, o)
+	r, err := s.revocationsOf(o)
 	if err != nil {
 		return nil, err
 	}

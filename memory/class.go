@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -20,12 +19,12 @@ import (
 // the rows it was made from are about. All that a row says is sealed under the key
 // of its class. That key is made of shares, one a subject. Each share lies in the store,
 // sealed under the data key of its subject, and all of them are needed. So the destruction
-// of any one subject's key makes unreadable whatever had a part in it, and a subject costs
+// of any one subject's key makes unreadable whatever had a part in it. A subject costs
 // one key in the keyring, however its rows are mixed with others'. The zero Class is none.
 //
-// Its number is random, and belongs to one key for ever: a store that a fail-over put
-// back to before a class, where somebody else made one of the same subjects since, has
-// that one under another number. What was sealed under the lost one is refused there.
+// Its number is random, and belongs to one key for ever. A fail-over may put a store back to
+// before a class, and somebody else may make one of the same subjects there: that one has
+// another number, and what was sealed under the lost one is refused.
 // So two writers may make two classes of the same subjects, and each is as good.
 type Class uint64
 
@@ -130,7 +129,7 @@ func (t *transaction) findWith(above []KeyID, subjects []string) (*sealing, erro
 	}
 	c, err := t.sealing(class)
 	switch {
-	case err == errNoClass && ok: // it is of a server of before
+	case ok && unreadable(err): // it is of a server of before, or was damaged
 		s.sets.drop(set)
 		return t.findWith(above, subjects)
 	case err != nil:
@@ -220,13 +219,17 @@ func (s *Store) keyOf(ctx context.Context, name string) (KeyID, error) {
 	return k, nil
 }
 
-// sealing is a class that the transaction puts, or that is in the store. One that was known
-// is not looked at again, as it is to be read: the transaction checks that it is in use.
+// trusted is how long a writer seals under a class that it does not read again. Past it what
+// it writes could be unreadable, as the object of the class was damaged meanwhile.
+const trusted = time.Minute
+
+// sealing is a class that the transaction puts, or that is in the store. The transaction checks
+// that it is in use, so that it is read again once a minute and not once a second.
 func (t *transaction) sealing(class Class) (*sealing, error) {
 	if c := t.classes[class]; c != nil {
 		return c, nil
 	}
-	if c, ok := t.store.classes.get(class); ok {
+	if c, ok := t.store.classes.get(class); ok && time.Since(c.until) < trusted {
 		return c, nil
 	}
 	return t.store.sealing(t.ctx, class)
@@ -277,12 +280,8 @@ func (c *sealing) arm(shares []byte) error {
 	if err != nil {
 		return err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return err
-	}
-	c.aead, err = cipher.NewGCMWithRandomNonce(block)
-	return err
+	c.aead = cipherOf([32]byte(key))
+	return nil
 }
 
 var errNoClass = fmt.Errorf("%w: a class is missing", ErrDamaged)
@@ -353,6 +352,7 @@ func (s *Store) joined(ctx context.Context, class Class, o Object, eraser *erasi
 	}
 	c, sealed, err := decodeClass(class, o.Data)
 	if err != nil {
+		s.classes.drop(class)
 		return nil, err
 	}
 	shares := make([]byte, 0, len(sealed)*shareSize)

@@ -62,7 +62,7 @@ func (s *Store) DamagedRows(ctx context.Context) ([]ID, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := s.revocationsOf(ctx, objs[0])
+	r, err := s.revocationsOf(objs[0])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -79,7 +79,7 @@ func (s *Store) damaged(ctx context.Context, kind EntryKind, actor, reason strin
 		if err != nil {
 			return err
 		}
-		have, err := s.revocationsOf(ctx, objs[0])
+		have, err := s.revocationsOf(objs[0])
 		if err != nil {
 			return err
 		}

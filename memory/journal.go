@@ -368,11 +368,12 @@ func (r *record) entry(revision uint64) AuditEntry {
 	return e
 }
 
-// entry decodes a log entry of key, its payload too unless that was erased.
+// entry decodes a log entry of key, its payload too unless that was erased. With an error that
+// is [unreadable] it returns what stands outside the payload.
 func (s *Store) entry(ctx context.Context, key string, l LogEntry) (AuditEntry, change, error) {
 	var r record
 	if _, err := r.decode(l.Data); err != nil {
-		return AuditEntry{}, change{}, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, key)
+		return AuditEntry{}, change{}, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 	}
 	e := r.entry(l.Revision)
 	if r.payload == nil {
@@ -388,11 +389,11 @@ func (s *Store) entry(ctx context.Context, key string, l LogEntry) (AuditEntry, 
 		e.Erased = true
 		return e, change{}, nil
 	case err != nil:
-		return AuditEntry{}, change{}, fmt.Errorf("entry %d of %s: %w", l.Revision, key, err)
+		return e, change{}, fmt.Errorf("entry %d of %s: %w", l.Revision, KeyText(key), err)
 	}
 	c, err := e.readDetail(plain)
 	if err != nil {
-		return AuditEntry{}, change{}, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, key)
+		return AuditEntry{}, change{}, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(key))
 	}
 	e.Evidence = c.added
 	return e, c, nil

@@ -487,6 +487,10 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 		return err
 	}
 	g, _, err := b.s.segmentOf(ctx, objs[0])
+	if unreadable(err) {
+		b.Lost++
+		return nil
+	}
 	if isErased(err) {
 		return nil
 	}

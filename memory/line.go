@@ -16,9 +16,9 @@ type LineMark struct {
 	notes    *ownNotes
 }
 
-// OwnWrite reports whether a value, under a predicate, at a place in a record such as
-// "order/status", or under whatever predicate if place is "", is one that a call set which rested on what was not fit: the source then
-// repeats our own word, and does not vouch for it (I-4). rows are those it rested on and
+// OwnWrite reports whether a value is one that a call set which rested on what was not fit. The
+// source then repeats our own word, and does not vouch for it (I-4). place is a predicate, or a
+// place in a record such as "order/status"; "" means any predicate. rows are those it rested on and
 // that are there still; whole reports whether these are all.
 func (m LineMark) OwnWrite(place, value string) (rows []ID, whole, ours bool) {
 	w := m.notes.says(place, value)

@@ -150,7 +150,7 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	revoked, err := s.revocationsOf(ctx, objs[len(keys)])
+	revoked, err := s.revocationsOf(objs[len(keys)])
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 )
 
@@ -11,13 +12,17 @@ type Rebuilt struct {
 	Rows      int `json:"rows"`
 	Erased    int `json:"erased"`    // of them, skeletons
 	Decisions int `json:"decisions"` // whose index was made again
-	Lost      int `json:"lost"`      // rows and decisions whose content is gone without an erasure
+	Lost      int `json:"lost"`      // rows, decisions and the like whose content is gone without an erasure, or cannot be opened
 }
 
 // Rebuild makes everything that is a projection again from the logs and the
 // contents: heads byte by byte as they were, evidence, corroboration records,
-// identities, claims, lines, due marks, and every index. A log that does not hold against its chain
-// stops it with a [*TamperError].
+// identities, claims, lines, due marks, the objects of the whole store, and every index. A log
+// that does not hold against its chain stops it with a [*TamperError].
+//
+// What lies in one place only does not come back: the body of a row, the record of a decision,
+// the class of some subjects. It counts as [Rebuilt.Lost], and what is there is left as it is.
+// A rejection by a person stands although what was rejected is lost.
 //
 // Due marks come back on the safe side: a verified row is checked when its
 // freshness ends, any other one now. Heat starts cold.
@@ -25,7 +30,7 @@ type Rebuilt struct {
 // Nothing else may write meanwhile. Open permits are voided at the end. It may be
 // interrupted, and run again. progress, if not nil, hears the number of rows done.
 func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows int)) (Rebuilt, error) {
-	if _, err := s.admit(ctx); err != nil {
+	if err := s.readmit(ctx); err != nil {
 		return Rebuilt{}, err
 	}
 	s.driver.floor.clear() // what comes back may begin anew
@@ -34,6 +39,30 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 		return b.Rebuilt, err
 	}
 	return b.Rebuilt, s.BumpEpoch(ctx, actor, "the store was rebuilt")
+}
+
+// readmit is admit, and makes the first object of a scope again that was damaged: the keys know
+// the scope, and the log of the epoch was begun with them.
+func (s *Store) readmit(ctx context.Context) error {
+	_, err := s.admit(ctx)
+	var damaged *DamagedError
+	var wrong *WrongKeyError
+	if !errors.As(err, &damaged) && !errors.As(err, &wrong) {
+		return err
+	}
+	if made, keyErr := s.keys.Subject(ctx, s.scope.mark()); keyErr != nil || len(made) == 0 {
+		return err
+	}
+	log, logErr := s.driver.History(ctx, s.scope.tenant, epochKey, 0, 1)
+	if logErr != nil || len(log) == 0 || s.auditor.Next(&Log{Key: epochKey}, log[0]) != nil {
+		return err
+	}
+	first := Restored{Object: Object{Key: keysKey, Revision: 1, Data: s.keysObject()}}
+	if err := s.driver.Restore(ctx, s.scope.tenant, []Restored{first}); err != nil {
+		return err
+	}
+	_, err = s.admit(ctx)
+	return err
 }
 
 func (s *Store) rebuilding() *rebuilding {
@@ -181,9 +210,12 @@ func (l *Log) object(data []byte) Object {
 func (b *rebuilding) row(ctx context.Context, id ID) error {
 	s := b.s
 	var moves []AuditEntry
-	changes := map[uint64]change{}
+	changes, shut := map[uint64]change{}, false // shut: an entry cannot be opened
 	log, err := b.read(ctx, headKey.of(id), func(l LogEntry) error {
 		e, c, err := s.entry(ctx, headKey.of(id), l)
+		if unreadable(err) {
+			shut, e.Actor, e.Reason, err = true, "(unreadable)", "(unreadable)", nil
+		}
 		moves = append(moves, e)
 		changes[c.number] = c
 		return err
@@ -209,11 +241,15 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if err != nil {
 		return err
 	}
-	if objs[0].Data == nil {
+	var about body
+	if objs[0].Data != nil {
+		about, err = s.body(ctx, objs[0])
+	}
+	if shut = shut || objs[0].Data == nil || unreadable(err); shut {
 		b.Lost++
+		b.claim(&h, moves, shut) // a rejection stands
 		return b.logged(ctx, log, h.encode(), terms...)
 	}
-	about, err := s.body(ctx, objs[0])
 	if isErased(err) { // an erasure of it began; it goes on with what is there
 		return b.logged(ctx, log, h.encode(), terms...)
 	}
@@ -234,7 +270,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if err := b.evidence(ctx, &h, changes); err != nil {
 		return err
 	}
-	b.claim(&h, moves)
+	b.claim(&h, moves, false)
 	b.line(&h, about.Content)
 	if about.Quotes != "" { // nobody is asked about it
 		return nil
@@ -349,8 +385,9 @@ func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
 }
 
 // claim notes what a row says of its claim: logs come in the order of ids, so the
-// first row is the one that was written first.
-func (b *rebuilding) claim(h *Head, moves []AuditEntry) {
+// first row is the one that was written first. shut says that its class cannot be opened, so
+// that nothing can be sealed under it.
+func (b *rebuilding) claim(h *Head, moves []AuditEntry, shut bool) {
 	c := b.claims[h.Claim]
 	if c == nil {
 		c = &claimed{}
@@ -365,6 +402,9 @@ func (b *rebuilding) claim(h *Head, moves []AuditEntry) {
 		case e.Kind == EntryReject && e.Sequence >= c.at:
 			c.at, c.rejected, c.class2 = e.Sequence, h.ID, h.Class
 			c.by = Rejection{By: e.Actor, Reason: e.Reason, At: e.At}
+			if shut {
+				c.class2 = 0
+			}
 		case e.Axis == AxisTruth && e.Kind != EntryContest && lifts(e.Authority, e.Kind, h.Origin) && (e.To == TruthSupported.String() || e.To == StateVerified.String()):
 			c.lifts = append(c.lifts, lift{h.ID, e.Sequence})
 		}
@@ -501,6 +541,10 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 		return err
 	}
 	r, _, class, ok, err := b.s.decisionOf(ctx, objs[0])
+	if unreadable(err) {
+		b.Lost++
+		return nil
+	}
 	if err != nil || !ok {
 		return err
 	}
@@ -607,6 +651,10 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	h, _, class, err := b.s.holdOf(ctx, objs[0])
+	if unreadable(err) {
+		b.Lost++
+		return nil
+	}
 	if isErased(err) {
 		return nil
 	}

@@ -138,8 +138,9 @@ var (
 )
 
 // revocationsOf decodes the object, unless it is the one that was decoded last.
-func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, error) {
+func (s *Store) revocationsOf(o Object) (*revocations, error) {
 	if last := s.revoked.Load(); last != nil && last.Revision == o.Revision && bytes.Equal(last.Data, o.Data) {
+		s.looked.Store(time.Now().UnixNano())
 		return last, nil
 	}
 	if o.Revision == 0 && s.known.Load() { // it is made with the store
@@ -151,9 +152,9 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 		if err != nil {
 			return nil, faulty(err, "revocations")
 		}
-		plain, err := s.unseal(ctx, o.Key, o.Revision, rest)
+		plain, err := s.scope.revoked.Open(nil, nil, rest, s.scope.associated(o.Key, o.Revision))
 		if err != nil {
-			return nil, err
+			return nil, &DamagedError{Keys: []string{o.Key}}
 		}
 		d := decoder{b: plain}
 		n := d.num()
@@ -181,6 +182,7 @@ func (s *Store) revocationsOf(ctx context.Context, o Object) (*revocations, erro
 		}
 	}
 	s.revoked.Store(r)
+	s.looked.Store(time.Now().UnixNano())
 	return r, nil
 }
 
@@ -190,7 +192,10 @@ const (
 	markEnded  // what ended it follows
 )
 
-func encodeRevocations(list []Revocation, damaged []ID) []byte {
+// sealRevocations returns what the object holds at its revision after from. It is sealed under
+// a key that is derived from the root of the keyring, and under no class: an erasure takes
+// nothing from it, and every row is read by it.
+func (s *scope) sealRevocations(from uint64, list []Revocation, damaged []ID) []byte {
 	e := encoder{}
 	e.num(uint64(len(list)))
 	for i := range list {
@@ -216,7 +221,7 @@ func encodeRevocations(list []Revocation, damaged []ID) []byte {
 		}
 	}
 	e.ids(damaged)
-	return e.b
+	return s.revoked.Seal(nil, nil, e.b, s.associated(revokedKey, from+1))
 }
 
 // knownRevocations are those that were read last. A transaction that relies on them checks
@@ -229,7 +234,7 @@ func (s *Store) knownRevocations(ctx context.Context) (*revocations, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.revocationsOf(ctx, objs[0])
+	return s.revocationsOf(objs[0])
 }
 
 // open reports whether rows may still rest on what was revoked.
@@ -298,7 +303,7 @@ func (h *Head) revoke() { h.Truth, h.Rank, h.Flags = TruthUnverified, 0, h.Flags
 // unfit holds the heads of verified rows against open revocations. It costs nothing
 // unless one is open, and then one more trip.
 func (s *Store) unfit(ctx context.Context, heads []Head, o Object) error {
-	r, err := s.revocationsOf(ctx, o)
+	r, err := s.revocationsOf(o)
 	if err != nil {
 		return err
 	}
@@ -346,7 +351,7 @@ func (s *Store) Revocations(ctx context.Context) (list []Revocation, revision ui
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := s.revocationsOf(ctx, objs[0])
+	r, err := s.revocationsOf(objs[0])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -377,7 +382,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation, revision uint64) error
 	if err != nil {
 		return err
 	}
-	have, err := s.revocationsOf(ctx, objs[0])
+	have, err := s.revocationsOf(objs[0])
 	if err != nil {
 		return err
 	}
@@ -428,7 +433,7 @@ func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version s
 	if err != nil {
 		return err
 	}
-	have, err := s.revocationsOf(ctx, objs[0])
+	have, err := s.revocationsOf(objs[0])
 	if err != nil {
 		return err
 	}
@@ -462,10 +467,9 @@ func (s *Store) Reinstate(ctx context.Context, kind RevokedKind, name, version s
 // revocations puts the list.
 func (t *transaction) revocations(kind EntryKind, old *revocations, list []Revocation, actor, source, reason string) (nonce string) {
 	nonce = newNonce()
-	class := t.nobody()
-	data := t.seal(class, revokedKey, old.Revision, encodeRevocations(list, old.damaged))
+	data := t.store.scope.sealRevocations(old.Revision, list, old.damaged)
 	e := AuditEntry{Kind: kind, Revision: old.Revision + 1, At: t.now, Actor: actor, Authority: AuthorityPolicy, Source: clip(source, MaxField), Reason: reason, Nonce: nonce}
-	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, class, e, change{})
+	t.log(Put{Key: revokedKey, From: old.Revision}, old.prev, data, data, t.nobody(), e, change{})
 	return nonce
 }
 
@@ -510,7 +514,7 @@ func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWal
 	if err != nil {
 		return RevocationWalk{}, err
 	}
-	r, err := s.revocationsOf(ctx, objs[0])
+	r, err := s.revocationsOf(objs[0])
 	if err != nil {
 		return RevocationWalk{}, err
 	}
@@ -634,7 +638,7 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 	if err != nil {
 		return false, false, err
 	}
-	r, err := s.revocationsOf(ctx, objs[3])
+	r, err := s.revocationsOf(objs[3])
 	if err != nil {
 		return false, false, err
 	}

@@ -270,7 +270,7 @@ func (t *transaction) singletons(missing func(key string) bool) {
 		t.log(Put{Key: epochKey}, link{}, nil, nil, nobody, made("the first epoch"), change{})
 	}
 	if missing(revokedKey) {
-		data := t.seal(nobody, revokedKey, 0, encodeRevocations(nil, nil))
+		data := t.store.scope.sealRevocations(0, nil, nil)
 		t.log(Put{Key: revokedKey}, link{}, data, data, nobody, made("nothing is revoked"), change{})
 	}
 	for _, key := range fenceKeys {
@@ -298,7 +298,14 @@ func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return s.driver.Get(ctx, s.scope.tenant, keys)
+	objs, err := s.driver.Get(ctx, s.scope.tenant, keys)
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		for _, key := range damaged.Keys {
+			s.forget(key)
+		}
+	}
+	return objs, err
 }
 
 // each is get for who can do without some of the objects: damaged are the indices of
@@ -307,7 +314,11 @@ func (s *Store) each(ctx context.Context, keys []string) (objs []Object, damaged
 	if _, err := s.admit(ctx); err != nil {
 		return nil, nil, err
 	}
-	return s.driver.each(ctx, s.scope.tenant, keys)
+	objs, damaged, err = s.driver.each(ctx, s.scope.tenant, keys)
+	for _, i := range damaged {
+		s.forget(keys[i])
+	}
+	return objs, damaged, err
 }
 
 func (s *Store) query(ctx context.Context, q Query) ([]Hit, string, error) {

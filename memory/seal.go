@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -23,11 +25,29 @@ func (t Token) String() string { return hex.EncodeToString(t[:]) }
 type scope struct {
 	tenant, namespace string
 	index             *keyed
+	revoked           cipher.AEAD       // of the revocations
 	met               map[string]string // terms by letter and value, for who makes the same ones again; nil = not kept
 }
 
 func newScope(root [32]byte, tenant, namespace string) scope {
-	return scope{tenant: tenant, namespace: namespace, index: newKeyed(derive(root, "index/1", tenant, namespace))}
+	return scope{
+		tenant: tenant, namespace: namespace,
+		index:   newKeyed(derive(root, "index/1", tenant, namespace)),
+		revoked: cipherOf(derive(root, "revocations/1", tenant, namespace)),
+	}
+}
+
+// cipherOf is AES-256-GCM under a key.
+func cipherOf(key [32]byte) cipher.AEAD {
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // not with 32 bytes
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // not with AES
+	}
+	return aead
 }
 
 // keyed computes HMACs under one key. The states of it, with the key worked in, are

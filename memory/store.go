@@ -69,6 +69,7 @@ type Store struct {
 	madeCalls callMarks
 	turns     turns
 	revoked   atomic.Pointer[revocations] // as they were read last
+	looked    atomic.Int64                // when they were read last, in ns since 1970
 	outages   atomic.Pointer[knownOutages]
 	known     atomic.Bool   // the store was written with these keys
 	fresh     atomic.Uint64 // the incarnation that classes and subjects are of, plus 1
@@ -301,6 +302,9 @@ func retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 // A draft that asks for StateVerified without authority over its subject is
 // written unverified, and the receipt says so. On any error nothing was written,
 // except one that wraps [ErrStore]: then it may have been.
+//
+// A store without readable revocations takes no row, as none could be read: [ErrDamaged]. A
+// process looks at them, and at the class of a row, once a minute at least.
 func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 	if err := d.Check(); err != nil {
 		return Receipt{}, err
@@ -319,14 +323,14 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 }
 
 // presume is what put would read for a draft that is made from nothing and says what was not
-// said before. It is nil if the draft may be another one. It spares most rows a round trip. It may be wrong: the transaction checks all of it, and then the
-// draft is put again after a look.
+// said before. It is nil if the draft may be another one. It spares most rows a round trip.
+// It may be wrong: the transaction checks all of it, and then the draft is put again after a look.
 //
 // A server that a fail-over put back may have a line at the revision that is remembered,
 // with another mark. So the transaction also checks, with sure, that the row is there that made
 // the mark: its id is nobody else's.
 func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Check) {
-	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 || d.Quotes != "" || d.LabelOutage && !s.outagesKnown() {
+	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 || d.Quotes != "" || d.LabelOutage && !s.outagesKnown() || !s.trusts() {
 		return nil, nil
 	}
 	objs = []Object{{Key: identKey.at(ident)}, {Key: claimKey.at(claim)}, {Key: echoKey.at(claim)}, {Key: s.line(d.Content)}}
@@ -349,6 +353,11 @@ func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Chec
 	return objs, sure
 }
 
+// trusts reports whether the revocations, without which no row is read, were read lately.
+func (s *Store) trusts() bool {
+	return s.revoked.Load() != nil && time.Since(time.Unix(0, s.looked.Load())) < trusted
+}
+
 func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, error) {
 	now := s.Now()
 	parents := dedupe(d.DerivedFrom)
@@ -366,7 +375,7 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 	if d.repeats() {
 		own = s.ownKeys(d.Content.Subject)
 	}
-	objs, damaged, err := s.each(ctx, append(append(keys, outageKey), own...))
+	objs, damaged, err := s.each(ctx, append(append(keys, outageKey, revokedKey), own...))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -377,7 +386,10 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		}
 	}
 	s.noteOutages(objs[len(keys)], unknown)
-	notes, err := s.scope.ownNotes(objs[len(keys)+1:])
+	if _, err := s.revocationsOf(objs[len(keys)+1]); err != nil { // no row would be readable
+		return Receipt{}, err
+	}
+	notes, err := s.scope.ownNotes(objs[len(keys)+2:])
 	if err != nil {
 		return Receipt{}, err
 	}

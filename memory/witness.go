@@ -218,7 +218,7 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 	case lost.Key == revokedKey && objs[0].Revision < lost.Revision:
 		return Leaf{}, fmt.Errorf("%w: a revocation; revoke again all that was revoked since the copy was made, and then recover", ErrBehind)
 	case lost.Key == revokedKey: // it was revoked again
-		have, err := s.revocationsOf(ctx, objs[0])
+		have, err := s.revocationsOf(objs[0])
 		if err != nil {
 			return Leaf{}, err
 		}

@@ -70,7 +70,7 @@ var classes = []struct {
 	{memory.ErrUnwitnessed, exitFailed, "It has taken effect, and waits in the store for the witness: it is told by the next worker, program or command that has it (HEARSAY_WITNESS)."},
 	{audit.ErrLost, exitTampered, "A fail-over to a server that lagged loses what was newest, and so does an older copy that is put back. hearsay store recover does again what was taken away since (it wants HEARSAY_WITNESS; --accept-older if a checkpoint is lost too). If it was neither, somebody cut it: find out who."},
 	{audit.ErrRollback, exitTampered, "Find out who put the old copy there. If it was you: what was demoted or erased since is not any more."},
-	{memory.ErrTampered, exitTampered, "Stop what writes the store, keep a copy of it, and find out who changed it."},
+	{memory.ErrTampered, exitTampered, "Stop what writes the store, keep a copy of it, and find out who changed it. Then hearsay store rebuild makes again what the logs tell."},
 	{audit.ErrExport, exitTampered, ""},
 	{audit.ErrUnsound, exitTampered, "Memory or a disk of this machine fails. Run it on another one."},
 	{audit.ErrKey, exitUsage, ""},

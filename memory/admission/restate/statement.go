@@ -220,11 +220,11 @@ func Negations(text string) (n int, legible bool) {
 	return len(words), legible
 }
 
-// Denials are the words of a text that deny something, in lower case: English ones with the
-// contractions ("not" for each), a word or a character for each of some other languages, and
-// signs such as a cross. "No" between the name of a thing and a number, "no," or "No." before
-// a sentence as an answer (so in German and Greek), "no less than", the "no" of a web address and
-// some words with a hyphen ("non-profit") are none. legible is false of a text that is no UTF-8,
+// Denials are the words of a text that deny something, in lower case. They are English words with
+// the contractions ("not" for each), a word or a character for each of some other languages, and
+// signs such as a cross. These are none: "No" between the name of a thing and a number, "no," or
+// "No." before a sentence as an answer (so in German and Greek), "no less than", the "no" of a
+// web address, and some words with a hyphen ("non-profit"). legible is false of a text that is no UTF-8,
 // has characters that nobody sees (but for those of some emoji), or has words that are struck
 // out: what it denies is not known.
 //

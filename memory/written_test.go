@@ -1,0 +1,178 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/keyring"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+)
+
+// spoiled is a driver whose disk changed one object. Writing the object mends it.
+type spoiled struct {
+	memory.Driver
+	key string
+	at  int // the byte that is not what was written, from the end
+}
+
+func (d *spoiled) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	objs, err := d.Driver.Get(ctx, tenant, keys)
+	if at := slices.Index(keys, d.key); err == nil && at >= 0 && len(objs[at].Data) > d.at {
+		b := slices.Clone(objs[at].Data)
+		b[len(b)-1-d.at] ^= 1
+		objs[at].Data = b
+	}
+	return objs, err
+}
+
+func (d *spoiled) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	err := d.Driver.Apply(ctx, tenant, b)
+	if err == nil && slices.ContainsFunc(b.Puts, func(p memory.Put) bool { return p.Key == d.key }) {
+		d.key = ""
+	}
+	return err
+}
+
+func (d *spoiled) Restore(ctx context.Context, tenant string, objects []memory.Restored) error {
+	err := d.Driver.Restore(ctx, tenant, objects)
+	if err == nil && slices.ContainsFunc(objects, func(o memory.Restored) bool { return o.Key == d.key }) {
+		d.key = ""
+	}
+	return err
+}
+
+// TestARowThatIsTakenCanBeRead spoils each object of a store in turn: a row that [memory.Store.Put]
+// takes then is readable, to a process that opens the store and to one that had it open. A
+// process that wrote under a class lately may still write under it when it is spoiled.
+func TestARowThatIsTakenCanBeRead(t *testing.T) {
+	for at, byte := range map[string]int{"checksum": 0, "first": 37} {
+		for _, open := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, open %t", at, open), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { takesWhatCanBeRead(t, byte, open) })
+			})
+		}
+	}
+}
+
+func takesWhatCanBeRead(t *testing.T, at int, open bool) {
+	ring, d := keyring.Ephemeral(), &spoiled{Driver: storetest.NewMap(), at: at}
+	var keys []string
+	first := storeOn(t, d, ring)
+	was := put(t, first, toolDraft(says("ana", "city", "Oslo"), "crm")).ID
+	for o, err := range d.Objects(t.Context(), "default", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, o.Key)
+	}
+	taken, refused := 0, map[string]int{}
+	for n, key := range keys {
+		d.key = ""
+		s := storeOn(t, d, ring)
+		put(t, s, modelDraft(says("ana", "likes", fmt.Sprint("song ", n))))
+		if d.key = key; !open {
+			s = storeOn(t, d, ring)
+		}
+		time.Sleep(2 * time.Minute)
+		for i, draft := range []memory.Draft{
+			modelDraft(says("ana", "likes", fmt.Sprint("book ", n))), modelDraft(says("ben", "likes", fmt.Sprint("book ", n))),
+			toolDraft(says("ana", "owns", fmt.Sprint("boat ", n)), "crm"), toolDraft(says("cid", "owns", fmt.Sprint("boat ", n)), "crm"),
+		} {
+			r, err := s.Put(t.Context(), draft)
+			if err != nil {
+				if !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrKey) {
+					t.Errorf("%s: draft %d: %v", memory.KeyText(key), i, err)
+				}
+				if refused[memory.KeyText(key)]++; i < 2 && strings.HasPrefix(memory.KeyText(key), "class/") {
+					t.Errorf("draft %d: no other class of the subject is made: %v", i, err)
+				}
+				continue
+			}
+			taken++
+			for _, reader := range []*memory.Store{s, storeOn(t, d, ring)} {
+				_, err := reader.Get(t.Context(), r.ID)
+				if reader != s && open && memory.KeyText(key) == "system/keys" { // rebuild makes it again
+					err = nil
+				}
+				if err != nil {
+					t.Errorf("%s: draft %d was taken: %v", memory.KeyText(key), i, err)
+				}
+			}
+		}
+		// What the logs tell is made again, and the rest says what it is about.
+		again := storeOn(t, d, ring)
+		if _, err := again.Rebuild(t.Context(), "operator", nil); err != nil {
+			t.Errorf("%s: rebuild: %v", memory.KeyText(key), err)
+		}
+		_, err := again.Get(t.Context(), was)
+		if own := strings.HasPrefix(memory.KeyText(key), "class/") || strings.HasPrefix(memory.KeyText(key), "body/"); err != nil && !own {
+			t.Errorf("%s: after a rebuild: %v", memory.KeyText(key), err)
+		}
+	}
+	t.Logf("%d objects, %d rows taken, refused: %v", len(keys), taken, refused)
+	if taken == 0 || refused["system/revoked"] != 4 || len(keys) < 15 {
+		t.Error("nothing was tried")
+	}
+}
+
+// TestARejectionOutlivesWhatWasRejected: what a person rejected is damaged, and the store rebuilt.
+func TestARejectionOutlivesWhatWasRejected(t *testing.T) {
+	for _, what := range []string{"body/", "class/"} {
+		ring, d := keyring.Ephemeral(), &spoiled{Driver: storetest.NewMap()}
+		s := storeOn(t, d, ring)
+		berlin := says("ana", "city", "Berlin")
+		first := put(t, s, modelDraft(berlin))
+		if _, err := s.Apply(t.Context(), memory.Transition{Row: first.ID, Revision: first.Revision, To: memory.TruthContradicted,
+			Authority: memory.AuthorityUser, Actor: "ana", Source: "ana", Reason: "wrong", Reject: true}); err != nil {
+			t.Fatal(err)
+		}
+		// Another row of the claim is of other subjects, too.
+		other := toolDraft(berlin, "erp")
+		other.Subjects = []string{"ben"}
+		second := put(t, s, other)
+		for o, err := range d.Objects(t.Context(), "default", "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := memory.KeyText(o.Key); name == what+string(first.ID) || what == "class/" && name == what+classOf(t, s, first.ID) {
+				d.key = o.Key
+			}
+		}
+		if d.key == "" {
+			t.Fatal("nothing is damaged")
+		}
+		s = storeOn(t, d, ring)
+		done, err := s.Rebuild(t.Context(), "operator", nil)
+		if err != nil || done.Rows != 2 || done.Lost != 1 {
+			t.Fatalf("%s: %+v, %v", what, done, err)
+		}
+		s = storeOn(t, d, ring)
+		rows, err := s.Get(t.Context(), second.ID)
+		if err != nil || rows[0].Rejection == nil || rows[0].Truth == memory.TruthSupported {
+			t.Errorf("%s: the other row: %+v, %v", what, rows, err)
+		}
+		if again := put(t, s, toolDraft(berlin, "crm")); again.State == memory.StateVerified {
+			t.Errorf("%s: it is verified again: %+v", what, again)
+		}
+		if _, err := s.Get(t.Context(), first.ID); !errors.Is(err, memory.ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// classOf is the class of a row.
+func classOf(t *testing.T, s *memory.Store, id memory.ID) string {
+	t.Helper()
+	f, err := s.Fitness(t.Context(), []memory.ID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Heads[0].Class.String()
+}
