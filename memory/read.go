@@ -251,7 +251,7 @@ type Ancestry struct {
 // Closures returns the strict ancestors of each row, in the order of the rows. What is above
 // several of them is read once. A row that is not there gives [ErrNotFound].
 func (s *Store) Closures(ctx context.Context, ids ...ID) ([]Ancestry, error) {
-	up := lineage{}
+	up := newLineage()
 	heads, err := s.headsIn(ctx, ids, up)
 	if err != nil {
 		return nil, err
@@ -305,7 +305,7 @@ func (s *Store) closureOf(ctx context.Context, parents []Head) ([]ID, error) {
 }
 
 func (s *Store) closure(ctx context.Context, heads []Head) ([]ID, error) {
-	up := lineage{}
+	up := newLineage()
 	if err := s.trace(ctx, heads, up, MaxClosure); err != nil {
 		return nil, err
 	}
@@ -324,11 +324,54 @@ type above struct {
 	err   error // what is above it is not known
 }
 
-type lineage map[ID]above
+// lineage is what is above rows. Each row has a number, so that a walk over what is above it
+// looks nothing up by name. It is of one goroutine.
+type lineage struct {
+	numbers map[ID]int32
+	rows    []traced // by number
+	walk    int32    // of the walk that reach is at
+}
+
+// traced is a row of a lineage.
+type traced struct {
+	id    ID
+	up    []int32 // see above
+	whole bool
+	err   error
+	known bool  // what is above it was looked for
+	above bool  // it is above a row of the lineage
+	asked bool  // its head was read, or is being read
+	seen  int32 // the walk that met it last
+}
+
+func newLineage() *lineage { return &lineage{numbers: map[ID]int32{}} }
+
+// number is that of a row. It gets one if it has none.
+func (l *lineage) number(id ID) int32 {
+	n, have := l.numbers[id]
+	if !have {
+		n = int32(len(l.rows))
+		l.numbers[id] = n
+		l.rows = append(l.rows, traced{id: id})
+	}
+	return n
+}
+
+// put notes what is above a row.
+func (l *lineage) put(id ID, a above) *traced {
+	up := make([]int32, len(a.ids))
+	for i, p := range a.ids {
+		up[i] = l.number(p)
+	}
+	n := l.number(id)
+	r := &l.rows[n]
+	r.up, r.whole, r.err, r.known = up, a.whole, a.err, true
+	return r
+}
 
 // headsIn reads the heads of rows. Of one that is damaged the lineage notes that what is above it
 // is not known, and its head is left out.
-func (s *Store) headsIn(ctx context.Context, ids []ID, up lineage) ([]Head, error) {
+func (s *Store) headsIn(ctx context.Context, ids []ID, up *lineage) ([]Head, error) {
 	const trip = 5000 // rows
 	heads := make([]Head, 0, len(ids))
 	for ids := range slices.Chunk(ids, trip) {
@@ -339,7 +382,7 @@ func (s *Store) headsIn(ctx context.Context, ids []ID, up lineage) ([]Head, erro
 		for i, o := range objs {
 			h := Head{ID: ids[i]} // of one that is not there
 			if slices.Contains(damaged, i) || o.Data != nil && decodeHead(&h, ids[i], o.Revision, o.Data) != nil {
-				up[ids[i]] = above{err: fmt.Errorf("%w: row %s of the lineage", ErrDamaged, ids[i])}
+				up.put(ids[i], above{err: fmt.Errorf("%w: row %s of the lineage", ErrDamaged, ids[i])})
 				continue
 			}
 			heads = append(heads, h)
@@ -350,19 +393,24 @@ func (s *Store) headsIn(ctx context.Context, ids []ID, up lineage) ([]Head, erro
 
 // trace adds to a lineage what is above rows, each once, and ends when more than so many ancestors
 // are known.
-func (s *Store) trace(ctx context.Context, heads []Head, up lineage, most int) error {
-	known, asked := map[ID]bool{}, map[ID]bool{}
+func (s *Store) trace(ctx context.Context, heads []Head, up *lineage, most int) error {
+	ancestors := 0
 	for i := range heads {
-		asked[heads[i].ID] = true
+		n := up.number(heads[i].ID)
+		up.rows[n].asked = true
 	}
 	for len(heads) > 0 {
 		var next, trace []ID
 		found := func(id ID, a above) {
-			up[id] = a
-			for _, p := range a.ids {
-				if known[p] = true; !a.whole && !asked[p] {
-					asked[p] = true
-					next = append(next, p)
+			for _, n := range up.put(id, a).up {
+				p := &up.rows[n]
+				if !p.above {
+					p.above = true
+					ancestors++
+				}
+				if !a.whole && !p.asked {
+					p.asked = true
+					next = append(next, p.id)
 				}
 			}
 		}
@@ -396,7 +444,7 @@ func (s *Store) trace(ctx context.Context, heads []Head, up lineage, most int) e
 			}
 			found(trace[i], above{ids: b.DerivedFrom})
 		}
-		if len(known) > most {
+		if ancestors > most {
 			return nil // who needs the rest has too many
 		}
 		if heads, err = s.headsIn(ctx, next, up); err != nil {
@@ -407,25 +455,29 @@ func (s *Store) trace(ctx context.Context, heads []Head, up lineage, most int) e
 }
 
 // reach collects what is above rows.
-func (l lineage) reach(ids ...ID) (out []ID, err error) {
-	seen := map[ID]bool{}
-	for trace := slices.Clone(ids); len(trace) > 0; {
-		id := trace[len(trace)-1]
+func (l *lineage) reach(ids ...ID) (out []ID, err error) {
+	l.walk++
+	trace := make([]int32, len(ids))
+	for i, id := range ids {
+		trace[i] = l.number(id)
+	}
+	for len(trace) > 0 {
+		r := &l.rows[trace[len(trace)-1]]
 		trace = trace[:len(trace)-1]
-		a, have := l[id]
 		switch {
-		case !have:
+		case !r.known:
 			return nil, fmt.Errorf("%w: more than %d rows", ErrClosureTooLarge, MaxClosure)
-		case a.err != nil:
-			return nil, a.err
+		case r.err != nil:
+			return nil, r.err
 		}
-		for _, p := range a.ids {
-			if seen[p] {
+		for _, n := range r.up {
+			p := &l.rows[n]
+			if p.seen == l.walk {
 				continue
 			}
-			seen[p] = true
-			if out = append(out, p); !a.whole {
-				trace = append(trace, p)
+			p.seen = l.walk
+			if out = append(out, p.id); !r.whole {
+				trace = append(trace, n)
 			}
 		}
 		if len(out) > MaxClosure {

@@ -8,7 +8,7 @@ import (
 )
 
 // chains is how many conclusions there are of each kind.
-func chains(s Scale) int { return s.of(20, 200) }
+func chains(s Scale) int { return s.of(20, 100) }
 
 // Kinds of conclusions.
 const (

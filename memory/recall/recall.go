@@ -191,7 +191,12 @@ func Recall(ctx context.Context, store Store, q Query, p Policy) (Result, error)
 		return Result{}, err
 	}
 	r := Result{Policy: p, At: at, Truncated: more}
-	for _, row := range candidates {
+	listed := candidates
+	if q.Text == "" {
+		listed = slices.Clone(candidates)
+		slices.SortStableFunc(listed, func(a, b memory.Row) int { return cmp.Compare(b.Rank, a.Rank) })
+	}
+	for _, row := range listed {
 		row = row.For(q.Principal)
 		switch p.channel(&row, at) {
 		case Context:
@@ -203,7 +208,11 @@ func Recall(ctx context.Context, store Store, q Query, p Policy) (Result, error)
 		}
 	}
 	r.once()
-	if err := r.oppose(ctx, store, q.Principal); err != nil {
+	read := map[lineName][]memory.Row{}
+	if q.Text == "" { // the rivals of its rows are among them
+		read[lineName{memory.ExactName(q.Subject), memory.ExactName(q.Predicate)}] = candidates
+	}
+	if err := r.oppose(ctx, store, q.Principal, read); err != nil {
 		return Result{}, err
 	}
 	for _, c := range [...]struct {
@@ -309,9 +318,7 @@ func field(name, rule, text string) error {
 // somebody did.
 func find(ctx context.Context, store Store, q Query) (rows []memory.Row, more bool, err error) {
 	if q.Text == "" {
-		rows, more, err = line(ctx, store, q.Subject, q.Predicate, q.Principal)
-		slices.SortStableFunc(rows, func(a, b memory.Row) int { return cmp.Compare(b.Rank, a.Rank) })
-		return rows, more, err
+		return line(ctx, store, q.Subject, q.Predicate, q.Principal)
 	}
 	rows, more, err = store.Find(ctx, memory.Lookup{Text: q.Text, Principal: q.Principal})
 	if err != nil {
@@ -402,8 +409,9 @@ func (p Policy) fit(r *memory.Row, at time.Time) bool {
 // oppose fills the contradictions: the open rivals of the rows in the other two
 // channels, which are other objects of the same subject and predicate (LS-27). An
 // uncertain row that is the rival of a row listed before it moves there; a fit
-// row stays where it is, and its tag says that it is contested.
-func (r *Result) oppose(ctx context.Context, store Store, principal string) error {
+// row stays where it is, and its tag says that it is contested. lines are those that were read
+// already, newest row first; oppose reads the others.
+func (r *Result) oppose(ctx context.Context, store Store, principal string, lines map[lineName][]memory.Row) error {
 	if r.Policy.Channels&Contradictions == 0 {
 		return nil
 	}
@@ -411,7 +419,6 @@ func (r *Result) oppose(ctx context.Context, store Store, principal string) erro
 	for _, row := range r.Rows() {
 		listed[row.ID] = true
 	}
-	lines := map[lineName][]memory.Row{}
 	against := func(row *memory.Row) error {
 		if !opposable(row) {
 			return nil

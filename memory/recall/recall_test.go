@@ -202,6 +202,42 @@ func TestLS27RivalsAreSurfaced(t *testing.T) {
 	})
 }
 
+// TestALineIsReadOnce: the rivals of what was asked for by its line are in that line.
+func TestALineIsReadOnce(t *testing.T) {
+	verified := func(rank memory.Rank) func(*memory.Row) {
+		return func(r *memory.Row) { fit(r); r.Rank = rank }
+	}
+	contradicted := func(r *memory.Row) { r.Truth = memory.TruthContradicted }
+	s := &finding{fakeStore: stock(row("", claims("Rome")), row("", claims("Oslo"), contradicted), row("", claims("Berlin"), verified(memory.RankTool)), row("", claims("Munich"), verified(memory.RankUser)))}
+	r, err := recall.Recall(t.Context(), s, recall.Query{Subject: "ana", Predicate: "city"}, recall.Policy{Channels: recall.All})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range r.Rows() {
+		got = append(got, row.Content.Object)
+	}
+	// The rank orders what is fit. What stands against it follows.
+	if want := []string{"Munich", "Berlin", "Oslo", "Rome"}; !slices.Equal(got, want) || s.times != 1 {
+		t.Errorf("%v in %d trips, want %v in one", got, s.times, want)
+	}
+	s.times = 0
+	if _, err := recall.Recall(t.Context(), s, recall.Query{Text: "x"}, recall.Policy{Channels: recall.All}); err != nil || s.times != 2 {
+		t.Errorf("by text: %d trips, %v", s.times, err)
+	}
+}
+
+// finding counts how often it is asked.
+type finding struct {
+	fakeStore
+	times int
+}
+
+func (f *finding) Find(ctx context.Context, l memory.Lookup) ([]memory.Row, bool, error) {
+	f.times++
+	return f.fakeStore.Find(ctx, l)
+}
+
 // only finds the first n rows of a fakeStore by their words.
 type only struct {
 	fakeStore
