@@ -6,7 +6,7 @@ import (
 
 // sameWords puts a statement on the row with the same words.
 func sameWords(s *baseline, _ rlab.Turn, say rlab.Statement) *row {
-	if same := s.keys[folded(say.Text)]; len(same) > 0 {
+	if same := s.said(folded(say.Text)); len(same) > 0 {
 		return same[0]
 	}
 	return nil
@@ -17,7 +17,7 @@ var addOnly = rule{
 	name:     "mem0-v3-like",
 	sentence: "A text is added unless the very same bytes are there; nothing is updated or taken back, and an agent acts on any row.",
 	place: func(s *baseline, _ rlab.Turn, say rlab.Statement) *row {
-		for _, r := range s.keys[folded(say.Text)] {
+		for _, r := range s.said(folded(say.Text)) {
 			if r.text == say.Text {
 				return r
 			}

@@ -50,7 +50,7 @@ func (r rule) open() rlab.System {
 }
 
 func (r rule) empty() *baseline {
-	return &baseline{rule: r, keys: map[string][]*row{}, words: map[string][]string{}, edges: map[string]*row{}}
+	return &baseline{rule: r, texts: map[string]*text{}, words: map[string][]*text{}, edges: map[string]*row{}}
 }
 
 // row is one memory of a baseline.
@@ -64,8 +64,14 @@ type row struct {
 
 	sessions   map[string]bool // in which it was said
 	principals map[string]bool // the users and tools who said it
-	trigrams   map[string]float64
+	trigrams   *trigrams
 	reported   bool // as a loop
+}
+
+// text is what some rows say in the same words.
+type text struct {
+	rows   []*row
+	shared int // words of a question that are in it, while that is answered
 }
 
 // own is what an agent said.
@@ -80,8 +86,8 @@ type baseline struct {
 
 	mu    sync.Mutex
 	rows  []*row
-	keys  map[string][]*row   // by key
-	words map[string][]string // the keys that have a word in them
+	texts map[string]*text   // by key
+	words map[string][]*text // those that have a word in them
 
 	edges  map[string]*row // of graph: the edge of a slot
 	slot   string          // that the next row is the edge of; "" = of none
@@ -100,12 +106,15 @@ func (s *baseline) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (st
 	if r == nil {
 		r = &row{at: len(s.rows), text: say.Text, key: folded(say.Text), sessions: map[string]bool{}, principals: map[string]bool{}, reported: s.loop}
 		r.id = fmt.Sprintf("m%d", r.at+1)
-		if s.keys[r.key] == nil {
+		of := s.texts[r.key]
+		if of == nil {
+			of = &text{}
+			s.texts[r.key] = of
 			for word := range wordsOf(say.Text) {
-				s.words[word] = append(s.words[word], r.key)
+				s.words[word] = append(s.words[word], of)
 			}
 		}
-		s.rows, s.keys[r.key] = append(s.rows, r), append(s.keys[r.key], r)
+		s.rows, of.rows = append(s.rows, r), append(of.rows, r)
 	}
 	if s.slot != "" {
 		s.edges[s.slot], s.slot = r, ""
@@ -123,26 +132,48 @@ func (s *baseline) Write(_ context.Context, t rlab.Turn, say rlab.Statement) (st
 func (s *baseline) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	score := map[string]int{}
+	var met []*text
 	for word := range wordsOf(q.Text) {
-		for _, key := range s.words[word] {
-			score[key]++
-		}
-	}
-	var best []*row // the last ones of each text, as many as may be shown
-	for key := range score {
-		same := s.keys[key]
-		for i, n := len(same)-1, 0; i >= 0 && n < rlab.Shown; i-- {
-			if !same[i].gone {
-				best = append(best, same[i])
-				n++
+		for _, of := range s.words[word] {
+			if of.shared++; of.shared == 1 {
+				met = append(met, of)
 			}
 		}
 	}
-	slices.SortFunc(best, func(a, b *row) int {
-		return cmp.Or(score[b.key]-score[a.key], b.at-a.at)
-	})
-	return s.shown(best[:min(len(best), rlab.Shown)]), nil
+	type scored struct {
+		*row
+		shared int
+	}
+	order := func(a, b scored) int { return cmp.Or(b.shared-a.shared, b.at-a.at) }
+	best := make([]scored, 0, rlab.Shown+1)
+	for _, of := range met {
+		for _, r := range slices.Backward(of.rows) {
+			if r.gone {
+				continue
+			}
+			next := scored{r, of.shared}
+			if len(best) == rlab.Shown && order(best[rlab.Shown-1], next) < 0 {
+				break // so do those before it of the same words
+			}
+			at, _ := slices.BinarySearchFunc(best, next, order)
+			best = slices.Insert(best, at, next)
+			best = best[:min(len(best), rlab.Shown)]
+		}
+		of.shared = 0
+	}
+	rows := make([]*row, len(best))
+	for i := range best {
+		rows[i] = best[i].row
+	}
+	return s.shown(rows), nil
+}
+
+// said are the rows of the same words, in the form in which wordings are compared.
+func (s *baseline) said(key string) []*row {
+	if of := s.texts[key]; of != nil {
+		return of.rows
+	}
+	return nil
 }
 
 // Look implements [rlab.System].

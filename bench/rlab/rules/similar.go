@@ -15,7 +15,7 @@ var similarity = rule{
 	name:     "similarity-dedup",
 	sentence: "Two texts whose character trigrams have a cosine of 0.90 or more are one row that counts how often it came; an agent acts on any row.",
 	place: func(s *baseline, _ rlab.Turn, say rlab.Statement) *row {
-		if same := s.keys[folded(say.Text)]; len(same) > 0 {
+		if same := s.said(folded(say.Text)); len(same) > 0 {
 			return same[0]
 		}
 		of := trigramsOf(folded(say.Text))
@@ -34,28 +34,60 @@ var similarity = rule{
 	supports: func(_ *baseline, r *row) int { return r.hits },
 }
 
-// trigramsOf counts the runs of three characters of a text.
-func trigramsOf(text string) map[string]float64 {
-	runes, out := []rune(text), map[string]float64{}
+// trigrams are the runs of three characters of a text, by their number, with how often each is
+// there.
+type trigrams struct {
+	runs []run
+	size float64 // the sum of the squares
+}
+
+type run struct {
+	number uint64
+	times  float64
+}
+
+// trigramsOf counts the runs of three characters of a text. A shorter text is one run.
+func trigramsOf(text string) *trigrams {
+	runes := []rune(text)
+	var numbers []uint64
 	for i := range max(len(runes)-2, min(len(runes), 1)) {
-		out[string(runes[i:min(i+3, len(runes))])]++
+		var n uint64
+		for _, c := range runes[i:min(i+3, len(runes))] {
+			n = n<<21 | uint64(c) + 1 // a character has 21 bits
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	out := &trigrams{}
+	for i, n := range numbers {
+		if i == 0 || n != numbers[i-1] {
+			out.runs = append(out.runs, run{number: n})
+		}
+		out.runs[len(out.runs)-1].times++
+	}
+	for _, r := range out.runs {
+		out.size += r.times * r.times
 	}
 	return out
 }
 
-func cosine(a, b map[string]float64) float64 {
-	var product, sizeA, sizeB float64
-	for gram, n := range a {
-		product += n * b[gram]
-		sizeA += n * n
-	}
-	for _, n := range b {
-		sizeB += n * n
-	}
-	if sizeA == 0 || sizeB == 0 {
+func cosine(a, b *trigrams) float64 {
+	if a.size == 0 || b.size == 0 {
 		return 0
 	}
-	return product / math.Sqrt(sizeA*sizeB)
+	var product float64
+	for i, j := 0, 0; i < len(a.runs) && j < len(b.runs); {
+		switch x, y := &a.runs[i], &b.runs[j]; {
+		case x.number < y.number:
+			i++
+		case x.number > y.number:
+			j++
+		default:
+			product += x.times * y.times
+			i, j = i+1, j+1
+		}
+	}
+	return product / math.Sqrt(a.size*b.size)
 }
 
 // Of B8: how far back it looks, how many statements make a loop, and from which likeness on

@@ -30,7 +30,7 @@ var confidence = rule{
 	place:    apart,
 	supports: func(*baseline, *row) int { return 1 },
 	trusts: func(s *baseline, r *row) bool {
-		return 1-math.Pow(1-sighting, float64(len(s.keys[r.key]))) >= actAt
+		return 1-math.Pow(1-sighting, float64(len(s.said(r.key)))) >= actAt
 	},
 }
 
