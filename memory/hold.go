@@ -383,7 +383,7 @@ func (t *transaction) hold(old Object, was *Hold, prev link, next Hold, class Cl
 	if next.Args == nil {
 		next.Asked = nil
 	}
-	b, err := json.Marshal(keptHold{&next, next.Asked})
+	b, err := toJSON(keptHold{&next, next.Asked})
 	if err != nil {
 		return invalid("hold", "malformed", "%v", err)
 	}

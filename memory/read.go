@@ -1261,7 +1261,7 @@ func (t *transaction) classesOf(rows []Cited) (classes []Class, err error) {
 
 // decision puts a decision. The chain covers the digest of what was decided.
 func (t *transaction) decision(r *keptDecision, old Object, prev link, class Class, terms []Term, e AuditEntry) error {
-	b, err := json.Marshal(r)
+	b, err := toJSON(r)
 	if err != nil {
 		return invalid("data", "malformed", "%v", err)
 	}

@@ -213,6 +213,17 @@ func octet[T ~uint8](m *members, tag uint64, v *T) {
 	member(m, tag, v, zero, func(e *encoder, v T) { e.byte(byte(v)) }, func(d *decoder) T { return T(d.byte()) })
 }
 
+// toJSON writes a record that is stored as JSON. What is JSON in it stays byte for byte what it
+// was, if it is compact: [json.Marshal] writes "&" and "<" otherwise, and a digest of it would
+// not hold.
+func toJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
 // fromJSON reads a record that is stored as JSON. The names of its members are their tags:
 // one that this version does not know is refused.
 func fromJSON(b []byte, v any) error {

@@ -37,6 +37,24 @@ func held(t testing.TB) (*desk, gate.Request, gate.Decision) {
 	return w, req, d
 }
 
+// TestACallIsApprovedWhateverItsArgumentsAre: the digest that was signed is of the arguments, byte
+// for byte.
+func TestACallIsApprovedWhateverItsArgumentsAre(t *testing.T) {
+	for _, to := range []string{`R&D <rd@acme.example>`, `https://acme.example/?a=1&b=2`, `a > b`, "line\u2028end\u2029", `a \"quoted\" \\ word`, "\u00e9\U0001f600"} {
+		w, _, _ := held(t)
+		w.rows = []memory.ID{w.say("billing.email", "ops@acme.example")}
+		req := w.ask("send", "ses_91", to, w.rows...)
+		d := w.decide(req)
+		if d.HoldID == "" {
+			t.Fatalf("%s is not held: %v", req.Args, d.Err())
+		}
+		w.approve(d.HoldID)
+		if fired := w.decide(req); fired.Blocked() || fired.HoldID != d.HoldID {
+			t.Errorf("%q: %v", to, fired.Err())
+		}
+	}
+}
+
 func (w *desk) approve(hold string) {
 	w.t.Helper()
 	if err := w.put(w.said(confirm.Approve, hold, "cleo", nil)); err != nil {
