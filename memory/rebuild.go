@@ -41,13 +41,12 @@ func (s *Store) Rebuild(ctx context.Context, actor string, progress func(rows in
 	return b.Rebuilt, s.BumpEpoch(ctx, actor, "the store was rebuilt")
 }
 
-// readmit is admit, and makes the first object of a scope again that was damaged: the keys know
-// the scope, and the log of the epoch was begun with them.
+// readmit is admit, and makes the first object of a scope again that was damaged or is gone: the
+// keys know the scope, and the log of the epoch was begun with them.
 func (s *Store) readmit(ctx context.Context) error {
 	_, err := s.admit(ctx)
-	var damaged *DamagedError
 	var wrong *WrongKeyError
-	if !errors.As(err, &damaged) && !errors.As(err, &wrong) {
+	if !errors.Is(err, ErrDamaged) && !errors.As(err, &wrong) {
 		return err
 	}
 	if made, keyErr := s.keys.Subject(ctx, s.scope.mark()); keyErr != nil || len(made) == 0 {
@@ -66,7 +65,7 @@ func (s *Store) readmit(ctx context.Context) error {
 }
 
 func (s *Store) rebuilding() *rebuilding {
-	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}}
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}, dues: map[string]Term{}}
 }
 
 // all makes everything again that has a log, or that is a function of what has one.
@@ -107,7 +106,28 @@ func (b *rebuilding) all(ctx context.Context, progress func(rows int)) error {
 	if err := b.marks(ctx); err != nil {
 		return err
 	}
-	return b.flush(ctx)
+	if err := b.fences(ctx); err != nil {
+		return err
+	}
+	return b.strays(ctx)
+}
+
+// fences makes those again that are gone or damaged. Each was moved by fewer transactions than
+// there are entries.
+func (b *rebuilding) fences(ctx context.Context) error {
+	objs, err := b.get(ctx, fenceKeys[:]...)
+	if err != nil {
+		return err
+	}
+	for _, o := range objs {
+		if o.Revision > 0 {
+			continue
+		}
+		if err := b.restore(ctx, Restored{Object: Object{Key: o.Key, Revision: b.steps + 1, Data: fenceData}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // get reads objects to make others of. One that is not what was written is read as one
@@ -130,6 +150,8 @@ type rebuilding struct {
 	classes map[Class]bool
 	calls   map[Digest]*callHistory // by slot
 	acts    map[Digest]*callHistory
+	steps   uint64            // entries of the logs that may have moved a fence
+	dues    map[string]Term   // of the due marks that were made again, by key; a zero one has none
 	own     map[string][][]ID // by object, what each call rested on that noted there what it set
 	batch   []Restored
 	size    int
@@ -229,6 +251,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	}
 	h.ID, h.Revision, h.link = id, log.Revision, log.link()
 	b.Rows++
+	b.steps += log.Revision
 	if err := b.class(ctx, h.Class); err != nil {
 		return err
 	}
@@ -377,11 +400,54 @@ func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
 	default:
 		t.due(h, old, due{Reason: dueRebuilt}, b.s.Now())
 	}
+	key := dueKey.of(h.ID)
+	b.dues[key] = Term{}
 	if t.err != nil || len(t.Puts) == 0 {
 		return t.err
 	}
 	p := t.Puts[0]
-	return b.restore(ctx, Restored{Object: Object{Key: dueKey.of(h.ID), Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
+	if len(p.Add) > 0 {
+		b.dues[key] = p.Add[0]
+	}
+	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
+}
+
+// strays takes lines out of the index by which due marks are found that were lost: only these
+// come back with another term than they had. A mark carries such a line first, so that the
+// driver knows of it when the mark is put as it is.
+func (b *rebuilding) strays(ctx context.Context) error {
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	var strays []Carrier
+	for _, name := range []string{termDue, termParked} {
+		for c, err := range b.s.driver.Carriers(ctx, b.s.scope.tenant, name) {
+			if err != nil {
+				return err
+			}
+			if is, made := b.dues[c.Key]; made && is != c.Term {
+				strays = append(strays, c)
+			}
+		}
+	}
+	for _, c := range strays {
+		objs, err := b.get(ctx, c.Key)
+		if err != nil {
+			return err
+		}
+		mark := Restored{Object: objs[0]}
+		if is := b.dues[c.Key]; is.Name != "" {
+			mark.Terms = []Term{is}
+		}
+		with := mark
+		with.Revision, with.Terms = max(mark.Revision, 1), []Term{c.Term}
+		for _, o := range []Restored{with, mark} {
+			if err := b.s.driver.Restore(ctx, b.s.scope.tenant, []Restored{o}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // claim notes what a row says of its claim: logs come in the order of ids, so the
@@ -487,6 +553,7 @@ func (b *rebuilding) plain(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	b.steps += log.Revision
 	if untoldKey.holds(key) {
 		return b.logged(ctx, log, log.state, log.untoldTerms()...)
 	}

@@ -510,9 +510,12 @@ func (s *Store) WalkRevocations(ctx context.Context, progress func(RevocationWal
 const revocationPage = 200
 
 func (s *Store) walkRevocations(ctx context.Context, progress func(RevocationWalk)) (RevocationWalk, error) {
-	objs, err := s.get(ctx, revokedKey, walkKey)
+	objs, damaged, err := s.each(ctx, []string{revokedKey, walkKey}) // a walk that was lost begins anew
 	if err != nil {
 		return RevocationWalk{}, err
+	}
+	if slices.Contains(damaged, 0) {
+		return RevocationWalk{}, &DamagedError{Keys: []string{revokedKey}}
 	}
 	r, err := s.revocationsOf(objs[0])
 	if err != nil {

@@ -353,6 +353,20 @@ func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Chec
 	return objs, sure
 }
 
+// lost reports whether a verified row that nobody withheld says nothing any more: its body is
+// gone, or cannot be opened.
+func (s *Store) lost(ctx context.Context, h *Head) bool {
+	if h.Truth != TruthSupported || h.Security != SecurityClean || h.Retrieval != RetrievalNormal || h.Has(FlagTainted) {
+		return false
+	}
+	objs, damaged, err := s.each(ctx, []string{bodyKey.of(h.ID)})
+	if err != nil || len(damaged) > 0 || objs[0].Data == nil {
+		return err == nil
+	}
+	_, err = s.body(ctx, objs[0])
+	return unreadable(err)
+}
+
 // trusts reports whether the revocations, without which no row is read, were read lately.
 func (s *Store) trusts() bool {
 	return s.revoked.Load() != nil && time.Since(time.Unix(0, s.looked.Load())) < trusted
@@ -428,7 +442,11 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		// An erasure that is made good for when its key is gone cannot tell what the
 		// identity of the row was, and leaves it.
 		if !holder[0].Has(FlagErased) {
-			return s.again(ctx, d, holder[0], objs[2], now)
+			r, err := s.again(ctx, d, holder[0], objs[2], now)
+			if !unreadable(err) || !s.lost(ctx, &holder[0]) {
+				return r, err
+			}
+			// What the row said is lost, and nobody held anything against it: it is said anew.
 		}
 	}
 	if objs[1].Data != nil && !d.Origin.External() {

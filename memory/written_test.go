@@ -111,6 +111,9 @@ func takesWhatCanBeRead(t *testing.T, at int, open bool) {
 		if _, err := again.Rebuild(t.Context(), "operator", nil); err != nil {
 			t.Errorf("%s: rebuild: %v", memory.KeyText(key), err)
 		}
+		if _, err := again.Fitness(t.Context(), []memory.ID{was}); err != nil {
+			t.Errorf("%s: after a rebuild no call is decided: %v", memory.KeyText(key), err)
+		}
 		_, err := again.Get(t.Context(), was)
 		if own := strings.HasPrefix(memory.KeyText(key), "class/") || strings.HasPrefix(memory.KeyText(key), "body/"); err != nil && !own {
 			t.Errorf("%s: after a rebuild: %v", memory.KeyText(key), err)
@@ -163,6 +166,56 @@ func TestARejectionOutlivesWhatWasRejected(t *testing.T) {
 		}
 		if _, err := s.Get(t.Context(), first.ID); !errors.Is(err, memory.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestWhatALostRowSaidIsSaidAnew: its own source says it again. Nothing that was held against a row
+// ends by the loss of its body.
+func TestWhatALostRowSaidIsSaidAnew(t *testing.T) {
+	quarantine := memory.Transition{To: memory.SecurityQuarantined, Authority: memory.AuthoritySentinel, Actor: "sentinel", Source: "sentinel", Reason: "odd"}
+	suspect := quarantine
+	suspect.To = memory.SecuritySuspicious
+	hide := memory.Transition{To: memory.RetrievalHidden, Authority: memory.AuthorityPolicy, Actor: "policy", Source: "policy", Reason: "old"}
+	contradict := memory.Transition{To: memory.TruthContradicted, Authority: memory.AuthorityProbe, Actor: "worker", Source: "erp", Reason: "no", Evidence: []memory.Evidence{contradicts(memory.RankPrimarySource, "doc:1")}}
+	for _, c := range []struct {
+		what string
+		held *memory.Transition
+		anew bool
+	}{{"body/", nil, true}, {"class/", nil, true}, {"body/", &quarantine, false}, {"body/", &suspect, false}, {"body/", &hide, false}, {"body/", &contradict, false}} {
+		ring, d := keyring.Ephemeral(), &spoiled{Driver: storetest.NewMap()}
+		s := storeOn(t, d, ring)
+		says := toolDraft(says("ana", "city", "Oslo"), "crm")
+		first := put(t, s, says)
+		if c.held != nil {
+			move := *c.held
+			move.Row, move.Revision = first.ID, first.Revision
+			if _, err := s.Apply(t.Context(), move); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for o, err := range d.Objects(t.Context(), "default", "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := memory.KeyText(o.Key); name == "body/"+string(first.ID) && c.what == "body/" || name == "class/"+classOf(t, s, first.ID) && c.what == "class/" {
+				d.key = o.Key
+			}
+		}
+		for _, rebuilt := range []bool{false, true} {
+			s = storeOn(t, d, ring)
+			if rebuilt {
+				if _, err := s.Rebuild(t.Context(), "operator", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := s.Put(t.Context(), says)
+			if c.anew && !rebuilt && (err != nil || r.Disposition != memory.Created || r.State != memory.StateVerified || r.ID == first.ID) {
+				t.Errorf("%s: %+v, %v", c.what, r, err)
+			}
+			if !c.anew && err == nil && r.State == memory.StateVerified {
+				t.Errorf("%s, %v, rebuilt %t: %+v", c.what, c.held.To, rebuilt, r)
+			}
 		}
 	}
 }

@@ -224,3 +224,19 @@ func TestTheWordsOfAClaimAreKeptBesideItAndVerifiedWithNothing(t *testing.T) {
 	t.Parallel()
 	storetest.RunQuotations(t, func(t *testing.T) memory.Driver { return made(t) })
 }
+
+func TestARebuildMendsASchemaThatLostAnObject(t *testing.T) {
+	t.Parallel()
+	o := fresh(t)
+	migrate(t, shared, o)
+	c, err := pgx.Connect(t.Context(), shared.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	storetest.RunLost(t, open(t, shared, o), func(t *testing.T, key string) {
+		if _, err := c.Exec(t.Context(), `DELETE FROM `+o.Schema+`.object WHERE substring(key, 5) = $1`, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -29,6 +29,7 @@ const (
 	stMoveTerms
 	stAppend
 	stDrop
+	stDropAll
 	stTerms
 	stTenant
 	stNewTenant
@@ -57,6 +58,7 @@ var texts = [statements]string{
 	stMoveTerms:  `UPDATE object SET revision = ?, data = ?, terms = ? WHERE tenant = ? AND key = ? AND revision = ?`,
 	stAppend:     `INSERT INTO log (tenant, key, revision, data) VALUES (?, ?, ?, ?)`,
 	stDrop:       `DELETE FROM term WHERE tenant = ? AND name = ? AND sort = ? AND key = ?`,
+	stDropAll:    `DELETE FROM term WHERE tenant = ? AND key = ?`,
 	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
 	stTenant:     `SELECT id FROM tenant WHERE name = ?`,
 	stNewTenant:  `INSERT INTO tenant (name) VALUES (?) ON CONFLICT DO NOTHING`,

@@ -104,6 +104,9 @@ func (d *Driver) restore(ctx context.Context, tenant string, objects []memory.Re
 
 func (c *conn) restore(tenant int64, o *memory.Restored) error {
 	terms, err := c.carried(tenant, o.Key)
+	if errors.Is(err, errTerms) {
+		terms, err = nil, c.dropAll(tenant, o.Key)
+	}
 	if err != nil {
 		return err
 	}

@@ -119,3 +119,14 @@ func TestWhatMayBeReliedOnIsFoundAmongManyOthers(t *testing.T) {
 		return open(t, fresh(t), &sqlitestore.Options{Synchronous: sqlitestore.Normal})
 	})
 }
+
+func TestARebuildMendsAFileThatLostAnObject(t *testing.T) {
+	path := fresh(t)
+	d := open(t, path, &sqlitestore.Options{Synchronous: sqlitestore.Normal})
+	db := other(t, path)
+	storetest.RunLost(t, d, func(t *testing.T, key string) {
+		if _, err := db.Exec(`DELETE FROM object WHERE key = ?`, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -27,6 +27,9 @@ func encodeTerms(terms []memory.Term) []byte {
 	return b
 }
 
+// errTerms: what an object carries cannot be read.
+var errTerms = fmt.Errorf("%w: the file is damaged: terms of an object", memory.ErrStore)
+
 func decodeTerms(b []byte) ([]memory.Term, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -36,7 +39,7 @@ func decodeTerms(b []byte) ([]memory.Term, error) {
 	for all := string(b); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)) || len(b) < size+int(n)+8 {
-			return nil, fmt.Errorf("%w: the file is damaged: terms of an object", memory.ErrStore)
+			return nil, errTerms
 		}
 		end := size + int(n)
 		terms = append(terms, memory.Term{Name: all[size:end], Sort: binary.BigEndian.Uint64(b[end:])})
@@ -99,10 +102,11 @@ func byIndex(a, b carrier) int {
 // carrySizes are how many lines one statement writes.
 var carrySizes = [...]int{32, 16, 8, 4, 2, 1}
 
-// (After OR FAIL the transaction is rolled back as after any error; without it SQLite
-// would keep a journal of every page, to take back half of a statement.)
+// (A line that is there already is of an object that was lost with no trace: it is the line of
+// the new one. OR IGNORE also spares SQLite a journal of every page, to take back half of a
+// statement.)
 func carryText(n int) string {
-	return `INSERT OR FAIL INTO term (tenant, name, sort, key) VALUES ` + strings.TrimSuffix(strings.Repeat("(?,?,?,?),", n), ",")
+	return `INSERT OR IGNORE INTO term (tenant, name, sort, key) VALUES ` + strings.TrimSuffix(strings.Repeat("(?,?,?,?),", n), ",")
 }
 
 // writeCarriers writes what drop and carry noted.
@@ -166,6 +170,16 @@ func (c *conn) carried(tenant int64, key string) (terms []memory.Term, err error
 		return err
 	})
 	return terms, err
+}
+
+// dropAll deletes every line of the index that leads to a key. It reads the whole index: it is
+// for an object that no longer says which they are.
+func (c *conn) dropAll(tenant int64, key string) error {
+	c.bind()
+	c.arg(tenant)
+	c.blob(key)
+	_, err := c.exec(stDropAll)
+	return err
 }
 
 // recarry is what an object carries after a put, and notes what changes by it. The put

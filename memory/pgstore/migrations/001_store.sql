@@ -217,7 +217,8 @@ BEGIN
     FROM unnest(object_key, object_whole, object_revision, object_data, object_terms) AS r (key, whole, revision, data, terms)
     WHERE r.revision > 0;
     INSERT INTO {{schema}}.term (entry, whole)
-    SELECT mark || t.entry, t.whole FROM unnest(term_entry, term_whole) AS t (entry, whole);
+    SELECT mark || t.entry, t.whole FROM unnest(term_entry, term_whole) AS t (entry, whole)
+    ON CONFLICT DO NOTHING; -- a line that an object left which was lost is the line of the new one
 END $$;
 
 -- rewrite replaces log entries, or removes those without data. It returns false,
