@@ -352,7 +352,7 @@ func (l *ledger) around(words, object string) (parts []string, asks bool) {
 	for _, part := range parts {
 		for _, s := range sentencesOf(part) {
 			one := part[s.start:min(s.next, len(part))]
-			asks = asks || strings.Contains(one, object) && question.MatchString(one)
+			asks = asks || strings.Contains(one, object) && (question.MatchString(one) || asking.MatchString(one))
 		}
 	}
 	return parts, asks
@@ -360,6 +360,18 @@ func (l *ledger) around(words, object string) (parts []string, asks bool) {
 
 // question finds a question mark, but none within a word, as in an address.
 var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}❓❔⸮﹖՞፧¿]|\?(?:[^\p{L}\p{N}=&_%/]|$)`)
+
+// asking finds a question by how it begins, since many people type no mark: with an auxiliary
+// verb before its subject in English and German, with "est-ce que" or a verb and "-je" in French,
+// or with a word that asks and an auxiliary verb.
+var asking = regexp.MustCompile(`(?i)^[^\p{L}]*(?:(?:and|but|so|also|or|hi|hello|please|und|oder|et)\b[^\p{L}]*)?(?:` +
+	`(?:(?:what|who|whose|which|where|when|why|how)\s+)?(?:` +
+	`(?:is|are|am|was|were|isn't|aren't|wasn't|weren't)\s+(?:i|you|we|they|he|she|it|my|our|your|their|his|her|the|this|that|there)` +
+	`|(?:do|don't|have|haven't)\s+(?:i|you|we|they)` +
+	`|(?:does|doesn't|did|didn't|has|hasn't|had|can|can't|could|will|would|wouldn't|shall|should|shouldn't|may|might|must)\s+(?:i|you|we|they|he|she|it|my|our|your|their|his|her)` +
+	`)|(?:bin|bist|ist|sind|seid|war|waren|habe|hab|hast|hat|haben|kann|kannst|können|soll|sollst|sollen|muss|darf|werde|wird|wohne|heiße|mag|stimmt)\s+(?:ich|du|wir|ihr|sie|er|es|mein|meine|dein|deine|unser|unsere|dies|diese|dieser|dieses)` +
+	`|est-ce\s+qu['’e]|\pL+-(?:t-)?(?:je|tu|il|elle|ils|elles)` +
+	`)(?:[^\pL]|$)`)
 
 // sentence is where a sentence of a text begins, where the mark at its end begins, and where
 // the next one does.

@@ -259,7 +259,8 @@ type Assertion struct {
 // It is unverified too if the words deny something that the triple does not: likes = football
 // is no fact because somebody typed that she does not like football. What stands before them
 // in their sentence counts, and what stands behind them up to a comma, a semicolon or the end
-// of the sentence. A question verifies nothing. A line break ends no sentence; a blank line
+// of the sentence. A question verifies nothing, whether it has its mark or begins as one in English,
+// German or French ("do I …", "bin ich …", "est-ce que …"). A line break ends no sentence; a blank line
 // does. Words with characters that nobody sees, but for those of some emoji, count as ones that
 // deny. Words of negation are
 // known in English and, one by one, in some other languages; no sentence is understood.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -66,7 +67,7 @@ func (s *scope) ownKeys(subject string) []string {
 func spelling(s string) string {
 	fold := cases.Fold() // it has a state
 	wide := norm.NFKC.String(s)
-	plain := fold.String(strings.Map(func(c rune) rune {
+	plain := strings.Map(func(c rune) rune {
 		switch {
 		case unicode.IsDigit(c):
 			return '0' + digitOf(c)
@@ -74,7 +75,7 @@ func spelling(s string) string {
 			return c
 		}
 		return -1
-	}, wide))
+	}, fold.String(wide)) // a folded İ has a mark
 	switch {
 	case plain == "":
 		return strings.Map(func(c rune) rune {
@@ -136,7 +137,8 @@ func worth(text string) (out []string) {
 		return nil
 	}
 	words := slices.DeleteFunc(strings.Fields(norm.NFKC.String(text)), func(w string) bool { // a currency, or a unit
-		return len(w) <= 4 && !strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsLetter(c) })
+		w = strings.TrimSuffix(w, ".")
+		return utf8.RuneCountInString(w) <= 4 && w != "" && !strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsLetter(c) })
 	})
 	plain := strings.Trim(strings.Map(func(c rune) rune {
 		switch {

@@ -105,8 +105,9 @@ func Of(text string) Statement {
 
 // foreign are words of negation of other languages: German, Dutch, French, Spanish,
 // Portuguese, Italian, Polish, Czech, Russian, Swedish, Danish and Norwegian; then Turkish,
-// Greek, Hindi, Arabic and Korean.
+// Greek, Hindi, Arabic, Hebrew and Korean.
 var foreign = set("nein nicht nich nix keinerlei weder nimmer keineswegs mitnichten nadie ningún ninguno ninguna nada guère nao kein keine keinen keinem keiner nie niemals nichts niet geen nooit pas jamais aucun aucune ni nunca jamás tampoco não nem jamais non mai nessun nessuna nigdy není ne не нет никогда inte aldrig ingen ikke " +
+	"ohne niemand niemanden niemandem nirgends nirgendwo keinesfalls kaum nee falsch unwahr sans nulle sin incorrecto incorrecta לא " +
 	"değil değilim değiliz δεν όχι οχι नहीं لا ليس ليست لست 안 못")
 
 // within finds characters of negation of Japanese, Chinese and Korean. They are looked for
@@ -117,11 +118,14 @@ var within = regexp.MustCompile(`ない|なかっ|ません|[不没沒非않]|�
 var numbered = set("account building bus case contract customer flight gate house id invoice item order part phone platform policy room serial street ticket")
 
 // untrue are further words that deny what is said beside them.
-var untrue = set("nope nah nvr donot rarely seldom scarcely nowhere noone false untrue incorrect wrong")
+var untrue = set("nope nah nvr donot rarely seldom scarcely nowhere noone false untrue incorrect wrong invalid unable except excluding")
 
 // unmarked are contractions of "not" that people type without the apostrophe, and that
 // [contractions] does not have.
-var unmarked = set("cant aint wont mustnt neednt hadnt shant")
+var unmarked = set("dnt cant aint wont mustnt neednt hadnt shant")
+
+// elision finds the French "ne" before a vowel: n'est, n'habite.
+var elision = regexp.MustCompile(`^n'[aeéèêiîoôuyh]`)
 
 // respelled makes what people type for an apostrophe one.
 var respelled = strings.NewReplacer("`", "'", "´", "'", "′", "'", "ʹ", "'", "ʼ", "'", "ʻ", "'", "‘", "'", "’", "'", "‛", "'", "ꞌ", "'", "❛", "'", "❜", "'", "＇", "'",
@@ -159,7 +163,7 @@ func unjoined(text string) string {
 
 // struck finds words that are struck out, and signs for "not". It reads text whose characters
 // are taken apart, so that the stroke of ≢ is one.
-var struck = regexp.MustCompile(`(?i)</?(?:s|del|strike)(?:[\s/>]|$)|~~|[\x{335}-\x{338}\x{20D2}\x{20D3}\x{20E0}\x{20E5}]|!=|/=|<>|¬`)
+var struck = regexp.MustCompile(`(?i)</?(?:s|del|strike)(?:[\s/>]|$)|~~|[\x{335}-\x{338}\x{20D2}\x{20D3}\x{20E0}\x{20E5}]|!=|/=|<>|¬|(?:^|\s)!\pL`)
 
 // unescaped takes the HTML entities out of a text, also those that were escaped again. ok is
 // false if there is no end to that.
@@ -186,7 +190,7 @@ func blank(text string) string {
 
 // misspelt finds a contraction with its apostrophe in the wrong place, or with something else
 // for it: do'nt, don;t, don t.
-var misspelt = regexp.MustCompile(`(?i)\b(do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had|ai|must|need|sha|might)(?:'nt|n[^\p{L}\p{N}]{1,3}t)\b`)
+var misspelt = regexp.MustCompile(`(?i)\b(do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had|ai|must|need|sha|might)(?:'nt| nt|n[^\p{L}\p{N}]{1,3}t)\b`)
 
 // spaced finds a "not" whose letters stand apart.
 var spaced = regexp.MustCompile(`(?i)\bn[^\p{L}\p{N}]{1,2}o[^\p{L}\p{N}]{1,2}t\b`)
@@ -303,6 +307,8 @@ func denial(toks []token, i int, answered bool) string {
 	case negations[k] && !denies(toks, i) && is(i+2, func(than string) bool { return than == "than" }):
 	case unmarked[k]:
 		return "not"
+	case elision.MatchString(k):
+		return "ne"
 	case negations[k], foreign[k], untrue[k]:
 		return k
 	}
