@@ -364,7 +364,7 @@ var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}❓❔⸮﹖՞፧¿]
 // asking finds a question by how it begins, since many people type no mark: with an auxiliary
 // verb before its subject in English and German, with "est-ce que" or a verb and "-je" in French,
 // or with a word that asks and an auxiliary verb.
-var asking = regexp.MustCompile(`(?i)^[^\p{L}]*(?:(?:and|but|so|also|or|hi|hello|please|und|oder|et)\b[^\p{L}]*)?(?:` +
+var asking = regexp.MustCompile(`(?i)^[^\p{L}\p{N}]*(?:(?:and|but|so|also|or|hi|hello|please|und|oder|et)\b[^\p{L}]*)?(?:` +
 	`(?:(?:what|who|whose|which|where|when|why|how)\s+)?(?:` +
 	`(?:is|are|am|was|were|isn't|aren't|wasn't|weren't)\s+(?:i|you|we|they|he|she|it|my|our|your|their|his|her|the|this|that|there)` +
 	`|(?:do|don't|have|haven't)\s+(?:i|you|we|they)` +

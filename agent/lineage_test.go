@@ -410,6 +410,7 @@ func TestI13NobodyMintsTheUser(t *testing.T) {
 			"I don&rsquo;t eat fish":                           {"eat fish", "eats", "fish", false},
 			"do i eat fish":                                    {"i eat fish", "eats", "fish", false},
 			"I do eat fish":                                    {"I do eat fish", "eats", "fish", true},
+			"5 is the number of my fish":                       {"fish", "eats", "fish", true},
 			"Is fish what I eat? Yes":                          {"fish", "eats", "fish", false},
 			"is my dish fish":                                  {"my dish fish", "eats", "fish", false},
 			"Hi, am I on fish":                                 {"fish", "eats", "fish", false},
