@@ -229,3 +229,22 @@ func classOf(t *testing.T, s *memory.Store, id memory.ID) string {
 	}
 	return f.Heads[0].Class.String()
 }
+
+// TestManyWriteFirst: goroutines write to a store that nobody has made yet.
+func TestManyWriteFirst(t *testing.T) {
+	for range 200 {
+		s := storeOn(t, storetest.NewMap(), keyring.Ephemeral())
+		errs := make(chan error, 16)
+		for i := range cap(errs) {
+			go func() {
+				_, err := s.Put(t.Context(), modelDraft(says(fmt.Sprint("subject ", i), "is", "b")))
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
