@@ -361,9 +361,9 @@ func (l *ledger) around(words, object string) (parts []string, asks bool) {
 // question finds a question mark, but none within a word, as in an address.
 var question = regexp.MustCompile(`[？؟⁇⁈⁉‽\x{37E}❓❔⸮﹖՞፧¿]|\?(?:[^\p{L}\p{N}=&_%/]|$)`)
 
-// asking finds a question by how it begins, since many people type no mark: with an auxiliary
-// verb before its subject in English and German, with "est-ce que" or a verb and "-je" in French,
-// or with a word that asks and an auxiliary verb.
+// asking finds a question by how it begins, since many people type no mark. English and German
+// put an auxiliary verb before the subject, also after a word that asks. French begins with
+// "est-ce que", or with a verb and "-je".
 var asking = regexp.MustCompile(`(?i)^[^\p{L}\p{N}]*(?:(?:and|but|so|also|or|hi|hello|please|und|oder|et)\b[^\p{L}]*)?(?:` +
 	`(?:(?:what|who|whose|which|where|when|why|how)\s+)?(?:` +
 	`(?:is|are|am|was|were|isn't|aren't|wasn't|weren't)\s+(?:i|you|we|they|he|she|it|my|our|your|their|his|her|the|this|that|there)` +

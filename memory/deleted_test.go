@@ -73,6 +73,38 @@ func TestWhatWasDeletedIsFoundAfterItWasMadeAgain(t *testing.T) {
 	}
 }
 
+// TestAStoreWithoutItsRevocations: nobody reads or writes rows when the object that says what
+// was revoked is deleted, and a rebuild makes it again.
+func TestAStoreWithoutItsRevocations(t *testing.T) {
+	d, ring := storetest.NewMap(), keyring.Ephemeral()
+	id := put(t, storeOn(t, d, ring), modelDraft(says("ana", "likes", "jazz"))).ID
+	for o, err := range d.Objects(t.Context(), "default", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if memory.KeyText(o.Key) != "system/revoked" {
+			continue
+		}
+		if err := d.Restore(t.Context(), "default", []memory.Restored{{Object: memory.Object{Key: o.Key}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := storeOn(t, d, ring)
+	if _, err := s.Get(t.Context(), id); !errors.Is(err, memory.ErrDamaged) {
+		t.Errorf("a row is read: %v", err)
+	}
+	if _, err := s.Put(t.Context(), modelDraft(says("ana", "likes", "rock"))); !errors.Is(err, memory.ErrDamaged) {
+		t.Errorf("a row is written: %v", err)
+	}
+	if _, err := s.Rebuild(t.Context(), "operator", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), id); err != nil {
+		t.Errorf("after a rebuild: %v", err)
+	}
+	put(t, s, modelDraft(says("ana", "likes", "rock")))
+}
+
 // A rebuild makes a rejection again though a namesake was verified after it.
 func TestARebuildKeepsARejectionBesideANamesake(t *testing.T) {
 	d, keys := storetest.NewMap(), keyring.Ephemeral()

@@ -143,9 +143,6 @@ func (s *Store) revocationsOf(o Object) (*revocations, error) {
 		s.looked.Store(time.Now().UnixNano())
 		return last, nil
 	}
-	if o.Revision == 0 && s.known.Load() { // it is made with the store
-		return nil, &DamagedError{Keys: []string{o.Key}}
-	}
 	r := &revocations{Object: o}
 	if o.Data != nil {
 		rest, err := r.prev.decode(o.Data)

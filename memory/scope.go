@@ -292,13 +292,17 @@ func (e *WrongKeyError) Error() string {
 func (e *WrongKeyError) Is(target error) bool { return target == ErrKey }
 
 func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
-	if _, err := s.admit(ctx); err != nil {
+	empty, err := s.admit(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	objs, err := s.driver.Get(ctx, s.scope.tenant, keys)
+	if err == nil && !empty && slices.ContainsFunc(objs, gone) {
+		err = &DamagedError{Keys: []string{revokedKey}}
+	}
 	var damaged *DamagedError
 	if errors.As(err, &damaged) {
 		for _, key := range damaged.Keys {
@@ -308,13 +312,22 @@ func (s *Store) get(ctx context.Context, keys ...string) ([]Object, error) {
 	return objs, err
 }
 
+// gone reports whether the revocations, which are made with the store, are missing. A store
+// that was empty before the read has none, also if another goroutine has made it since.
+func gone(o Object) bool { return o.Key == revokedKey && o.Revision == 0 }
+
 // each is get for who can do without some of the objects: damaged are the indices of
 // those that are not what was written.
 func (s *Store) each(ctx context.Context, keys []string) (objs []Object, damaged []int, err error) {
-	if _, err := s.admit(ctx); err != nil {
+	empty, err := s.admit(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	objs, damaged, err = s.driver.each(ctx, s.scope.tenant, keys)
+	if at := slices.IndexFunc(objs, gone); at >= 0 && !empty {
+		damaged = append(damaged, at)
+		slices.Sort(damaged)
+	}
 	for _, i := range damaged {
 		s.forget(keys[i])
 	}

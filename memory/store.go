@@ -389,7 +389,6 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 	if d.repeats() {
 		own = s.ownKeys(d.Content.Subject)
 	}
-	made := s.known.Load() // before the read: another goroutine may be making the store
 	objs, damaged, err := s.each(ctx, append(append(keys, outageKey, revokedKey), own...))
 	if err != nil {
 		return Receipt{}, err
@@ -401,10 +400,8 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		}
 	}
 	s.noteOutages(objs[len(keys)], unknown)
-	if revoked := objs[len(keys)+1]; made || revoked.Revision > 0 {
-		if _, err := s.revocationsOf(revoked); err != nil { // no row would be readable
-			return Receipt{}, err
-		}
+	if _, err := s.revocationsOf(objs[len(keys)+1]); err != nil { // no row would be readable
+		return Receipt{}, err
 	}
 	notes, err := s.scope.ownNotes(objs[len(keys)+2:])
 	if err != nil {

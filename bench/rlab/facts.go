@@ -40,10 +40,13 @@ func (p *play) facts(n int) []fact {
 }
 
 // slot is a slot of a subject that has none yet, with a value. Those of four in a row are
-// different ones.
+// different ones. When half of the names of three parts are taken, the names have four.
 func (p *play) slot(i int) Triple {
 	for {
 		subject := fmt.Sprintf("%s %s %s", pick(p, factFirst), pick(p, factMiddle), pick(p, factLast))
+		if 2*len(p.taken) > len(factFirst)*len(factMiddle)*len(factLast) {
+			subject = pick(p, factFirst) + " " + subject
+		}
 		if !p.taken[subject] {
 			p.taken[subject] = true
 			return Triple{subject, factSlots[i%len(factSlots)], p.object()}

@@ -226,11 +226,15 @@ func Negations(text string) (n int, legible bool) {
 
 // Denials are the words of a text that deny something, in lower case. They are English words with
 // the contractions ("not" for each), a word or a character for each of some other languages, and
-// signs such as a cross. These are none: "No" between the name of a thing and a number, "no," or
-// "No." before a sentence as an answer (so in German and Greek), "no less than", the "no" of a
-// web address, and some words with a hyphen ("non-profit"). legible is false of a text that is no UTF-8,
-// has characters that nobody sees (but for those of some emoji), or has words that are struck
-// out: what it denies is not known.
+// signs such as a cross. Some uses of "no" deny nothing:
+//
+//   - "No" between the name of a thing and a number;
+//   - "no," or "No." before a sentence as an answer, also in German and Greek;
+//   - "no less than", and the "no" of a web address.
+//
+// Nor do some words with a hyphen, such as "non-profit". legible is false of a text of which
+// nobody knows what it denies: it is no UTF-8, has words that are struck out, or has characters
+// that nobody sees, but for those of some emoji.
 //
 // Its limits are on the side of denial, but for languages and spellings that it does not
 // know. A word that is one of negation in any language counts in all of them, also as a name
