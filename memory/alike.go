@@ -42,12 +42,12 @@ func (s *Store) Alike(ctx context.Context, name string) ([]Alike, error) {
 // nameAt is the name by which a row carries the term of a look, or "" if it cannot be
 // read any more.
 func (s *Store) nameAt(ctx context.Context, h Hit, looks string) (string, error) {
-	objs, err := s.get(ctx, h.Key)
-	if err != nil || objs[0].Data == nil {
+	objs, damaged, err := s.each(ctx, []string{h.Key})
+	if err != nil || objs[0].Data == nil || len(damaged) > 0 {
 		return "", err
 	}
 	b, err := s.body(ctx, objs[0])
-	if isErased(err) {
+	if isErased(err) || unreadable(err) {
 		return "", nil
 	}
 	if err != nil {

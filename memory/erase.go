@@ -36,13 +36,17 @@ type Erasure struct {
 // Certificate says what an erasure did. It holds no personal data: subject and
 // request are keyed digests.
 type Certificate struct {
-	Subject   Token     `json:"-"`
-	Request   Token     `json:"-"`
-	Rows      int       `json:"rows"`      // erased, derived ones included
-	Decisions int       `json:"decisions"` // that cited one of them
-	Claims    int       `json:"claims"`    // of which no row is left
-	Keys      int       `json:"keys"`      // data keys destroyed
-	DryRun    bool      `json:"dry_run,omitempty"`
+	Subject   Token `json:"-"`
+	Request   Token `json:"-"`
+	Rows      int   `json:"rows"`      // erased, derived ones included
+	Decisions int   `json:"decisions"` // that cited one of them
+	Claims    int   `json:"claims"`    // of which no row is left
+	Keys      int   `json:"keys"`      // data keys destroyed
+	DryRun    bool  `json:"dry_run,omitempty"`
+	// Unread is how many rows nobody can read, and are under no key of the subject: they are damaged,
+	// or their key is missing. Whether their words name the subject is not known. They stay; an
+	// erasure after they are put right looks at them.
+	Unread    int       `json:"unread,omitempty"`
 	Completed time.Time `json:"completed_at,omitzero"`
 	Version   string    `json:"wrapping_version,omitempty"` // of the wrapping key that covered the data keys
 	Gone      time.Time `json:"wrapping_gone_at,omitzero"`  // when it was found destroyed
@@ -62,9 +66,12 @@ var ErrPending = errors.New("the rows are erased, and their keys are dropped; th
 //
 // Subjects are compared as exact names, and so are the words of a triple; those of a
 // free text count in any letter case and any form of their letters, and in both what a
-// program wrote in escapes is read. What is about a name that is only spelled alike stays,
-// and so does a data key that it shares: then the rows go one by one.
+// program wrote in escapes is read. What is about a name that is only spelled alike stays.
 // [Store.Alike] lists such names for a person, who may add them.
+//
+// A row that nobody can read stands in the way of no erasure. It goes if it is under a key of
+// the subject, or was made from a row that goes, and else [Certificate.Unread] counts it. What
+// [Store.Rebuild] makes again, such as a head, has to be made again first: [ErrDamaged].
 //
 // What is written about the subject afterwards is of new keys. A row that is being
 // made from an erased one at the same time is either erased too, or refused with
@@ -194,12 +201,8 @@ type erasing struct {
 type eraserKey struct{}
 
 func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
-	own, err := x.ownKeys(ctx)
-	if err != nil {
-		return Certificate{}, err
-	}
-	for _, name := range own {
-		keys, err := x.s.keys.Subject(ctx, name)
+	for _, name := range x.names {
+		keys, err := x.s.keys.Subject(ctx, x.s.scope.subject(name))
 		if err != nil {
 			return Certificate{}, err
 		}
@@ -222,7 +225,7 @@ func (x *erasing) dryRun(ctx context.Context) (Certificate, error) {
 		return Certificate{}, err
 	}
 	return Certificate{Subject: x.Certificate.Subject, Request: x.Certificate.Request,
-		Rows: len(rows), Decisions: len(decisions), Keys: len(x.keys), DryRun: true}, nil
+		Rows: len(rows), Decisions: len(decisions), Keys: len(x.keys), Unread: x.Unread, DryRun: true}, nil
 }
 
 // show shows the rows that would go.
@@ -284,13 +287,9 @@ func (x *erasing) begin(ctx context.Context) error {
 	if open, err := x.resume(ctx); open || err != nil {
 		return err
 	}
-	own, err := x.ownKeys(ctx)
-	if err != nil {
-		return err
-	}
 	x.keys = nil
-	for _, name := range own {
-		keys, err := x.s.keys.Retire(ctx, name)
+	for _, name := range x.names {
+		keys, err := x.s.keys.Retire(ctx, x.s.scope.subject(name))
 		if err != nil {
 			return err
 		}
@@ -307,97 +306,14 @@ func (x *erasing) begin(ctx context.Context) error {
 	return x.commit(tx, nonce)
 }
 
-// resume reads the record of the erasure, and reports whether it is open. One that was
-// begun when names were kept in canonical form is gone on with as it was begun: what is
-// under its keys cannot be read any more.
+// resume reads the record of the erasure, and reports whether it is open.
 func (x *erasing) resume(ctx context.Context) (open bool, err error) {
-	exact, folded := x.Certificate.Subject, x.s.subjectToken(Canonical(x.names[0]))
-	objs, err := x.s.get(ctx, erasureKey.at(exact), erasureKey.at(folded))
+	objs, err := x.s.get(ctx, erasureKey.at(x.Certificate.Subject))
 	if err != nil {
 		return false, err
-	}
-	if folded != exact && objs[1].Data != nil {
-		if err := x.decode(objs[1]); err != nil {
-			return false, err
-		}
-		if x.open {
-			x.Certificate.Subject = folded
-			return true, nil
-		}
-		x.link, x.keys = link{}, nil
 	}
 	err = x.decode(objs[0])
 	return x.open, err
-}
-
-// ownKeys names to the keys those subjects whose data keys are of nobody else, so that
-// they can be destroyed. A key is made for one exact name; those that were made for all
-// names of one canonical form are theirs if no row is about another of these.
-func (x *erasing) ownKeys(ctx context.Context) (subjects []string, err error) {
-	former := map[string]bool{}
-	for _, name := range x.names {
-		subjects = append(subjects, x.s.scope.subject(name))
-		subject := x.s.scope.formerly(Canonical(name))
-		if former[subject] {
-			continue
-		}
-		former[subject] = true
-		shared, err := x.shared(ctx, subject)
-		if err != nil {
-			return nil, err
-		}
-		if !shared {
-			subjects = append(subjects, subject)
-		}
-	}
-	return subjects, nil
-}
-
-// shared reports whether a row is under a data key of a subject that is about a name
-// which is only spelled alike.
-func (x *erasing) shared(ctx context.Context, subject string) (bool, error) {
-	keys, err := x.s.keys.Subject(ctx, subject)
-	if err != nil {
-		return false, err
-	}
-	x.keys = keys
-	if err := x.listClasses(ctx); err != nil {
-		return false, err
-	}
-	x.keys = nil
-	for c := range x.classes {
-		var ids []ID
-		for id, err := range x.s.carriers(ctx, termClass(c)) {
-			if err != nil {
-				return false, err
-			}
-			if id.Valid() {
-				ids = append(ids, id)
-			}
-		}
-		for part := range slices.Chunk(ids, eraseLook) {
-			objs, err := x.s.get(ctx, bodyKey.each(make([]string, 0, len(part)), part)...)
-			if err != nil {
-				return false, err
-			}
-			for _, o := range objs {
-				if o.Data == nil {
-					continue
-				}
-				b, err := x.s.body(ctx, o)
-				if isErased(err) {
-					break // all of its class are
-				}
-				if err != nil {
-					return false, err
-				}
-				if b.of(x.names) == somebodyElse {
-					return true, nil
-				}
-			}
-		}
-	}
-	return false, nil
 }
 
 // encode is the record of an erasure. Nothing personal is in it.
@@ -422,10 +338,9 @@ func (x *erasing) encode() []byte {
 	for _, t := range x.echoes {
 		w.b = append(w.b, t[:]...)
 	}
-	if x.Version != "" {
-		w.str(x.Version)
-		w.time(x.Gone)
-	}
+	w.str(x.Version)
+	w.time(x.Gone)
+	w.num(uint64(x.Unread))
 	return w.b
 }
 
@@ -471,9 +386,7 @@ func (x *erasing) decode(o Object) error {
 		copy(t[:], d.take(uint64(len(t))))
 		x.echoes = append(x.echoes, t)
 	}
-	if x.Version, x.Gone = "", (time.Time{}); len(d.b) > 0 {
-		x.Version, x.Gone = d.str(), d.time()
-	}
+	x.Version, x.Gone, x.Unread = d.str(), d.time(), int(d.num())
 	return faulty(d.end(), "record of an erasure")
 }
 
@@ -502,7 +415,7 @@ func (x *erasing) close(ctx context.Context) error {
 			for i, c := range part {
 				keys[i] = classObject(c)
 			}
-			objs, err := x.s.get(ctx, keys...)
+			objs, _, err := x.s.each(ctx, keys) // one that is damaged ends too
 			if err != nil {
 				return struct{}{}, err
 			}
@@ -547,7 +460,8 @@ func (x *erasing) listClasses(ctx context.Context) error {
 }
 
 // find lists what is to go: the rows of the subject's classes, those whose words
-// name it, and all that quote them or were made from them.
+// name it, and all that quote them or were made from them. It counts the others that nobody
+// can read.
 func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 	found := map[ID]bool{}
 	// What was made from a row of the subject is of a class that she has a part in.
@@ -561,7 +475,7 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			}
 		}
 	}
-	var walk []ID
+	var walk, shut []ID
 	add := func(id ID) {
 		if !found[id] {
 			found[id] = true
@@ -578,20 +492,24 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 		for i := range hits {
 			keys[i] = hits[i].Key
 		}
-		objs, err := x.s.get(ctx, keys...)
+		objs, damaged, err := x.s.each(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
 		for i, id := range ids {
-			if objs[i].Data == nil || found[id] {
+			lost := slices.Contains(damaged, i)
+			if objs[i].Data == nil && !lost || found[id] {
 				continue
 			}
 			b, err := x.s.body(ctx, objs[i])
-			if isErased(err) {
+			switch {
+			case isErased(err):
 				add(id) // its key is gone, it is not
 				continue
-			}
-			if err != nil {
+			case lost, unreadable(err):
+				shut = append(shut, id)
+				continue
+			case err != nil:
 				return nil, err
 			}
 			if whose := b.of(x.names); whose == theirs || whose == nobodys && named.in(&b) {
@@ -600,6 +518,18 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 		}
 		if after = next; after == "" {
 			break
+		}
+	}
+	for part := range slices.Chunk(shut, eraseLook) { // by their classes: a term of theirs may be missing
+		objs, _, err := x.s.each(ctx, headKey.each(make([]string, 0, len(part)), part))
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range part {
+			var h Head
+			if objs[i].Data != nil && decodeHead(&h, id, objs[i].Revision, objs[i].Data) == nil && x.classes[h.Class] {
+				add(id)
+			}
 		}
 	}
 	for len(walk) > 0 {
@@ -614,6 +544,7 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			}
 		}
 	}
+	x.Unread = len(slices.DeleteFunc(shut, func(id ID) bool { return found[id] }))
 	return found, nil
 }
 
@@ -889,9 +820,15 @@ func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err err
 	for _, id := range ids {
 		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
 	}
-	objs, err := x.s.get(ctx, keys...)
+	objs, damaged, err := x.s.each(ctx, keys)
 	if err != nil {
 		return nil, err
+	}
+	for _, at := range damaged {
+		if o := &objs[at]; headKey.holds(o.Key) || noteKey.holds(o.Key) {
+			return nil, &DamagedError{Keys: []string{o.Key}}
+		}
+		objs[at].Data = []byte{} // it goes, whatever it holds
 	}
 	for i, id := range ids {
 		r := &doomed{objs: objs[each*i : each*i+each]}
@@ -906,7 +843,7 @@ func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err err
 			continue
 		}
 		b, err := x.s.body(ctx, body)
-		if r.readable = err == nil; err != nil && !isErased(err) && body.Data != nil {
+		if r.readable = err == nil; err != nil && !isErased(err) && !unreadable(err) {
 			return nil, err
 		}
 		r.draft = Draft{Content: b.Content, Anchor: b.Anchor, Quotes: b.Quotes, Asserter: b.Asserter}
@@ -924,9 +861,15 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 		_, ident := s.tokens(&r.draft)
 		keys = append(keys, identKey.at(ident), claimKey.at(r.Claim), echoKey.at(r.Claim))
 	}
-	objs, err := s.get(ctx, keys...)
+	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
 		return err
+	}
+	for _, at := range damaged {
+		if at%per > 0 {
+			return &DamagedError{Keys: []string{objs[at].Key}}
+		}
+		objs[at].Data = []byte(rows[at/per].ID) // an identity that cannot be read is no other row's either
 	}
 	return together(ctx, len(rows), func(ctx context.Context, i int) error {
 		r := rows[i]
@@ -1060,7 +1003,7 @@ func (x *erasing) eraseDecisions(ctx context.Context, term string) error {
 
 func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	s := x.s
-	objs, err := s.get(ctx, key)
+	objs, damaged, err := s.each(ctx, []string{key})
 	if err != nil {
 		return err
 	}
@@ -1071,15 +1014,18 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 		prev  link
 		class Class
 	)
-	if holdKey.holds(key) {
+	switch {
+	case len(damaged) > 0:
+		prev, err = s.lastLink(ctx, key)
+	case holdKey.holds(key):
 		_, prev, class, err = s.holdOf(ctx, objs[0])
-	} else {
+	default:
 		_, prev, class, _, err = s.decisionOf(ctx, objs[0])
 	}
-	if err != nil && !isErased(err) {
+	if err != nil && !isErased(err) && (class == 0 || !unreadable(err)) {
 		return err
 	}
-	if class == 0 { // it is erased already, through a segment that it cites
+	if class == 0 && len(damaged) == 0 { // it is erased already, through a segment that it cites
 		return s.stripLog(ctx, key)
 	}
 	tx := s.begin(ctx, s.Now())
@@ -1099,6 +1045,15 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 		return nil // its key goes
 	}
 	return s.stripLog(ctx, key)
+}
+
+// lastLink is the end of a log, whose object does not tell.
+func (s *Store) lastLink(ctx context.Context, key string) (link, error) {
+	log, err := s.rebuilding().read(ctx, key, nil)
+	if err != nil {
+		return link{}, err
+	}
+	return log.link(), nil
 }
 
 func (x *erasing) citing(ctx context.Context, id ID, into map[string]bool) error {

@@ -435,19 +435,27 @@ func (x *erasing) eraseSegment(ctx context.Context, key string) error {
 	}
 	s := x.s
 	_, err := retry(ctx, func() (struct{}, error) {
-		objs, err := s.get(ctx, key)
+		objs, damaged, err := s.each(ctx, []string{key})
 		if err != nil {
 			return struct{}{}, err
 		}
-		g, prev, err := s.segmentOf(ctx, objs[0])
-		if g == nil { // it is erased already
-			if isErased(err) {
-				err = nil
+		var prev link
+		if len(damaged) > 0 {
+			if prev, err = s.lastLink(ctx, key); err != nil {
+				return struct{}{}, err
 			}
-			return struct{}{}, err
-		}
-		if err != nil && !isErased(err) {
-			return struct{}{}, err
+		} else {
+			var g *segment
+			g, prev, err = s.segmentOf(ctx, objs[0])
+			if g == nil { // it is erased already
+				if isErased(err) {
+					err = nil
+				}
+				return struct{}{}, err
+			}
+			if err != nil && !isErased(err) && !unreadable(err) {
+				return struct{}{}, err
+			}
 		}
 		p := Put{Key: key, From: objs[0].Revision, Clear: true}
 		tx := s.begin(ctx, s.Now())

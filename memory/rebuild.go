@@ -274,6 +274,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 		return b.logged(ctx, log, h.encode(), terms...)
 	}
 	if isErased(err) { // an erasure of it began; it goes on with what is there
+		b.claim(&h, moves, true)
 		return b.logged(ctx, log, h.encode(), terms...)
 	}
 	if err != nil {

@@ -109,24 +109,13 @@ func (s *scope) folded(g string) Token { return s.blind("group", g) }
 // other. Erasing somebody here destroys nothing that another tenant has of a namesake.
 // Nobody has the empty name.
 func (s *scope) subject(name string) string {
-	if name == "" {
-		return s.formerly("")
-	}
 	e := encoder{}
 	e.str(s.tenant)
 	e.str(s.namespace)
 	e.str(ExactName(name))
-	e.str("exact")
-	return string(e.b)
-}
-
-// formerly is what the keys once called all names of one canonical form. What was
-// written then, and what is made from it, is under their common key.
-func (s *scope) formerly(canonical string) string {
-	e := encoder{}
-	e.str(s.tenant)
-	e.str(s.namespace)
-	e.str(canonical)
+	if name != "" {
+		e.str("exact")
+	}
 	return string(e.b)
 }
 

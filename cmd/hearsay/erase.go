@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -57,6 +58,10 @@ It shows what it would take first, and wants the number of rows typed back; in a
 and counts. Note what the principal asserted: answers of tools that ran for a person are
 among it. Interrupted, erase goes on when it is run again, with the number that is left.
 The certificate names subject and request by keyed digests only.
+
+A row that is damaged, or whose key is missing, goes too if it is under a key of the
+subject. The others stay and are counted, since nobody knows whether they name the
+subject, and the exit code is 4.
 
 What it cannot reach: copies and backups made before (their rows are unreadable once
 the data keys are gone, except rows that only name the subject), files that a program
@@ -136,9 +141,14 @@ With -o json: {"schema": "hearsay.erasure/1", "certificate": {"rows": …}}.`,
 				return err
 			}
 		}
+		var unread error
+		if done.Unread > 0 {
+			unread = fail(exitNo, "erase: %s cannot be read: whether they name the subject is not known, and they stay", plural(done.Unread, "row")).
+				with("hearsay row list names them. Put them right from a backup, then erase again.")
+		}
 		if *o == asJSON {
 			said.Subject, said.Request, said.Certificate = done.Subject.String(), done.Request.String(), done
-			return a.emit(said)
+			return errors.Join(a.emit(said), unread)
 		}
 		verb, keys := "erased", "destroyed"
 		if done.DryRun {
@@ -148,8 +158,8 @@ With -o json: {"schema": "hearsay.erasure/1", "certificate": {"rows": …}}.`,
 		if done.Version != "" {
 			gone = fmt.Sprintf("version %s of the wrapping key was found destroyed at %s\n", done.Version, done.Gone.Format(time.RFC3339))
 		}
-		return a.write(fmt.Sprintf("%d rows and %d decisions %s, %d data keys %s\n%ssubject %s, request %s\n",
-			done.Rows, done.Decisions, verb, done.Keys, keys, gone, done.Subject, done.Request))
+		return errors.Join(a.write(fmt.Sprintf("%d rows and %d decisions %s, %d data keys %s\n%ssubject %s, request %s\n",
+			done.Rows, done.Decisions, verb, done.Keys, keys, gone, done.Subject, done.Request)), unread)
 	}
 	return cmd
 }

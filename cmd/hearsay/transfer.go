@@ -35,7 +35,8 @@ func (a *app) exportCommand() *cobra.Command {
 their children, between a header and a trailer. Each line bears its hash and that of
 the line before, so that what is changed, missing or moved shows. Signed, it keeps
 its origins where the key is trusted. The dump says all that the rows say: it is as
-secret as the store. With -o it goes to a new file that only you can read, and no
+secret as the store. Of a row that nobody can read, since it is damaged or its key is
+missing, it has the id alone; then the exit code is 4. With -o it goes to a new file that only you can read, and no
 file is ever overwritten.`,
 		Example: "  hearsay export -store sqlite:agent.db -o rows.ndjson\n  hearsay export -store sqlite:agent.db --sign ops.key -o rows.ndjson",
 		Args:    args(),
@@ -65,7 +66,9 @@ file is ever overwritten.`,
 			}
 		}
 		done, err := a.exportTo(cmd.Context(), s, out, &o)
-		if err != nil {
+		if errors.Is(err, transfer.ErrUnread) {
+			err = fail(exitNo, "export: %s could not be read", plural(done.Unread, "row")).with("The dump has all others. hearsay row list names these, and hearsay audit verify says why.")
+		} else if err != nil {
 			return err
 		}
 		signed := "not signed: where it is imported, nothing of it is first hand"
@@ -73,7 +76,7 @@ file is ever overwritten.`,
 			signed = "signed with " + done.Key
 		}
 		fmt.Fprintf(a.talk, "%s, %d bytes, digest %s; %s\n", plural(done.Rows, "row"), done.Bytes, done.Digest, signed)
-		return nil
+		return err
 	}
 	return cmd
 }
@@ -91,7 +94,10 @@ func (a *app) exportTo(ctx context.Context, s *memory.Store, path string, o *tra
 	if err != nil {
 		return done, fail(exitFailed, "export: %w", err)
 	}
-	done, err = transfer.Export(ctx, s, f, o)
+	done, unread := transfer.Export(ctx, s, f, o)
+	if !errors.Is(unread, transfer.ErrUnread) {
+		err = unread
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -99,9 +105,9 @@ func (a *app) exportTo(ctx context.Context, s *memory.Store, path string, o *tra
 		err = closed
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(path))
+		return done, errors.Join(err, os.Remove(path))
 	}
-	return done, err
+	return done, unread
 }
 
 // importJSON is the output of import.

@@ -21,6 +21,10 @@ var (
 	ErrChanged = errors.New("transfer: not the dump whose import was begun")
 )
 
+// ErrUnread: rows of the store are damaged, or their key is missing. The dump is whole but for
+// what these say: it has their ids, and an import gives what was made from them an unknown lineage.
+var ErrUnread = errors.New("transfer: rows could not be read")
+
 // LineError says why a line was rejected. It names no content. errors.Is(err,
 // memory.ErrInvalid) holds.
 type LineError struct {

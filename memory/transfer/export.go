@@ -23,6 +23,7 @@ type ExportOptions struct {
 // Exported is what an export wrote.
 type Exported struct {
 	Rows   int    `json:"rows"`
+	Unread int    `json:"unread,omitempty"` // rows of which the dump has the id alone; see [ErrUnread]
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"digest,omitempty"` // of all of it, once it is done
 	Key    string `json:"key,omitempty"`    // that signed it; see KeyID
@@ -31,6 +32,9 @@ type Exported struct {
 // Export writes every row of a store that is not erased, oldest first, and in any
 // case after the rows it was made from. It takes the memory of some hundred rows.
 // Rows written meanwhile may or may not be in the dump.
+//
+// Of a row that nobody can read the dump has the id alone. It is written to its end, and then the
+// error is [ErrUnread].
 func Export(ctx context.Context, s *memory.Store, w io.Writer, o *ExportOptions) (Exported, error) {
 	if o == nil {
 		o = &ExportOptions{}
@@ -41,6 +45,9 @@ func Export(ctx context.Context, s *memory.Store, w io.Writer, o *ExportOptions)
 	x := &exporting{ctx: ctx, s: s, w: bufio.NewWriterSize(w, 1<<20), early: map[memory.ID]bool{}, open: map[memory.ID]bool{}}
 	if err := x.run(o); err != nil {
 		return x.Exported, err
+	}
+	if x.Unread > 0 {
+		return x.Exported, fmt.Errorf("%w: %d of them", ErrUnread, x.Unread)
 	}
 	return x.Exported, nil
 }
@@ -108,34 +115,22 @@ func (x *exporting) write(line []byte) error {
 
 // rows writes the rows of ids that are not erased and not written yet.
 func (x *exporting) rows(ids []memory.ID) error {
-	heads, err := x.s.Heads(x.ctx, ids...)
-	if err != nil {
+	rows, err := x.read(&ids)
+	switch {
+	case err == nil:
+	case !errors.Is(err, memory.ErrErased) && !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrKey):
 		return err
-	}
-	want := make([]memory.ID, 0, len(ids))
-	for i := range heads {
-		h := &heads[i]
-		switch {
-		case x.early[h.ID]:
-			delete(x.early, h.ID)
-		case h.Revision > 0 && !h.Has(memory.FlagErased):
-			want = append(want, h.ID)
-		}
-	}
-	rows, err := x.s.Get(x.ctx, want...)
-	if errors.Is(err, memory.ErrErased) && len(want) > 1 { // erased this moment: which?
-		for _, id := range want {
+	case len(ids) > 1: // which?
+		for _, id := range ids {
 			if err := x.rows([]memory.ID{id}); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	if errors.Is(err, memory.ErrErased) {
+	case errors.Is(err, memory.ErrErased): // this moment
 		return nil
-	}
-	if err != nil {
-		return err
+	default:
+		return x.unread(ids[0])
 	}
 	for i := range rows {
 		if x.early[rows[i].ID] { // of a child in this page
@@ -147,6 +142,45 @@ func (x *exporting) rows(ids []memory.ID) error {
 		}
 	}
 	return nil
+}
+
+// read reads rows, and takes those out of ids that are erased or were written early.
+func (x *exporting) read(ids *[]memory.ID) ([]memory.Row, error) {
+	heads, err := x.s.Heads(x.ctx, *ids...)
+	if err != nil {
+		return nil, err
+	}
+	want := make([]memory.ID, 0, len(heads))
+	for i := range heads {
+		h := &heads[i]
+		switch {
+		case x.early[h.ID]:
+			delete(x.early, h.ID)
+		case h.Revision > 0 && !h.Has(memory.FlagErased):
+			want = append(want, h.ID)
+		}
+	}
+	*ids = want
+	return x.s.Get(x.ctx, want...)
+}
+
+// unread writes the line of a row that nobody can read. What all rows share can be read.
+func (x *exporting) unread(id memory.ID) error {
+	if _, err := x.s.Get(x.ctx); err != nil {
+		return err
+	}
+	if x.early[id] {
+		delete(x.early, id)
+		return nil
+	}
+	b, err := encode(lostRow{ID: id, Unread: true})
+	if err != nil {
+		return err
+	}
+	line, own := chained(b, &x.last)
+	x.last = own
+	x.Unread++
+	return x.write(line)
 }
 
 func (x *exporting) row(r *memory.Row) error {
@@ -180,8 +214,8 @@ func (x *exporting) row(r *memory.Row) error {
 }
 
 func (x *exporting) end(key ed25519.PrivateKey) error {
-	d := digest(x.head, x.last, x.Rows)
-	t := trailer{End: end{Rows: x.Rows, Digest: d.String()}}
+	d := digest(x.head, x.last, x.Rows+x.Unread)
+	t := trailer{End: end{Rows: x.Rows + x.Unread, Digest: d.String()}}
 	if key != nil {
 		t.End.Key = KeyID(key.Public().(ed25519.PublicKey))
 		t.End.Signature = ed25519.Sign(key, signed(d))

@@ -80,6 +80,15 @@ type was struct {
 	Rejected   bool              `json:"rejected,omitempty"` // by a user
 }
 
+// lostRow is the line of a row that nobody could read when the dump was made. What was made from
+// it is imported with an unknown lineage.
+type lostRow struct {
+	ID     memory.ID `json:"id"`
+	Unread bool      `json:"unread"`
+	Prev   string    `json:"prev,omitempty"`
+	Hash   string    `json:"hash,omitempty"`
+}
+
 type trailer struct {
 	End  end    `json:"end"`
 	Prev string `json:"prev,omitempty"`
@@ -193,6 +202,10 @@ func wire(r *memory.Row) row {
 func parse(line []byte) (memory.Imported, error) {
 	var w row
 	if err := strict(line, &w); err != nil {
+		var lost lostRow
+		if strict(line, &lost) == nil && lost.Unread {
+			err = bad("unread", "unreadable")
+		}
 		return memory.Imported{}, err
 	}
 	if !w.ID.Valid() {

@@ -32,7 +32,16 @@ var day0 = time.Date(2026, 4, 17, 12, 0, 0, 0, time.UTC)
 type failing struct {
 	memory.Driver
 	before, after func() error
-	lost          bool // nor does History answer
+	lost          bool   // nor does History answer
+	spoiled       string // the key of an object that is not what was written
+}
+
+func (d *failing) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	objs, err := d.Driver.Get(ctx, tenant, keys)
+	if at := slices.Index(keys, d.spoiled); err == nil && at >= 0 {
+		objs[at].Data = append(slices.Clone(objs[at].Data), 0)
+	}
+	return objs, err
 }
 
 var errWire = fmt.Errorf("%w: the wire broke", memory.ErrStore)
