@@ -102,8 +102,8 @@ func (d *Decision) lead(sinks []Sink) {
 	}
 }
 
-// climb reads the rows at fault and what they were made from, level by level.
-// For an ancestor at fault the way starts at the direct inputs.
+// climb reads the rows at fault and what they were made from, level by level, until it knows how
+// each of them came to be. For an ancestor at fault the way starts at the direct inputs.
 func (g *Gate) climb(ctx context.Context, at []RowAtFault, direct []memory.ID, heads map[memory.ID]*memory.Head) map[memory.ID]*memory.Row {
 	var level []memory.ID
 	asked := map[memory.ID]bool{}
@@ -127,8 +127,9 @@ func (g *Gate) climb(ctx context.Context, at []RowAtFault, direct []memory.ID, h
 		}
 	}
 	rows := map[memory.ID]*memory.Row{}
-	for range maxChain {
-		if len(level) == 0 {
+	open := slices.Clone(at)
+	for depth := range maxChain {
+		if len(level) == 0 || len(open) == 0 {
 			break
 		}
 		got, err := g.store.Get(ctx, level...)
@@ -142,8 +143,23 @@ func (g *Gate) climb(ctx context.Context, at []RowAtFault, direct []memory.ID, h
 				want(p)
 			}
 		}
+		open = slices.DeleteFunc(open, func(r RowAtFault) bool {
+			if r.Ancestor {
+				return rows[r.ID] != nil
+			}
+			// All that is so near was read, so that no way is shorter.
+			way := r.unsupported(rows)
+			return way != nil && len(way) <= depth+1
+		})
 	}
 	return rows
+}
+
+// unsupported is the shortest way from the row to a root that nobody verified.
+func (r *RowAtFault) unsupported(rows map[memory.ID]*memory.Row) []memory.ID {
+	return chain(rows, r.ID, func(id memory.ID) bool {
+		return rows[id] != nil && len(rows[id].DerivedFrom) == 0 && rows[id].Truth != memory.TruthSupported
+	})
 }
 
 // describeFrom fills a row at fault from what was read. Of an unseen row it says
@@ -157,10 +173,8 @@ func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memor
 		}
 	} else {
 		// Where it came from is best told by a root that nobody verified.
-		root := func(id memory.ID) bool { return rows[id] != nil && len(rows[id].DerivedFrom) == 0 }
-		r.Chain = chain(rows, r.ID, func(id memory.ID) bool { return root(id) && rows[id].Truth != memory.TruthSupported })
-		if r.Chain == nil {
-			r.Chain = chain(rows, r.ID, root)
+		if r.Chain = r.unsupported(rows); r.Chain == nil {
+			r.Chain = chain(rows, r.ID, func(id memory.ID) bool { return rows[id] != nil && len(rows[id].DerivedFrom) == 0 })
 		}
 	}
 	row := rows[r.ID]

@@ -26,8 +26,9 @@ func inDoubt(h *memory.Hold) string {
 	return h.Unknown()
 }
 
+// settleCommand is no command until one of the two words is chosen: a shell takes a bar for a pipe.
 func settleCommand(decision string) string {
-	return "hearsay call settle " + decision + " --done|--not-done --key FILE --as NAME --reason TEXT"
+	return "hearsay call settle " + decision + " --done/--not-done --key FILE --as NAME --reason TEXT"
 }
 
 // askAnew finds the call of a run that has ended when it is asked for in another run.

@@ -246,10 +246,37 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 			return untold
 		}
 		fmt.Fprintf(a.talk, "%s %s is revoked: nothing that rests on it is fit any more\n", k, oneLine(args[0], maxName))
+		a.sayUnheard(ctx, s, k, args[0])
 		err = a.walk(ctx, s, *o, &memory.Revocation{Kind: k, Name: args[0], Version: what.version, Since: from.UTC(), By: f.as, Reason: f.reason, At: s.Now(), Walked: true})
 		return cmp.Or(err, untold)
 	}
 	return cmd
+}
+
+// sayUnheard says that nobody of a name has given evidence: it may be mistyped, or of another kind.
+func (a *app) sayUnheard(ctx context.Context, s *memory.Store, k memory.RevokedKind, name string) {
+	if k == memory.RevokedDocument {
+		return
+	}
+	found, err := verifiers(ctx, s)
+	if err != nil {
+		return // the walk says so
+	}
+	heard := map[memory.RevokedKind][]string{}
+	for _, v := range found.Verifiers {
+		heard[memory.RevokedVerifier] = append(heard[memory.RevokedVerifier], v.Name)
+		heard[memory.RevokedSource] = append(heard[memory.RevokedSource], v.Sources...)
+	}
+	if slices.Contains(heard[k], name) {
+		return
+	}
+	fmt.Fprintf(a.talk, "no evidence is of a %s %s", k, oneLine(name, maxName))
+	for other, names := range heard {
+		if other != k && slices.Contains(names, name) {
+			fmt.Fprintf(a.talk, "; some is of a %s of that name (--kind %s)", other, other)
+		}
+	}
+	fmt.Fprintln(a.talk, ". hearsay verifier list shows who has given some.")
 }
 
 // revokedFlags name what is revoked or reinstated.

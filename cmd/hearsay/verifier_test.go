@@ -38,6 +38,29 @@ func TestVerifiers(t *testing.T) {
 		}
 		w.ok("audit", "verify")
 	})
+	t.Run("revoke says that nobody of the name has given evidence", func(t *testing.T) {
+		w := office(t)
+		key := w.key("ops", "verifier:*/revoke", "source:*/revoke", "document:*/revoke")
+		if err := w.store.AddEvidence(t.Context(), w.ids["email"], "agent", "the tool said so", memory.Evidence{Relation: memory.RelationSupports, Rank: memory.RankTool,
+			Source: "erp", Verifier: "call", Group: "tool:erp", At: w.now}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name, kind, say string
+		}{
+			{"crn", "verifier", "no evidence is of a verifier crn. hearsay verifier list"},
+			{"erp", "verifier", "no evidence is of a verifier erp; some is of a source of that name (--kind source)."},
+			{"crm", "verifier", ""},
+			{"erp", "source", ""},
+			{"call", "verifier", ""},
+			{"https://example.com/1", "document", ""},
+		} {
+			r := w.run("verifier", "revoke", c.name, "--kind", c.kind, "--since", "2026-04-17T08:00:00Z", "--key", key, "--as", "ops", "--reason", "it lied")
+			if r.code != exitDone || strings.Contains(r.talk, "no evidence") != (c.say != "") || !strings.Contains(r.talk, c.say) {
+				t.Errorf("%s %s: %+v", c.kind, c.name, r)
+			}
+		}
+	})
 	t.Run("revoke as JSON", func(t *testing.T) {
 		w := office(t)
 		key := w.key("ops", "source:*/revoke")

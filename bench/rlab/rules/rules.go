@@ -89,10 +89,13 @@ type baseline struct {
 	texts map[string]*text   // by key
 	words map[string][]*text // those that have a word in them
 
-	edges  map[string]*row // of graph: the edge of a slot
-	slot   string          // that the next row is the edge of; "" = of none
-	recent []own           // of guard: what agents said last
-	loop   bool            // the next row is reported
+	edges   map[string]*row   // of graph: the edge of a slot
+	slot    string            // that the next row is the edge of; "" = of none
+	holding map[uint64][]*row // of similarity: the rows that have a trigram
+	indexed int               // how many rows are in it
+
+	recent []own // of guard: what agents said last
+	loop   bool  // the next row is reported
 }
 
 // folded is a text without differences in blanks and letter case.

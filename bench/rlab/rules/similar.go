@@ -18,20 +18,47 @@ var similarity = rule{
 		if same := s.said(folded(say.Text)); len(same) > 0 {
 			return same[0]
 		}
-		of := trigramsOf(folded(say.Text))
-		var best *row
-		most := alike
-		for _, r := range s.rows {
-			if r.trigrams == nil {
-				r.trigrams = trigramsOf(r.key)
-			}
-			if c := cosine(of, r.trigrams); c >= most {
-				best, most = r, math.Nextafter(c, 2)
-			}
-		}
-		return best
+		s.indexTrigrams()
+		return s.mostAlike(trigramsOf(folded(say.Text)))
 	},
 	supports: func(_ *baseline, r *row) int { return r.hits },
+}
+
+// indexTrigrams adds the rows that came since the last time.
+func (s *baseline) indexTrigrams() {
+	if s.holding == nil {
+		s.holding = map[uint64][]*row{}
+	}
+	for _, r := range s.rows[s.indexed:] {
+		r.trigrams = trigramsOf(r.key)
+		for _, t := range r.trigrams.runs {
+			s.holding[t.number] = append(s.holding[t.number], r)
+		}
+	}
+	s.indexed = len(s.rows)
+}
+
+// mostAlike is the row with the greatest cosine of at least alike, the first of several; nil if
+// there is none. It compares only rows that share one of the rarest trigrams of the text. Of any
+// other row the cosine is at most the share of the norm that the other trigrams have.
+func (s *baseline) mostAlike(of *trigrams) (best *row) {
+	rare := slices.Clone(of.runs)
+	slices.SortFunc(rare, func(a, b run) int { return len(s.holding[a.number]) - len(s.holding[b.number]) })
+	const slack = 1e-9 // of the sums
+	compared, most, rest := map[*row]bool{}, alike, of.size
+	for i := 0; i < len(rare) && rest >= (alike-slack)*(alike-slack)*of.size; i++ {
+		rest -= rare[i].times * rare[i].times
+		for _, r := range s.holding[rare[i].number] {
+			if compared[r] {
+				continue
+			}
+			compared[r] = true
+			if c := cosine(of, r.trigrams); c > most || c == most && (best == nil || r.at < best.at) {
+				best, most = r, c
+			}
+		}
+	}
+	return best
 }
 
 // trigrams are the runs of three characters of a text, by their number, with how often each is
