@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// staleFacts and staleRounds are how many facts change how often between a read and a call.
-func staleFacts(s Scale) int  { return s.of(20, 100) }
-func staleRounds(s Scale) int { return s.of(10, 100) }
+// staleFacts is how many facts change between a read and a call, staleRounds how often each.
+func staleFacts(s Scale) int { return s.of(20, 100) }
+
+const staleRounds = 10
 
 var s10 = Scenario{
 	ID: "S10", Title: "the value changed between the read and the call",
 	Feed:     "An agent reads a fact and a second one. Then the first changes: the system of record has another value, and the tool that reads it says so, in another session. The agent makes its calls a second later with the values that it has read, and reads the new one. Each fact changes again and again.",
 	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
-		return 2*staleFacts(s)*2 + staleFacts(s)*staleRounds(s)*2
+		return 2*staleFacts(s)*2 + staleFacts(s)*staleRounds*2
 	},
 	play: playStale,
 }
@@ -28,7 +29,7 @@ func playStale(ctx context.Context, p *play) error {
 	if err := p.known(ctx, facts); err != nil {
 		return err
 	}
-	for range staleRounds(p.scale) {
+	for range staleRounds {
 		for i := range n {
 			f, stays := &facts[i], facts[n+i]
 			if err := p.stale(ctx, f, stays); err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// raceRounds is how many races there are.
-func raceRounds(s Scale) int { return s.of(150, 10_000) }
+// raceRounds is how many races there are: 10,000 in twenty seeds at full scale.
+func raceRounds(s Scale) int { return s.of(150, 500) }
 
 // raceFacts is how many facts the races are about, in turn.
 const raceFacts = 30

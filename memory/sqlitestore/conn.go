@@ -47,6 +47,8 @@ const (
 	statements
 )
 
+// SQLite prepares a statement with LIMIT ? again whenever another value is bound to it, because
+// the value is part of the plan (since 3.46, sqlite3ExprIsInteger). LIMIT ? + 0 is not.
 var texts = [statements]string{
 	stBeginRead:  `BEGIN`,
 	stBeginWrite: `BEGIN IMMEDIATE`,
@@ -62,27 +64,27 @@ var texts = [statements]string{
 	stTerms:      `SELECT terms FROM object WHERE tenant = ? AND key = ?`,
 	stTenant:     `SELECT id FROM tenant WHERE name = ?`,
 	stNewTenant:  `INSERT INTO tenant (name) VALUES (?) ON CONFLICT DO NOTHING`,
-	stHistory:    `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ?`,
+	stHistory:    `SELECT revision, data FROM log WHERE tenant = ? AND key = ? AND revision > ? ORDER BY revision LIMIT ? + 0`,
 	stQuery: `SELECT sort, key FROM term WHERE tenant = ? AND name = ? AND (sort, key) > (?, ?) AND sort <= ?
-		ORDER BY sort, key LIMIT ?`,
+		ORDER BY sort, key LIMIT ? + 0`,
 	// This steps from one key to the next in the index, over whatever lies between
 	// them: a key may have a million entries.
 	stTenants: `SELECT name FROM tenant WHERE name > ? AND (EXISTS (SELECT 1 FROM object WHERE object.tenant = tenant.id)
-			OR EXISTS (SELECT 1 FROM log WHERE log.tenant = tenant.id)) ORDER BY name LIMIT ?`,
+			OR EXISTS (SELECT 1 FROM log WHERE log.tenant = tenant.id)) ORDER BY name LIMIT ? + 0`,
 	stLogs: `WITH RECURSIVE found (key) AS (
 			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > ? AND key >= ?)
 			UNION ALL
 			SELECT (SELECT min(key) FROM log WHERE tenant = ? AND key > found.key) FROM found WHERE substr(key, 1, ?) = ?)
-		SELECT key FROM found WHERE substr(key, 1, ?) = ? LIMIT ?`,
+		SELECT key FROM found WHERE substr(key, 1, ?) = ? LIMIT ? + 0`,
 	stSet: `INSERT INTO object (tenant, key, revision, data, terms) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET revision = excluded.revision, data = excluded.data, terms = excluded.terms`,
 	stForget:  `DELETE FROM object WHERE tenant = ? AND key = ?`,
 	stReplace: `UPDATE log SET data = ? WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
 	stStrike:  `DELETE FROM log WHERE tenant = ? AND key = ? AND revision = ? AND data = ?`,
-	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ?`,
-	stObjects: `SELECT key, revision, data, terms FROM object WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?`,
+	stScan:    `SELECT key, revision, data FROM log WHERE tenant = ? AND (key, revision) > (?, ?) ORDER BY key, revision LIMIT ? + 0`,
+	stObjects: `SELECT key, revision, data, terms FROM object WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ? + 0`,
 	stCarriers: `SELECT name, sort, key FROM term WHERE tenant = ? AND (name, sort, key) > (?, ?, ?)
-		ORDER BY name, sort, key LIMIT ?`,
+		ORDER BY name, sort, key LIMIT ? + 0`,
 }
 
 // The statement that looks up many keys takes them as rows of VALUES with their

@@ -92,7 +92,7 @@ type baseline struct {
 	edges   map[string]*row   // of graph: the edge of a slot
 	slot    string            // that the next row is the edge of; "" = of none
 	holding map[uint64][]*row // of similarity: the rows that have a trigram
-	indexed int               // how many rows are in it
+	indexed int               // rows[:indexed] are in holding
 
 	recent []own // of guard: what agents said last
 	loop   bool  // the next row is reported
