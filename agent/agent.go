@@ -33,8 +33,9 @@ var (
 	ErrUnrecorded = errors.New("agent: the tool ran, and what came of it could not be recorded")
 	// ErrNoAnswer: the tool was called and gave no answer, so that it may have done what
 	// it was asked to; [ErrTool] holds too, and the outcome is recorded as unknown. A tool
-	// function that does not know how it ended wraps it. The error of a context that ended
-	// counts as it.
+	// function that does not know how it ended returns or wraps it. Words that are wrapped with
+	// it are an input of later calls, like any answer of the tool. The error of a context that
+	// ended counts as it.
 	ErrNoAnswer = errors.New("no answer, so it may have been done")
 	// ErrNotCalled: the tool function did nothing; [ErrTool] holds too. A tool function wraps
 	// it that gave up before it began: its error then leaves no doubt, also if the context of

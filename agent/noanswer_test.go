@@ -212,3 +212,46 @@ func TestAToolOfANamedServerKeepsItsNameThere(t *testing.T) {
 		t.Errorf("%v, made %d times", err, w.ran("pay"))
 	}
 }
+
+// TestASentinelIsNobodysWord: an error without a word of the tool is no input of later calls, so
+// that the call is free once a person says that it was not done.
+func TestASentinelIsNobodysWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail  error
+		doubt bool // the call is held until a person settles it
+		rests bool // later calls rest on the words of the error
+	}{
+		"no answer":           {agent.ErrNoAnswer, true, false},
+		"not called":          {agent.ErrNotCalled, false, false},
+		"a deadline":          {context.DeadlineExceeded, true, false},
+		"an end":              {context.Canceled, true, false},
+		"no answer in words":  {fmt.Errorf("%w: paid", agent.ErrNoAnswer), true, true},
+		"not called, as said": {fmt.Errorf("%w: ask again", agent.ErrNotCalled), false, true},
+		"words of the same":   {errors.New(agent.ErrNotCalled.Error()), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			fail := c.fail
+			run := w.agent(t, agent.Func("pay", "pays", func(context.Context, searchIn) (nothing, error) {
+				w.fire("pay")
+				return nothing{}, fail
+			}, agent.Irreversible(), agent.Sinks("/words"))).Start("ana")
+			typed(t, run, "pay invoice-4711")
+			res, err := run.Call(t.Context(), "pay", args(searchIn{"invoice-4711"}))
+			if !errors.Is(err, agent.ErrTool) {
+				t.Fatal(err)
+			}
+			fail = nil
+			if c.doubt {
+				mustBlock(t, run, "pay", searchIn{"invoice-4711"}, gate.ErrOutcomeUnknown)
+				w.pass(memory.UnknownAfter)
+				w.settle(t, res.Decision.ID, false)
+			}
+			if c.rests {
+				mustBlock(t, run, "pay", searchIn{"invoice-4711"}, gate.ErrUnverified)
+				return
+			}
+			mustFire(t, run, "pay", searchIn{"invoice-4711"})
+		})
+	}
+}

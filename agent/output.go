@@ -48,7 +48,8 @@ func short(err error) error {
 // became rows of their own, it is written anew from what was recorded, so that nothing
 // rides in its spacing, escapes or order. words says that the output is the runtime's word
 // about a call that failed, or whose answer was not read: no field of the tool's is in it.
-// closed says that they are one of the errors that the tool declares.
+// closed says that nobody else has a word in it: it is an error that the tool declares, or a
+// sentinel.
 func (r *Run) record(ctx context.Context, t *Tool, args, output json.RawMessage, words, closed bool, now snapshot, asked marks, asks []string, d gate.Decision) (got recorded, err error) {
 	v := decode(output)
 	a := answer{run: r, tool: t, rest: v, shown: v, gone: map[string]bool{}, now: now, asked: asked}

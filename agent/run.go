@@ -520,7 +520,8 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	if callErr == nil && len(output) > MaxOutput {
 		res.Unread, output, unread = len(output), mustString(tooLong("answer", len(output))), true
 	}
-	closed := callErr != nil && slices.Contains(d.Loosened, "error_texts") && slices.Contains(t.contract.ErrorTexts, callErr.Error())
+	closed := wordless(callErr) ||
+		callErr != nil && slices.Contains(d.Loosened, "error_texts") && slices.Contains(t.contract.ErrorTexts, callErr.Error())
 	if callErr != nil {
 		callErr = short(callErr)
 		outcome = "failed"
@@ -563,6 +564,12 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 		return res, fmt.Errorf("%w: %s: %w", ErrTool, t.name, callErr)
 	}
 	return res, nil
+}
+
+// wordless reports whether an error of a tool is a sentinel as it is: nobody wrote its text but
+// this module or Go's, so that there is nothing to record and nothing to rest on.
+func wordless(err error) bool {
+	return slices.Contains([]error{ErrNoAnswer, ErrNotCalled, context.Canceled, context.DeadlineExceeded}, err)
 }
 
 // noAnswer reports whether an error of a tool says nothing of what was done: it was cut off,

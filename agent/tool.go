@@ -183,10 +183,10 @@ func Authoritative(field, predicate, subjectPointer string, more ...string) Opti
 }
 
 // SystemOfRecord names the system that the tool reads, by an id that the operator gives it:
-// "crm". Tools of one system are one source: what one of them says now supersedes what
-// another said before, and none of them corroborates another. So is a verifier of that
-// name. The evidence of a call has the verifier "call", and the tool as its source: to revoke
-// it, revoke the source. Undeclared, each tool is a source of its own.
+// "crm". Tools of one system, and a verifier of its name, count as one: what one of them says now
+// supersedes what another said before, and none of them corroborates another. Evidence of a call
+// names "call" as its verifier and the tool as its source. To stop believing a system, revoke each
+// of its tools with --kind source. Undeclared, each tool counts by itself.
 func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
 
 // Server names the server that has the tool, by an id that the operator gives it, and the
