@@ -91,3 +91,26 @@ func TestAClimbEndsWhereTheWayIsKnown(t *testing.T) {
 		t.Error("no climb ended early")
 	}
 }
+
+// TestTheShortestWayIsTold: the way from the inputs of a call to an ancestor at fault is the shortest
+// from any of them, and not the first one's.
+func TestTheShortestWayIsTold(t *testing.T) {
+	id := func(n int) memory.ID { return memory.ID(fmt.Sprintf("mem_%025d0", n)) }
+	const fault, first, second = 0, 3, 4
+	l, all := &lineages{rows: map[memory.ID]memory.Row{}}, map[memory.ID]*memory.Row{}
+	for n, from := range map[int][]memory.ID{fault: nil, 1: {id(fault)}, 2: {id(1)}, first: {id(2)}, second: {id(fault)}} {
+		var r memory.Row
+		r.ID, r.Revision, r.DerivedFrom = id(n), 1, from
+		l.rows[r.ID], all[r.ID] = r, &r
+	}
+	direct, at := []memory.ID{id(first), id(second)}, RowAtFault{ID: id(fault), Ancestor: true}
+	for name, rows := range map[string]map[memory.ID]*memory.Row{
+		"as far as it climbs": (&Gate{store: l}).climb(t.Context(), []RowAtFault{at}, direct, nil),
+		"all rows":            all,
+	} {
+		r := at
+		if r.describeFrom(rows, direct, false); !slices.Equal(r.Chain, []memory.ID{id(second), id(fault)}) {
+			t.Errorf("%s: the way is %v", name, r.Chain)
+		}
+	}
+}

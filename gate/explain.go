@@ -167,8 +167,9 @@ func (r *RowAtFault) unsupported(rows map[memory.ID]*memory.Row) []memory.ID {
 func (r *RowAtFault) describeFrom(rows map[memory.ID]*memory.Row, direct []memory.ID, unseen bool) {
 	if r.Ancestor {
 		for _, from := range direct {
-			if r.Chain = chain(rows, from, func(id memory.ID) bool { return id == r.ID }); r.Chain != nil {
-				break
+			way := chain(rows, from, func(id memory.ID) bool { return id == r.ID })
+			if way != nil && (r.Chain == nil || len(way) < len(r.Chain)) {
+				r.Chain = way
 			}
 		}
 	} else {
