@@ -173,7 +173,8 @@ func (d *authentic) Get(ctx context.Context, tenant string, keys []string) ([]Ob
 }
 
 // each is Get for who can do without some of the objects: damaged are the indices of
-// those that are not what was written. Nothing else must be read of them than the key.
+// those that are not what was written. Nothing of them is to be believed but the key, and the
+// revision only as what the next write has to name.
 func (d *authentic) each(ctx context.Context, tenant string, keys []string) (objs []Object, damaged []int, err error) {
 	// What was met before the read is not undone by it; what is met meanwhile may be newer.
 	var few [64]uint64

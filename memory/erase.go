@@ -20,7 +20,7 @@ import (
 type Erasure struct {
 	Subject string // by exact name ([ExactName]): whoever is only spelled alike is somebody else
 	// Spellings are other exact names of the same person, as [Store.Alike] gives them:
-	// what is about those goes too. Names of old rows may hold what nobody sees.
+	// what is about those goes too.
 	Spellings []string
 	Request   string // the request's name; the certificate has a digest of it
 	Actor     string
@@ -43,9 +43,9 @@ type Certificate struct {
 	Claims    int   `json:"claims"`    // of which no row is left
 	Keys      int   `json:"keys"`      // data keys destroyed
 	DryRun    bool  `json:"dry_run,omitempty"`
-	// Unread is how many rows nobody can read, and are under no key of the subject: they are damaged,
-	// or their key is missing. Whether their words name the subject is not known. They stay; an
-	// erasure after they are put right looks at them.
+	// Unread is how many rows could not be read and are not known to be under a key of the subject: a
+	// row or its class is damaged, or a key is missing. Whether they name the subject is not known.
+	// They stay. Another erasure looks at them once they can be read.
 	Unread    int       `json:"unread,omitempty"`
 	Completed time.Time `json:"completed_at,omitzero"`
 	Version   string    `json:"wrapping_version,omitempty"` // of the wrapping key that covered the data keys
@@ -112,12 +112,12 @@ func (e *Erasure) check() error {
 	if len(e.Spellings) > MaxItems {
 		return invalid("spellings", "too_many", "%d, at most %d", len(e.Spellings), MaxItems)
 	}
-	for _, name := range e.Spellings { // as they are stored, of rows that were written before names were checked
+	for _, name := range e.Spellings {
 		if err := checkText("spellings", name, MaxField); err != nil {
 			return err
 		}
-		if Canonical(name) == "" {
-			return invalid("spellings", "required", "a spelling is of a name")
+		if err := CheckName("spellings", name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -193,6 +193,9 @@ type erasing struct {
 	again   bool    // what is erased is erased again
 	pending []ID    // rows of the last transaction that only name the subject, whose logs and children are not settled
 	echoes  []Token // claims that went with them
+	// stripping is the log of the decision or segment that the last transaction erased: its
+	// payloads go after that.
+	stripping string
 }
 
 // eraserKey is the key of a context's value: the erasure that a call is part of. It
@@ -284,22 +287,40 @@ func (x *erasing) run(ctx context.Context) (Certificate, error) {
 
 // begin opens the record of the erasure, or goes on with one.
 func (x *erasing) begin(ctx context.Context) error {
-	if open, err := x.resume(ctx); open || err != nil {
+	open, err := x.resume(ctx)
+	if err != nil {
 		return err
 	}
-	x.keys = nil
+	reason, known := "erasure goes on", len(x.keys)
+	if !open {
+		reason, known, x.keys = "erasure began", -1, nil
+		x.Rows, x.Decisions, x.Claims, x.Completed = 0, 0, 0, time.Time{}
+		x.Version, x.Gone = "", time.Time{}
+		x.open = true
+	}
+	// Of one that was interrupted too: what was written since is under newer keys.
 	for _, name := range x.names {
 		keys, err := x.s.keys.Retire(ctx, x.s.scope.subject(name))
 		if err != nil {
 			return err
 		}
-		x.keys = append(x.keys, keys...)
+		for _, k := range keys {
+			if !slices.Contains(x.keys, k) {
+				x.keys = append(x.keys, k)
+			}
+		}
 	}
-	x.Rows, x.Decisions, x.Claims, x.Keys, x.Completed = 0, 0, 0, len(x.keys), time.Time{}
-	x.Version, x.Gone = "", time.Time{}
-	x.open = true
+	if x.stripping != "" {
+		if err := x.s.stripLog(ctx, x.stripping); err != nil {
+			return err
+		}
+	}
+	if len(x.keys) == known {
+		return nil
+	}
+	x.Keys = len(x.keys)
 	tx := x.s.begin(ctx, x.s.Now())
-	nonce, err := x.note(ctx, tx, "erasure began")
+	nonce, err := x.note(ctx, tx, reason)
 	if err != nil {
 		return err
 	}
@@ -341,6 +362,7 @@ func (x *erasing) encode() []byte {
 	w.str(x.Version)
 	w.time(x.Gone)
 	w.num(uint64(x.Unread))
+	w.str(x.stripping)
 	return w.b
 }
 
@@ -387,6 +409,7 @@ func (x *erasing) decode(o Object) error {
 		x.echoes = append(x.echoes, t)
 	}
 	x.Version, x.Gone, x.Unread = d.str(), d.time(), int(d.num())
+	x.stripping = d.str()
 	return faulty(d.end(), "record of an erasure")
 }
 
@@ -415,7 +438,7 @@ func (x *erasing) close(ctx context.Context) error {
 			for i, c := range part {
 				keys[i] = classObject(c)
 			}
-			objs, _, err := x.s.each(ctx, keys) // one that is damaged ends too
+			objs, _, err := x.s.each(ctx, keys) // a damaged class is ended as well: its data is not needed
 			if err != nil {
 				return struct{}{}, err
 			}
@@ -482,23 +505,23 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			walk = append(walk, id)
 		}
 	}
-	named := newMention(x.names)
-	for after := ""; ; {
-		hits, ids, next, err := x.s.queryRows(ctx, Query{Term: termRow, After: after, Limit: 500})
+	named, seen := newMention(x.names), map[ID]bool{}
+	look := func(ids []ID, logged bool) error {
+		ids = slices.DeleteFunc(ids, func(id ID) bool { return seen[id] })
+		objs, damaged, err := x.s.each(ctx, bodyKey.each(make([]string, 0, len(ids)), ids))
 		if err != nil {
-			return nil, err
-		}
-		keys := make([]string, len(hits))
-		for i := range hits {
-			keys[i] = hits[i].Key
-		}
-		objs, damaged, err := x.s.each(ctx, keys)
-		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, id := range ids {
 			lost := slices.Contains(damaged, i)
-			if objs[i].Data == nil && !lost || found[id] {
+			if objs[i].Data == nil && !lost && !logged { // a line of the index alone is no row
+				continue
+			}
+			if seen[id] = true; found[id] {
+				continue
+			}
+			if objs[i].Data == nil {
+				shut = append(shut, id)
 				continue
 			}
 			b, err := x.s.body(ctx, objs[i])
@@ -506,32 +529,62 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 			case isErased(err):
 				add(id) // its key is gone, it is not
 				continue
-			case lost, unreadable(err):
+			case unreadable(err):
 				shut = append(shut, id)
 				continue
 			case err != nil:
-				return nil, err
+				return err
 			}
 			if whose := b.of(x.names); whose == theirs || whose == nobodys && named.in(&b) {
 				add(id)
 			}
 		}
+		return nil
+	}
+	for after := ""; ; {
+		_, ids, next, err := x.s.queryRows(ctx, Query{Term: termRow, After: after, Limit: 500})
+		if err != nil {
+			return nil, err
+		}
+		if err := look(ids, false); err != nil {
+			return nil, err
+		}
 		if after = next; after == "" {
 			break
 		}
 	}
+	for after := ""; ; { // those whose body is gone, with what it is found by
+		keys, next, err := x.s.driver.Logs(ctx, x.s.scope.tenant, string(headKey), after, 500)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]ID, len(keys))
+		for i, key := range keys {
+			ids[i] = rowOf(key)
+		}
+		if err := look(ids, true); err != nil {
+			return nil, err
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	left := shut[:0]
 	for part := range slices.Chunk(shut, eraseLook) { // by their classes: a term of theirs may be missing
-		objs, _, err := x.s.each(ctx, headKey.each(make([]string, 0, len(part)), part))
+		heads, err := x.headsOf(ctx, part)
 		if err != nil {
 			return nil, err
 		}
 		for i, id := range part {
-			var h Head
-			if objs[i].Data != nil && decodeHead(&h, id, objs[i].Revision, objs[i].Data) == nil && x.classes[h.Class] {
+			if heads[i].Has(FlagErased) {
+				continue
+			}
+			if left = append(left, id); x.classes[heads[i].Class] {
 				add(id)
 			}
 		}
 	}
+	shut = left
 	for len(walk) > 0 {
 		id := walk[len(walk)-1]
 		walk = walk[:len(walk)-1]
@@ -545,7 +598,43 @@ func (x *erasing) find(ctx context.Context) (map[ID]bool, error) {
 		}
 	}
 	x.Unread = len(slices.DeleteFunc(shut, func(id ID) bool { return found[id] }))
+	for part := range slices.Chunk(slices.Collect(maps.Keys(found)), eraseLook) {
+		heads, err := x.headsOf(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		for i := range heads {
+			if heads[i].Revision == 0 || heads[i].Has(FlagErased) { // what it was found by is left behind
+				delete(found, part[i])
+			}
+		}
+	}
 	return found, nil
+}
+
+// headsOf reads the heads of rows. A missing head is damage, unless nothing else of the row is there.
+func (x *erasing) headsOf(ctx context.Context, ids []ID) ([]Head, error) {
+	heads, err := x.s.heads(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		if heads[i].Revision > 0 {
+			continue
+		}
+		objs, damaged, err := x.s.each(ctx, []string{bodyKey.of(id)})
+		if err != nil {
+			return nil, err
+		}
+		log, err := x.s.driver.History(ctx, x.s.scope.tenant, headKey.of(id), 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(damaged) > 0 || objs[0].Revision > 0 || len(log) > 0 {
+			return nil, &DamagedError{Keys: []string{headKey.of(id)}}
+		}
+	}
+	return heads, nil
 }
 
 // whose says whom a row is about.
@@ -741,7 +830,7 @@ func (x *erasing) eraseRows(ctx context.Context, rows []*doomed) error {
 		return nil
 	}
 	tx := x.s.begin(ctx, x.s.Now())
-	x.pending, x.echoes = nil, nil
+	x.pending, x.echoes, x.stripping = nil, nil, ""
 	for _, r := range rows {
 		if err := x.eraseRow(tx, r); err != nil {
 			return err
@@ -825,10 +914,18 @@ func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err err
 		return nil, err
 	}
 	for _, at := range damaged {
-		if o := &objs[at]; headKey.holds(o.Key) || noteKey.holds(o.Key) {
+		switch o := &objs[at]; {
+		case headKey.holds(o.Key):
 			return nil, &DamagedError{Keys: []string{o.Key}}
+		case noteKey.holds(o.Key):
+			last, err := x.s.lastLink(ctx, *o)
+			if err != nil {
+				return nil, err
+			}
+			o.Data = last.append(nil)
+		default:
+			o.Data = []byte{} // it goes, whatever it holds
 		}
-		objs[at].Data = []byte{} // it goes, whatever it holds
 	}
 	for i, id := range ids {
 		r := &doomed{objs: objs[each*i : each*i+each]}
@@ -869,7 +966,7 @@ func (x *erasing) beside(ctx context.Context, rows []*doomed, all map[ID]bool) e
 		if at%per > 0 {
 			return &DamagedError{Keys: []string{objs[at].Key}}
 		}
-		objs[at].Data = []byte(rows[at/per].ID) // an identity that cannot be read is no other row's either
+		objs[at].Data = []byte(rows[at/per].ID) // a damaged identity is deleted: only this row can own its key
 	}
 	return together(ctx, len(rows), func(ctx context.Context, i int) error {
 		r := rows[i]
@@ -1016,7 +1113,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	)
 	switch {
 	case len(damaged) > 0:
-		prev, err = s.lastLink(ctx, key)
+		prev, err = s.lastLink(ctx, objs[0])
 	case holdKey.holds(key):
 		_, prev, class, err = s.holdOf(ctx, objs[0])
 	default:
@@ -1034,6 +1131,7 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	if decisionKey.holds(key) { // a hold is none
 		x.Decisions++
 	}
+	x.stripping = key
 	nonce, err := x.note(ctx, tx, "decision erased")
 	if err == nil {
 		err = x.commit(tx, nonce)
@@ -1047,11 +1145,15 @@ func (x *erasing) eraseDecision(ctx context.Context, key string) error {
 	return s.stripLog(ctx, key)
 }
 
-// lastLink is the end of a log, whose object does not tell.
-func (s *Store) lastLink(ctx context.Context, key string) (link, error) {
-	log, err := s.rebuilding().read(ctx, key, nil)
+// lastLink is the end of the log of a damaged object. Its revision is not trusted either: if it
+// is not that of the log, nothing can be appended before a rebuild.
+func (s *Store) lastLink(ctx context.Context, o Object) (link, error) {
+	log, err := s.rebuilding().read(ctx, o.Key, nil)
 	if err != nil {
 		return link{}, err
+	}
+	if log.Revision != o.Revision {
+		return link{}, &DamagedError{Keys: []string{o.Key}}
 	}
 	return log.link(), nil
 }
@@ -1212,7 +1314,7 @@ func (x *erasing) certify(ctx context.Context) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("%w: %d rows of the subject were written meanwhile; erase again", ErrConflict, len(rows))
 	}
 	tx := x.s.begin(ctx, x.s.Now())
-	x.open, x.Completed, x.pending, x.echoes = false, tx.now, nil, nil
+	x.open, x.Completed, x.pending, x.echoes, x.stripping = false, tx.now, nil, nil, ""
 	nonce, err := x.note(ctx, tx, "erasure completed")
 	if err != nil {
 		return Certificate{}, err

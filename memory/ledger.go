@@ -439,9 +439,12 @@ func (x *erasing) eraseSegment(ctx context.Context, key string) error {
 		if err != nil {
 			return struct{}{}, err
 		}
+		if objs[0].Revision == 0 { // it is gone; those that cite it go
+			return struct{}{}, nil
+		}
 		var prev link
 		if len(damaged) > 0 {
-			if prev, err = s.lastLink(ctx, key); err != nil {
+			if prev, err = s.lastLink(ctx, objs[0]); err != nil {
 				return struct{}{}, err
 			}
 		} else {
@@ -457,12 +460,18 @@ func (x *erasing) eraseSegment(ctx context.Context, key string) error {
 				return struct{}{}, err
 			}
 		}
-		p := Put{Key: key, From: objs[0].Revision, Clear: true}
 		tx := s.begin(ctx, s.Now())
-		nonce := newNonce()
-		tx.log(p, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
-			Reason: "erased", Nonce: nonce}, change{})
-		return struct{}{}, tx.commit(key, p.From+1, nonce)
+		tx.log(Put{Key: key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryErase, At: tx.now, Actor: "eraser", Authority: AuthoritySystem, Source: "erasure",
+			Reason: "erased", Nonce: newNonce()}, change{})
+		x.stripping = key
+		nonce, err := x.note(ctx, tx, "ledger erased")
+		if err == nil {
+			err = x.commit(tx, nonce)
+		}
+		if err != nil {
+			return struct{}{}, errors.Join(err, x.reload(ctx))
+		}
+		return struct{}{}, nil
 	})
 	if err != nil {
 		return err
@@ -483,18 +492,18 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 	if log.erased {
 		return b.logged(ctx, log, nil)
 	}
-	objs, err := b.get(ctx, key)
+	o, err := b.lasting(ctx, log)
 	if err != nil {
 		return err
 	}
-	if objs[0].Data == nil {
+	if o.Data == nil {
 		b.Lost++
 		return nil
 	}
-	if err := b.auditor.End(log, objs[0]); err != nil {
+	if err := b.auditor.End(log, o); err != nil {
 		return err
 	}
-	g, _, err := b.s.segmentOf(ctx, objs[0])
+	g, _, err := b.s.segmentOf(ctx, o)
 	if unreadable(err) {
 		b.Lost++
 		return nil
@@ -508,7 +517,7 @@ func (b *rebuilding) ledger(ctx context.Context, key string) error {
 	if err := b.class(ctx, g.class); err != nil {
 		return err
 	}
-	return b.restore(ctx, Restored{Object: objs[0], Terms: append(segmentTerms(g, log.at), log.term())})
+	return b.restore(ctx, Restored{Object: o, Terms: append(segmentTerms(g, log.at), log.term())})
 }
 
 // meets reports whether a decision that conflicted may be recorded after another look

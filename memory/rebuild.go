@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,7 +19,8 @@ type Rebuilt struct {
 // Rebuild makes everything that is a projection again from the logs and the
 // contents: heads byte by byte as they were, evidence, corroboration records,
 // identities, claims, lines, due marks, the objects of the whole store, and every index. A log
-// that does not hold against its chain stops it with a [*TamperError].
+// that does not hold against its chain stops it with a [*TamperError], and so does one that ends
+// before its object, which is looked for first.
 //
 // What lies in one place only does not come back: the body of a row, the record of a decision,
 // the class of some subjects. It counts as [Rebuilt.Lost], and what is there is left as it is.
@@ -70,6 +72,9 @@ func (s *Store) rebuilding() *rebuilding {
 
 // all makes everything again that has a log, or that is a function of what has one.
 func (b *rebuilding) all(ctx context.Context, progress func(rows int)) error {
+	if err := b.logsReach(ctx); err != nil {
+		return err
+	}
 	for key, err := range b.s.Logs(ctx) {
 		if err != nil {
 			return err
@@ -140,6 +145,27 @@ func (b *rebuilding) get(ctx context.Context, keys ...string) ([]Object, error) 
 	return objs, err
 }
 
+// lasting reads the object of a log whose content no log has. Data is nil if it is gone or
+// damaged. If only its revision was altered, it gets the revision of its log again.
+func (b *rebuilding) lasting(ctx context.Context, log *Log) (Object, error) {
+	objs, damaged, err := b.s.each(ctx, []string{log.Key})
+	if err != nil {
+		return Object{}, err
+	}
+	if len(damaged) == 0 {
+		return objs[0], nil
+	}
+	for o, err := range b.s.driver.Driver.Objects(ctx, b.s.scope.tenant, log.Key) {
+		if err != nil {
+			return Object{}, err
+		}
+		if o.Revision = log.Revision; o.Key == log.Key && b.s.driver.unsealed(&o.Object) {
+			return o.Object, b.s.driver.Restore(ctx, b.s.scope.tenant, []Restored{o})
+		}
+	}
+	return Object{Key: log.Key}, nil
+}
+
 // rebuilding gathers what is restored, some rows at a time.
 type rebuilding struct {
 	Rebuilt
@@ -192,6 +218,33 @@ func (b *rebuilding) logged(ctx context.Context, log *Log, data []byte, terms ..
 }
 
 func (l *Log) term() Term { return Term{termLog, uint64(l.sequence)} }
+
+// logsReach gives a [*TamperError] if an object is ahead of the log that it would be made again
+// from. Its log is gone, or its tail is cut, and what that said against a row would be forgotten.
+func (b *rebuilding) logsReach(ctx context.Context) error {
+	for o, err := range b.s.driver.Objects(ctx, b.s.scope.tenant, "") {
+		switch {
+		case unreadable(err):
+			continue
+		case err != nil:
+			return err
+		case !hasLog(o) || o.Revision == 0:
+			continue
+		}
+		reached := false
+		for _, err := range b.s.unpacked(ctx, o.Key, o.Revision-1) {
+			if err != nil {
+				return err
+			}
+			reached = true
+			break
+		}
+		if !reached {
+			return &TamperError{o.Key, o.Revision, "the log ends before the object: its tail is cut"}
+		}
+	}
+	return nil
+}
 
 func (b *rebuilding) flush(ctx context.Context) error {
 	if len(b.batch) == 0 {
@@ -257,7 +310,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	}
 	if log.erased {
 		b.Erased++
-		return b.logged(ctx, log, h.encode())
+		return cmp.Or(b.note(ctx, id, nil), b.logged(ctx, log, h.encode()))
 	}
 	terms := []Term{{termState(h.State()), newestFirst(h.CreatedAt)}}
 	objs, err := b.get(ctx, bodyKey.of(id), dueKey.of(id))
@@ -271,11 +324,11 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if shut = shut || objs[0].Data == nil || unreadable(err); shut {
 		b.Lost++
 		b.claim(&h, moves, shut) // a rejection stands
-		return b.logged(ctx, log, h.encode(), terms...)
+		return cmp.Or(b.note(ctx, id, nil), b.logged(ctx, log, h.encode(), terms...))
 	}
 	if isErased(err) { // an erasure of it began; it goes on with what is there
 		b.claim(&h, moves, true)
-		return b.logged(ctx, log, h.encode(), terms...)
+		return cmp.Or(b.note(ctx, id, nil), b.logged(ctx, log, h.encode(), terms...))
 	}
 	if err != nil {
 		return err
@@ -357,20 +410,24 @@ func (b *rebuilding) class(ctx context.Context, class Class) error {
 	return b.restore(ctx, o)
 }
 
+// note restores the object of the log of evidence that moved no state.
+func (b *rebuilding) note(ctx context.Context, row ID, entry func(LogEntry) error) error {
+	log, err := b.read(ctx, noteKey.of(row), entry)
+	if err != nil || log.Revision == 0 {
+		return err
+	}
+	return b.logged(ctx, log, log.state)
+}
+
 // evidence restores the list and the note. changes are those of the head's log.
 func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]change) error {
-	log, err := b.read(ctx, noteKey.of(h.ID), func(l LogEntry) error {
+	err := b.note(ctx, h.ID, func(l LogEntry) error {
 		_, c, err := b.s.entry(ctx, noteKey.of(h.ID), l)
 		changes[c.number] = c
 		return err
 	})
 	if err != nil {
 		return err
-	}
-	if log.Revision > 0 {
-		if err := b.logged(ctx, log, log.state); err != nil {
-			return err
-		}
 	}
 	delete(changes, 0)
 	n := uint64(len(changes))
@@ -571,22 +628,22 @@ func (b *rebuilding) hand(ctx context.Context, key string) error {
 	if len(log.state) > 0 && log.state[0] == spentMark && len(log.state) < sha256.Size {
 		return b.logged(ctx, log, log.state)
 	}
-	objs, err := b.get(ctx, key)
+	o, err := b.lasting(ctx, log)
 	if err != nil {
 		return err
 	}
-	if objs[0].Data == nil {
+	if o.Data == nil {
 		b.Lost++
 		return nil
 	}
-	if err := b.auditor.End(log, objs[0]); err != nil {
+	if err := b.auditor.End(log, o); err != nil {
 		return err
 	}
-	h, err := decodeHanded(objs[0])
+	h, err := decodeHanded(o)
 	if err != nil {
 		return err
 	}
-	return b.restore(ctx, Restored{Object: objs[0], Terms: append(h.terms(), log.term())})
+	return b.restore(ctx, Restored{Object: o, Terms: append(h.terms(), log.term())})
 }
 
 func (b *rebuilding) decision(ctx context.Context, key string) error {
@@ -594,21 +651,21 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	objs, err := b.get(ctx, key)
+	o, err := b.lasting(ctx, log)
 	if err != nil {
 		return err
 	}
-	if objs[0].Data == nil {
+	if o.Data == nil {
 		b.Lost++
 		return nil
 	}
 	if log.erased {
 		return b.logged(ctx, log, nil)
 	}
-	if err := b.auditor.End(log, objs[0]); err != nil {
+	if err := b.auditor.End(log, o); err != nil {
 		return err
 	}
-	r, _, class, ok, err := b.s.decisionOf(ctx, objs[0])
+	r, _, class, ok, err := b.s.decisionOf(ctx, o)
 	if unreadable(err) {
 		b.Lost++
 		return nil
@@ -635,7 +692,7 @@ func (b *rebuilding) decision(ctx context.Context, key string) error {
 			c.done = append(c.done, doneCall{r.ID, r.settledAt()})
 		}
 	}
-	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.decisionTerms(&r, class), log.term())})
+	return b.restore(ctx, Restored{Object: o, Terms: append(b.s.decisionTerms(&r, class), log.term())})
 }
 
 // historyOf is the history that is kept of a call.
@@ -648,19 +705,22 @@ func historyOf(all map[Digest]*callHistory, call Digest) *callHistory {
 	return c
 }
 
-// marks makes the marks of calls again that are gone.
+// marks makes the marks of calls again that are gone or damaged.
 func (b *rebuilding) marks(ctx context.Context) error {
 	again := func(key string, c *callHistory) error {
-		objs, err := b.get(ctx, key)
+		objs, damaged, err := b.s.each(ctx, []string{key})
 		if err != nil {
 			return err
 		}
 		mark := c.mark()
-		data := mark.encode()
-		if objs[0].Revision > 0 || data == nil {
+		made := Object{Key: key, Revision: 1, Data: mark.encode()}
+		if made.Data == nil {
+			made.Revision = 0 // the call has none
+		}
+		if len(damaged) == 0 && (objs[0].Revision > 0 || made.Data == nil) {
 			return nil
 		}
-		return b.restore(ctx, Restored{Object: Object{Key: key, Revision: 1, Data: data}})
+		return b.restore(ctx, Restored{Object: made})
 	}
 	for slot, c := range b.calls {
 		if err := again(b.s.markOf(slot), c); err != nil {
@@ -704,21 +764,21 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	objs, err := b.get(ctx, key)
+	o, err := b.lasting(ctx, log)
 	if err != nil {
 		return err
 	}
-	if objs[0].Data == nil {
+	if o.Data == nil {
 		b.Lost++
 		return nil
 	}
 	if log.erased {
 		return b.logged(ctx, log, nil)
 	}
-	if err := b.auditor.End(log, objs[0]); err != nil {
+	if err := b.auditor.End(log, o); err != nil {
 		return err
 	}
-	h, _, class, err := b.s.holdOf(ctx, objs[0])
+	h, _, class, err := b.s.holdOf(ctx, o)
 	if unreadable(err) {
 		b.Lost++
 		return nil
@@ -733,7 +793,7 @@ func (b *rebuilding) hold(ctx context.Context, key string) error {
 		return err
 	}
 	historyOf(b.calls, h.Slot).holds(h.ID, log.begun)
-	return b.restore(ctx, Restored{Object: objs[0], Terms: append(b.s.holdTerms(&h, class), log.term())})
+	return b.restore(ctx, Restored{Object: o, Terms: append(b.s.holdTerms(&h, class), log.term())})
 }
 
 // String is a line for people.

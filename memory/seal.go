@@ -113,9 +113,6 @@ func (s *scope) subject(name string) string {
 	e.str(s.tenant)
 	e.str(s.namespace)
 	e.str(ExactName(name))
-	if name != "" {
-		e.str("exact")
-	}
 	return string(e.b)
 }
 

@@ -79,7 +79,8 @@ var (
 // never holds the URL, which may hold a password. Of a store that was written with a
 // keyring, none is made in the place of one that is not there: [memory.ErrKey]. A store
 // that has a witness is opened with that one in the options, or not at all unless
-// Unwitnessed says so: [memory.ErrWitnessMissing].
+// Unwitnessed says so: [memory.ErrWitnessMissing]. A store whose first object is damaged is opened
+// with Unwitnessed alone, for [memory.Store.Rebuild] to make that again; else [memory.ErrDamaged].
 func Open(ctx context.Context, url string, o *Options) (*memory.Store, error) {
 	if o == nil {
 		o = &Options{}

@@ -22,7 +22,8 @@ var (
 )
 
 // ErrUnread: rows of the store are damaged, or their key is missing. The dump is whole but for
-// what these say: it has their ids, and an import gives what was made from them an unknown lineage.
+// what these say: it has their ids, and whether they were under suspicion. An import gives what was
+// made from them an unknown lineage. [memory.Store.Rebuild] may make them readable again.
 var ErrUnread = errors.New("transfer: rows could not be read")
 
 // LineError says why a line was rejected. It names no content. errors.Is(err,

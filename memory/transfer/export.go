@@ -118,6 +118,8 @@ func (x *exporting) rows(ids []memory.ID) error {
 	rows, err := x.read(&ids)
 	switch {
 	case err == nil:
+	case len(ids) == 0: // nothing can be read
+		return err
 	case !errors.Is(err, memory.ErrErased) && !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrKey):
 		return err
 	case len(ids) > 1: // which?
@@ -150,17 +152,21 @@ func (x *exporting) read(ids *[]memory.ID) ([]memory.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := make([]memory.ID, 0, len(heads))
+	want, missing := make([]memory.ID, 0, len(heads)), memory.ID("")
 	for i := range heads {
 		h := &heads[i]
 		switch {
 		case x.early[h.ID]:
 			delete(x.early, h.ID)
-		case h.Revision > 0 && !h.Has(memory.FlagErased):
+		case h.Revision == 0: // it has a log, or something was made from it
+			missing, want = h.ID, append(want, h.ID)
+		case !h.Has(memory.FlagErased):
 			want = append(want, h.ID)
 		}
 	}
-	*ids = want
+	if *ids = want; missing != "" {
+		return nil, fmt.Errorf("%w: row %s has no head", memory.ErrDamaged, missing)
+	}
 	return x.s.Get(x.ctx, want...)
 }
 
@@ -173,7 +179,12 @@ func (x *exporting) unread(id memory.ID) error {
 		delete(x.early, id)
 		return nil
 	}
-	b, err := encode(lostRow{ID: id, Unread: true})
+	heads, err := x.s.Heads(x.ctx, id)
+	if err != nil && !errors.Is(err, memory.ErrDamaged) {
+		return err
+	}
+	held := err != nil || heads[0].Revision == 0 || heads[0].Security != memory.SecurityClean || heads[0].Has(memory.FlagTainted)
+	b, err := encode(lostRow{ID: id, Unread: true, Held: held})
 	if err != nil {
 		return err
 	}

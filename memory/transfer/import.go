@@ -12,7 +12,6 @@ import (
 	"hash"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -116,7 +115,8 @@ type importing struct {
 	since   int // lines since the last batch
 
 	// Rows that were rejected, by id. What is made from one lands with unknown
-	// lineage. unsure: there were more, or one whose id cannot be read.
+	// lineage, and under suspicion if it is true: the row was, or is not known not to have been.
+	// unsure: there were more, or one whose id cannot be read.
 	lost   map[string]bool
 	unsure bool
 }
@@ -128,12 +128,12 @@ const maxLost = 1000
 // depends on.
 type cursor struct {
 	Report
-	Read   string   `json:"read"` // SHA-256 of the bytes so far
-	Last   string   `json:"last"`
-	Count  int      `json:"count"`
-	Ended  bool     `json:"ended"`
-	Lost   []string `json:"lost"`
-	Unsure bool     `json:"unsure"`
+	Read   string          `json:"read"` // SHA-256 of the bytes so far
+	Last   string          `json:"last"`
+	Count  int             `json:"count"`
+	Ended  bool            `json:"ended"`
+	Lost   map[string]bool `json:"lost"`
+	Unsure bool            `json:"unsure"`
 }
 
 func (i *importing) rewind() error {
@@ -381,9 +381,7 @@ func (i *importing) resume() error {
 	i.kept = i.Report
 	i.last = sum(last)
 	i.count, i.ended, i.unsure = c.Count, c.Ended, c.Unsure
-	for _, id := range c.Lost {
-		i.lost[id] = true
-	}
+	maps.Copy(i.lost, c.Lost)
 	return nil
 }
 
@@ -395,13 +393,26 @@ func (i *importing) reject(line int, err error) {
 	}
 }
 
-// lose notes that a row is not there: by its id, if it has one.
-func (i *importing) lose(id string) {
+// lose notes that a row is not there: by its id, if it has one. held says that what was made from
+// it is under suspicion.
+func (i *importing) lose(id string, held bool) {
+	_, known := i.lost[id]
 	switch {
-	case !memory.ID(id).Valid(), len(i.lost) >= maxLost && !i.lost[id]:
+	case !memory.ID(id).Valid(), len(i.lost) >= maxLost && !known:
 		i.unsure = true
 	default:
-		i.lost[id] = true
+		i.lost[id] = i.lost[id] || held
+	}
+}
+
+// lack notes what is known of a row whose parents were rejected.
+func (i *importing) lack(m *memory.Imported) {
+	m.Lacking = i.unsure
+	for _, p := range append([]string{m.Quotes}, m.DerivedFrom...) {
+		held, lost := i.lost[p]
+		if m.Lacking = m.Lacking || lost; held {
+			m.Security, m.Flags = max(m.Security, memory.SecuritySuspicious), m.Flags|memory.FlagTainted
+		}
 	}
 }
 
@@ -451,19 +462,27 @@ func follows(line []byte, prev sum) bool {
 
 func isEnd(line []byte) bool { return strings.HasPrefix(string(line[:min(8, len(line))]), `{"end":`) }
 
-// peek is the id of a line that was rejected, if one can be read.
-func peek(line []byte) string {
+// peek is the id of a line that was rejected, if one can be read, and whether the line says that
+// the row was quarantined or under suspicion.
+func peek(line []byte) (id string, held bool) {
 	var w struct {
-		ID string `json:"id"`
+		ID       string `json:"id"`
+		Security any    `json:"security"`
+		Tainted  any    `json:"tainted"`
+		Unread   bool   `json:"unread"`
+		Held     bool   `json:"held"`
 	}
 	if json.Unmarshal(line, &w) != nil {
-		return ""
+		return "", true
 	}
-	return w.ID
+	if w.Unread {
+		return w.ID, w.Held
+	}
+	return w.ID, w.Security != memory.SecurityClean.String() || w.Tainted != nil && w.Tainted != false
 }
 
 func (i *importing) add(m memory.Imported, size int) {
-	m.Lacking = i.unsure || i.lost[m.Quotes] || slices.ContainsFunc(m.DerivedFrom, func(p string) bool { return i.lost[p] })
+	i.lack(&m)
 	for _, one := range split(m) {
 		i.batch, i.numbers = append(i.batch, one), append(i.numbers, i.Lines)
 	}
@@ -514,7 +533,8 @@ func (i *importing) tally(receipts []memory.ImportReceipt) {
 		switch {
 		case r.Err != nil:
 			i.reject(i.numbers[j], r.Err)
-			i.lose(i.batch[j].Name)
+			m := &i.batch[j]
+			i.lose(m.Name, m.Security > memory.SecurityClean || m.Flags&memory.FlagTainted != 0)
 		case r.Known:
 			i.Known++
 		case r.Disposition == memory.Created:
@@ -528,7 +548,7 @@ func (i *importing) tally(receipts []memory.ImportReceipt) {
 func (i *importing) cursor() []byte {
 	b, _ := json.Marshal(cursor{ // numbers and strings: it cannot fail
 		Report: i.Report, Read: hex.EncodeToString(i.read.Sum(nil)), Last: i.last.String(), Count: i.count, Ended: i.ended,
-		Lost: slices.Sorted(maps.Keys(i.lost)), Unsure: i.unsure})
+		Lost: i.lost, Unsure: i.unsure})
 	return b
 }
 

@@ -81,10 +81,12 @@ type was struct {
 }
 
 // lostRow is the line of a row that nobody could read when the dump was made. What was made from
-// it is imported with an unknown lineage.
+// it is imported with an unknown lineage. Held says that the row was quarantined or under suspicion,
+// or that this is not known: what was made from it is under suspicion too.
 type lostRow struct {
 	ID     memory.ID `json:"id"`
 	Unread bool      `json:"unread"`
+	Held   bool      `json:"held,omitempty"`
 	Prev   string    `json:"prev,omitempty"`
 	Hash   string    `json:"hash,omitempty"`
 }

@@ -34,12 +34,15 @@ type failing struct {
 	before, after func() error
 	lost          bool   // nor does History answer
 	spoiled       string // the key of an object that is not what was written
+	missing       bool   // and is not there
 }
 
 func (d *failing) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
 	objs, err := d.Driver.Get(ctx, tenant, keys)
 	if at := slices.Index(keys, d.spoiled); err == nil && at >= 0 {
-		objs[at].Data = append(slices.Clone(objs[at].Data), 0)
+		if objs[at].Data = append(slices.Clone(objs[at].Data), 0); d.missing {
+			objs[at] = memory.Object{Key: d.spoiled}
+		}
 	}
 	return objs, err
 }
@@ -73,19 +76,30 @@ type world struct {
 	testing.TB
 	*memory.Store
 	driver *failing
+	keys   memory.Keys
 	mu     sync.Mutex
 	now    time.Time
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{TB: t, driver: &failing{Driver: storetest.NewMap()}, now: day0}
-	w.Store = storetest.On(w.driver, &memory.Options{Clock: func() time.Time {
+	w := &world{TB: t, driver: &failing{Driver: storetest.NewMap()}, keys: keyring.Ephemeral(), now: day0}
+	w.open()
+	return w
+}
+
+// open opens the store as a new process does.
+func (w *world) open() {
+	w.Helper()
+	s, err := memory.New(w.driver, w.keys, &memory.Options{Clock: func() time.Time {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.now = w.now.Add(time.Second)
 		return w.now
 	}})
-	return w
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Store = s
 }
 
 func says(subject, predicate, object string) memory.Content {
