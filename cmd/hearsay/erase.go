@@ -59,9 +59,10 @@ and counts. Note what the principal asserted: answers of tools that ran for a pe
 among it. Interrupted, erase goes on when it is run again, with the number that is left.
 The certificate names subject and request by keyed digests only.
 
-A row that is damaged, or whose key is missing, goes too if it is under a key of the
-subject. The others stay and are counted, since nobody knows whether they name the
-subject, and the exit code is 4.
+A row that cannot be read, since it or its class is damaged or its key is missing, goes
+too if it is known to be under a key of the subject. The others stay and are counted:
+nobody knows whether they name the subject. Then the exit code is 4. A damaged or missing
+head ends the erasure: hearsay store rebuild makes it again.
 
 What it cannot reach: copies and backups made before (their rows are unreadable once
 the data keys are gone, except rows that only name the subject), files that a program
@@ -134,6 +135,9 @@ With -o json: {"schema": "hearsay.erasure/1", "certificate": {"rows": …}}.`,
 			}
 		}
 		if !e.DryRun {
+			if done.Unread > 0 {
+				fmt.Fprintf(a.talk, "%s cannot be read: whether they name the subject is not known, and they would stay\n", plural(done.Unread, "row"))
+			}
 			if err := a.mayErase(done, yes); err != nil {
 				return err
 			}

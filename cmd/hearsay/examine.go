@@ -230,8 +230,8 @@ func (x *examination) readable(ctx context.Context, s *memory.Store) {
 // erasures looks for those that did not end, and for keys of erased subjects that
 // are there again.
 func (x *examination) erasures(ctx context.Context, s *memory.Store, keys memory.Keys) {
-	done, open, back := 0, 0, 0
-	var first memory.Erased
+	done, open, back, unread := 0, 0, 0, 0
+	var first, blind memory.Erased
 	for e, err := range s.Erasures(ctx) {
 		if err != nil {
 			x.failed("erasures", err)
@@ -243,7 +243,11 @@ func (x *examination) erasures(ctx context.Context, s *memory.Store, keys memory
 			}
 			continue // its keys may be there still
 		}
-		done++
+		if done++; e.Unread > 0 {
+			if unread++; unread == 1 {
+				blind = e
+			}
+		}
 		for _, k := range e.Keys {
 			if _, err := keys.Seal(ctx, k, nil, nil); err == nil {
 				back++
@@ -253,8 +257,12 @@ func (x *examination) erasures(ctx context.Context, s *memory.Store, keys memory
 	if open > 0 {
 		x.bad("erasures", fmt.Sprintf("%d done, %d unfinished, of subject digest %s the first (request digest %s)", done, open, first.Subject, first.Request),
 			"nothing; but what is to be erased can still be read, and there is no certificate", "run hearsay erase again with the same --subject; if one is running now, wait for it")
-	} else {
+	} else if unread == 0 {
 		x.good("erasures", "%d done, none unfinished", done)
+	}
+	if unread > 0 {
+		x.bad("erasures.unread", fmt.Sprintf("%d of %d erasures left rows that nobody could read, that of subject digest %s the first (request digest %s): %d", unread, done, blind.Subject, blind.Request, blind.Unread),
+			"nothing; but whether those rows name the subject is not known", "put the rows right (hearsay row list names them), and run hearsay erase again with the same --subject")
 	}
 	if back > 0 {
 		x.bad("keys.destroyed", fmt.Sprintf("%d data keys of erased subjects are in the keyring again", back),

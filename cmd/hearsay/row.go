@@ -272,8 +272,9 @@ type rowJSON struct {
 	Supports  supportsJSON   `json:"supports"`
 	Decisions []decisionJSON `json:"decisions"` // newest first
 	Due       *dueJSON       `json:"due,omitempty"`
-	Heat      float64        `json:"heat"`            // decayed reads; orders checks, proves nothing
-	Alike     []memory.Alike `json:"alike,omitempty"` // other subjects that a person may take for this one
+	Heat      float64        `json:"heat"`             // decayed reads; orders checks, proves nothing
+	Alike     []memory.Alike `json:"alike,omitempty"`  // other subjects that a person may take for this one
+	Rivals    []rivalJSON    `json:"rivals,omitempty"` // verified rows with another value of the same subject and predicate
 	// Quotations are the words beside the claim that the card shows: no statement on the
 	// row confirms them. ShownSHA256 stands for claim and quotations, for row confirm.
 	Quotations  []memory.Row `json:"quotations"`
@@ -298,6 +299,14 @@ type supportsJSON struct {
 	Against     []memory.Evidence `json:"against"`
 	Context     []memory.Evidence `json:"context"`
 	Echoes      memory.Echoes     `json:"echoes"`
+}
+
+// rivalJSON is a verified row that says something else than the row that is shown: at most one
+// of the two is right.
+type rivalJSON struct {
+	Row   memory.ID `json:"row"`
+	Claim string    `json:"claim"`
+	standingJSON
 }
 
 type decisionJSON struct {
@@ -382,12 +391,12 @@ func (a *app) showCommand(store *storeFlags) *cobra.Command {
 		Short: "Show all that is known of one row",
 		Long: `show prints one row: its claim, whole; apart from it, as not confirmed, the words that
 it was taken from; who said it, its state and axes, the line as a model is
-shown it, what supports it (independent sources apart from echoes), which
-decisions cite it, and when it is checked next.
+shown it, what supports it (independent sources apart from echoes), the verified rows
+that say something else, which decisions cite it, and when it is checked next.
 
 With -o json: {"schema": "hearsay.row/1", "row", "tag", "supports": {"groups",
-"independent", "not_counted", "against", "context", "echoes"}, "decisions", "due",
-"heat", "quotations", "shown_sha256"}.`,
+"independent", "not_counted", "against", "context", "echoes"}, "rivals", "decisions",
+"due", "heat", "quotations", "shown_sha256"}.`,
 		Example: "  hearsay row show -store sqlite:agent.db k3f9a2b1\n  hearsay row show -store sqlite:agent.db k3f9a2b1 -o json",
 		Args:    args("ID"),
 	}
@@ -471,6 +480,9 @@ func look(ctx context.Context, s *memory.Store, r memory.Row) (rowJSON, error) {
 		}
 	}
 	if shown.Decisions, err = citing(ctx, s, r.ID); err != nil {
+		return rowJSON{}, err
+	}
+	if shown.Rivals, err = against(ctx, s, &r); err != nil {
 		return rowJSON{}, err
 	}
 	face, unshown, err := cardOf(ctx, s, &shown.Row)
@@ -624,6 +636,7 @@ func (a *app) showText(now time.Time, shown rowJSON) error {
 	c.ids("made from", r.DerivedFrom)
 	c.ids("selected by", r.SelectedBy)
 	c.supports(shown.Supports)
+	c.rivals(shown.Rivals)
 	c.decisions(shown.Decisions)
 	switch d := shown.Due; {
 	case d == nil:
@@ -665,6 +678,13 @@ func (c *card) supports(s supportsJSON) {
 	if n := len(s.Context); n > 0 {
 		c.line("beside it", "%d", n)
 		c.evidence("=", s.Context)
+	}
+}
+
+// rivals prints the verified rows of which this one would take the place.
+func (c *card) rivals(list []rivalJSON) {
+	for i := range list {
+		c.line("VERIFIED", "%s  %s: %s; at most one of the two is right", list[i].Row, oneLine(list[i].Claim, maxClaim), list[i].text())
 	}
 }
 

@@ -403,6 +403,17 @@ func verifiedBeside(ctx context.Context, s *memory.Store, r *memory.Row) (out []
 	return out, nil
 }
 
+// against are the verified rows that cannot be right if a row is.
+func against(ctx context.Context, s *memory.Store, r *memory.Row) (out []rivalJSON, err error) {
+	beside, err := verifiedBeside(ctx, s, r)
+	for i := range beside {
+		if v := &beside[i]; rivals(v, r) {
+			out = append(out, rivalJSON{v.ID, v.Content.String(), standing(v, confirm.Confirm)})
+		}
+	}
+	return out, err
+}
+
 // displaced are those of some verified rows that a statement took the trust from.
 func displaced(ctx context.Context, s *memory.Store, before []memory.Row, verb confirm.Verb) (out []displacedJSON, err error) {
 	for i := range before {
@@ -431,8 +442,13 @@ func (a *app) present(ctx context.Context, s *memory.Store, row *memory.Row, ver
 	if seen := len(digits) >= minDigits && strings.HasPrefix(fmt.Sprintf("%x", shown.Hash()), strings.ToLower(digits)); seen {
 		return shown, nil
 	}
+	other, err := against(ctx, s, row)
+	if err != nil {
+		return shown, err
+	}
 	c := card{}
 	c.claim(shown, unshown)
+	c.rivals(other)
 	if _, err := fmt.Fprint(a.talk, c.String()); err != nil {
 		return shown, err
 	}

@@ -284,6 +284,13 @@ func TestAConfirmationNamesWhatItDisplaces(t *testing.T) {
 	w.decide("send", true, "pay")
 	w.decide("dial", true, "phone")
 	id := string(w.ids["ops"])
+	unseen := w.run("row", "confirm", id, "--key", key, "--as", "boss", "--reason", "asked")
+	for of, text := range map[string]string{"row show": w.ok("row", "show", id), "the card": unseen.talk} {
+		want := fmt.Sprintf("VERIFIED      %s  acme.billing.email = pay@acme.example: verified (rank tool)", w.ids["pay"])
+		if !strings.Contains(text, want) || strings.Contains(text, string(w.ids["phone"])) {
+			t.Errorf("%s does not say what the confirmation would displace:\n%s", of, text)
+		}
+	}
 	as := []string{"row", "confirm", id, w.shown(id), "--key", key, "--as", "boss", "--reason", "asked"}
 	text := w.ok(as...)
 	var got statementJSON

@@ -35,9 +35,12 @@ func (a *app) exportCommand() *cobra.Command {
 their children, between a header and a trailer. Each line bears its hash and that of
 the line before, so that what is changed, missing or moved shows. Signed, it keeps
 its origins where the key is trusted. The dump says all that the rows say: it is as
-secret as the store. Of a row that nobody can read, since it is damaged or its key is
-missing, it has the id alone; then the exit code is 4. With -o it goes to a new file that only you can read, and no
-file is ever overwritten.`,
+secret as the store. With -o it goes to a new file that only you can read, and no file
+is ever overwritten.
+
+Of a row that cannot be read, since it is damaged or its key is missing, the dump has
+the id, and whether it was under suspicion. Then the exit code is 4. Run hearsay store
+rebuild first: it makes again what is derived.`,
 		Example: "  hearsay export -store sqlite:agent.db -o rows.ndjson\n  hearsay export -store sqlite:agent.db --sign ops.key -o rows.ndjson",
 		Args:    args(),
 	}
@@ -67,7 +70,7 @@ file is ever overwritten.`,
 		}
 		done, err := a.exportTo(cmd.Context(), s, out, &o)
 		if errors.Is(err, transfer.ErrUnread) {
-			err = fail(exitNo, "export: %s could not be read", plural(done.Unread, "row")).with("The dump has all others. hearsay row list names these, and hearsay audit verify says why.")
+			err = fail(exitNo, "export: %s could not be read", plural(done.Unread, "row")).with("The dump has all others. hearsay store rebuild makes again what is derived; then export again. hearsay audit verify says what is damaged.")
 		} else if err != nil {
 			return err
 		}
@@ -134,7 +137,8 @@ second word of the line that keygen prints. Freshness counts from a row's own da
 A line that cannot be taken is rejected alone; stderr has its number, its field and
 the rule, and never what it says. Then the exit code is 7, and so it is if the dump
 is cut or out of order. An import that was interrupted goes on where it was if it is
-called again; a second import of a dump writes nothing twice.
+called again; a second import of a dump writes nothing twice. The line of a row that
+could not be read when the dump was made is rejected (unread: unreadable).
 
 --legacy reads lines of any program that have a text (or content), or a subject, a
 predicate and an object. Their sensitivity is secret unless --sensitivity says

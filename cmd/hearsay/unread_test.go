@@ -27,6 +27,12 @@ func TestARowThatNobodyCanReadBlocksNobody(t *testing.T) {
 	if err != nil || !strings.Contains(string(dump), `{"id":"`+string(lost)+`","unread":true`) || strings.Contains(string(dump), "Oslo") {
 		t.Errorf("the dump: %s, %v", dump, err)
 	}
+	if r := w.run("verifier", "list"); r.code != exitDone || !strings.Contains(r.talk, "1 row cannot be read") {
+		t.Errorf("verifier list: %+v", r)
+	}
+	if r := w.run("erase", "--subject", "eve", "--request", "R-1", "--yes", "7"); r.code != exitChanged || !strings.Contains(r.talk, "1 row cannot be read: whether they name") {
+		t.Errorf("nobody is told before: %+v", r)
+	}
 	for _, args := range [][]string{{"--dry-run"}, {"--yes", "1"}} {
 		r := w.run(append([]string{"erase", "--subject", "eve", "--request", "R-1"}, args...)...)
 		if r.code != exitNo || !strings.Contains(r.out, "1 rows and 0 decisions") || !strings.Contains(r.talk, "1 row cannot be read") {
@@ -37,6 +43,9 @@ func TestARowThatNobodyCanReadBlocksNobody(t *testing.T) {
 	var said erasureJSON
 	if err := json.Unmarshal([]byte(r.out), &said); err != nil || said.Certificate.Unread != 1 || said.Certificate.Rows != 0 || r.code != exitNo {
 		t.Errorf("again: %+v, %v", r, err)
+	}
+	if r := w.run("doctor"); !strings.Contains(r.out, "1 of 1 erasures left rows that nobody could read") {
+		t.Errorf("doctor: %+v", r)
 	}
 	// A row under a key of the subject goes, though nobody can read it.
 	if r := w.run("erase", "--subject", "acme", "--request", "R-2", "--yes", "2"); r.code != exitDone || !strings.Contains(r.out, "2 rows") {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +36,10 @@ func (a *app) verifierCommand() *cobra.Command {
 type verifiersJSON struct {
 	Schema      string              `json:"schema"` // hearsay.verifiers/1
 	Verifiers   []verifierJSON      `json:"verifiers"`
-	Revocations []memory.Revocation `json:"revocations"` // oldest first
+	Revocations []memory.Revocation `json:"revocations"`      // oldest first
+	Unread      int                 `json:"unread,omitempty"` // rows that cannot be read: what evidence they have is not known
+
+	documents map[string]bool // the addresses that evidence is from
 }
 
 type verifierJSON struct {
@@ -55,9 +60,10 @@ func (a *app) verifierListCommand(store *storeFlags) *cobra.Command {
 		Short: "List who has given evidence, and what was revoked",
 		Long: `list reads the evidence of all rows and shows who gave it: how often for a row and
 how often against one, how many rows are verified with its support, and since when it
-is revoked. It reads the store, not the configuration of a worker.
+is revoked. It reads the store, not the configuration of a worker. A row that cannot be
+read is left out and counted.
 
-With -o json: {"schema": "hearsay.verifiers/1", "verifiers", "revocations"}.`,
+With -o json: {"schema": "hearsay.verifiers/1", "verifiers", "revocations", "unread"}.`,
 		Example: "  hearsay verifier list -store sqlite:agent.db",
 		Args:    args(),
 	}
@@ -88,7 +94,12 @@ func verifiers(ctx context.Context, s *memory.Store) (verifiersJSON, error) {
 	}
 	out.Revocations = append(out.Revocations, revoked...)
 	at := map[string]*verifierJSON{}
+	out.documents = map[string]bool{}
 	for r, err := range s.Rows(ctx, memory.Filter{}) {
+		if unreadable(err) {
+			out.Unread++
+			continue
+		}
 		if err != nil {
 			return out, err
 		}
@@ -100,6 +111,7 @@ func verifiers(ctx context.Context, s *memory.Store) (verifiersJSON, error) {
 				at[e.Verifier] = v
 			}
 			v.note(&e)
+			out.documents[e.Anchor.URI] = true
 			if e.Relation == memory.RelationSupports && !e.Void && r.State() == memory.StateVerified && !counted[e.Verifier] {
 				counted[e.Verifier] = true
 				v.Verified++
@@ -139,18 +151,37 @@ func (v *verifierJSON) note(e *memory.Evidence) {
 	}
 }
 
+// sourcesOf are the first sources of a verifier, and how many more there are.
+func sourcesOf(v *verifierJSON) string {
+	const most = 3
+	text := ""
+	for i, name := range v.Sources[:min(len(v.Sources), most)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += oneLine(name, maxName)
+	}
+	if more := len(v.Sources) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 func (a *app) verifierTable(now time.Time, found verifiersJSON) error {
+	if found.Unread > 0 {
+		fmt.Fprintf(a.talk, "%s cannot be read: what evidence they have is not known\n", plural(found.Unread, "row"))
+	}
 	if len(found.Verifiers)+len(found.Revocations) == 0 {
 		fmt.Fprintln(a.talk, "nobody has given evidence")
 		return nil
 	}
-	t := table{head: []string{"VERIFIER", "RANK", "VERIFIED", "SUPPORTS", "CONTRADICTS", "LAST", "REVOKED SINCE"}}
+	t := table{head: []string{"VERIFIER", "SOURCES", "RANK", "VERIFIED", "SUPPORTS", "CONTRADICTS", "LAST", "REVOKED SINCE"}}
 	for _, v := range found.Verifiers {
 		color := ""
 		if !v.Revoked.IsZero() {
 			color = red
 		}
-		t.add(color, oneLine(v.Name, maxName), v.Rank.String(), fmt.Sprint(v.Verified), fmt.Sprint(v.Supports), fmt.Sprint(v.Contradicts), age(now, v.Last), moment(v.Revoked))
+		t.add(color, oneLine(v.Name, maxName), sourcesOf(&v), v.Rank.String(), fmt.Sprint(v.Verified), fmt.Sprint(v.Supports), fmt.Sprint(v.Contradicts), age(now, v.Last), moment(v.Revoked))
 	}
 	if err := a.print(&t); err != nil {
 		return err
@@ -255,14 +286,12 @@ With -o json: {"schema": "hearsay.revoked/1", "revocation", "walk", "lost",
 
 // sayUnheard says that nobody of a name has given evidence: it may be mistyped, or of another kind.
 func (a *app) sayUnheard(ctx context.Context, s *memory.Store, k memory.RevokedKind, name string) {
-	if k == memory.RevokedDocument {
-		return
-	}
 	found, err := verifiers(ctx, s)
 	if err != nil {
-		return // the walk says so
+		fmt.Fprintf(a.talk, "it is not known whether any evidence names %s %s: %s\n", k, strconv.QuoteToASCII(name), oneLine(err.Error(), maxClaim))
+		return
 	}
-	heard := map[memory.RevokedKind][]string{}
+	heard := map[memory.RevokedKind][]string{memory.RevokedDocument: slices.Collect(maps.Keys(found.documents))}
 	for _, v := range found.Verifiers {
 		heard[memory.RevokedVerifier] = append(heard[memory.RevokedVerifier], v.Name)
 		heard[memory.RevokedSource] = append(heard[memory.RevokedSource], v.Sources...)
@@ -270,13 +299,16 @@ func (a *app) sayUnheard(ctx context.Context, s *memory.Store, k memory.RevokedK
 	if slices.Contains(heard[k], name) {
 		return
 	}
-	fmt.Fprintf(a.talk, "no evidence is of a %s %s", k, oneLine(name, maxName))
-	for other, names := range heard {
-		if other != k && slices.Contains(names, name) {
-			fmt.Fprintf(a.talk, "; some is of a %s of that name (--kind %s)", other, other)
+	text := fmt.Sprintf("No evidence names %s %s.", k, strconv.QuoteToASCII(name))
+	for _, other := range slices.Sorted(maps.Keys(heard)) {
+		if other != k && slices.Contains(heard[other], name) {
+			text += fmt.Sprintf(" Some names %s %s: revoke that with --kind %s.", other, strconv.QuoteToASCII(name), other)
 		}
 	}
-	fmt.Fprintln(a.talk, ". hearsay verifier list shows who has given some.")
+	if found.Unread > 0 {
+		text += fmt.Sprintf(" %s cannot be read.", plural(found.Unread, "row"))
+	}
+	fmt.Fprintln(a.talk, text+" hearsay verifier list shows who has given evidence.")
 }
 
 // revokedFlags name what is revoked or reinstated.

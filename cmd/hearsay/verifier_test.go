@@ -48,15 +48,16 @@ func TestVerifiers(t *testing.T) {
 		for _, c := range []struct {
 			name, kind, say string
 		}{
-			{"crn", "verifier", "no evidence is of a verifier crn. hearsay verifier list"},
-			{"erp", "verifier", "no evidence is of a verifier erp; some is of a source of that name (--kind source)."},
+			{"crn", "verifier", `No evidence names verifier "crn". hearsay verifier list`},
+			{"erp", "verifier", `No evidence names verifier "erp". Some names source "erp": revoke that with --kind source.`},
 			{"crm", "verifier", ""},
 			{"erp", "source", ""},
 			{"call", "verifier", ""},
-			{"https://example.com/1", "document", ""},
+			{"https://example.com/1", "document", `No evidence names document "https://example.com/1".`},
+			{" call", "verifier", `No evidence names verifier " call".`},
 		} {
 			r := w.run("verifier", "revoke", c.name, "--kind", c.kind, "--since", "2026-04-17T08:00:00Z", "--key", key, "--as", "ops", "--reason", "it lied")
-			if r.code != exitDone || strings.Contains(r.talk, "no evidence") != (c.say != "") || !strings.Contains(r.talk, c.say) {
+			if r.code != exitDone || strings.Contains(r.talk, "No evidence") != (c.say != "") || !strings.Contains(r.talk, c.say) {
 				t.Errorf("%s %s: %+v", c.kind, c.name, r)
 			}
 		}
