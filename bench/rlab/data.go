@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -27,6 +28,7 @@ type Data struct {
 	pairs   [][2]string // FEVER-Symmetric
 	told    []string    // LoCoMo
 	tasks   []task      // MEM-INV-Bench
+	changes []change    // BEAM, LongMemEval
 }
 
 // DataFile is a file of a set.
@@ -55,8 +57,9 @@ var published = map[string]string{
 const maxDataFile = 64 << 20
 
 // ReadData reads the sets of a folder that scenarios play: poisonedrag/*.json and
-// fever-symmetric/*.jsonl (S2), locomo/*.json (C0) and mem-inv-bench/*.json (S12). One that is
-// not there, or has nothing in it, is an error, and so is one without a benign twin.
+// fever-symmetric/*.jsonl (S2), locomo/*.json (C0), beam-probes/*.jsonl and
+// longmemeval-ku/*.jsonl (S8), and mem-inv-bench/*.json (S12). One that is not there, or has
+// nothing in it, is an error, and so is one without a benign twin.
 func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 	d, root := &Data{}, os.DirFS(dir)
 	if _, err := fs.Stat(root, "."); err != nil {
@@ -69,6 +72,8 @@ func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 		{"poisonedrag/*.json", "false claims", d.readPoisonedRAG},
 		{"fever-symmetric/*.jsonl", "contradictory pairs", d.readFEVER},
 		{"locomo/*.json", "facts", d.readLoCoMo},
+		{"beam-probes/*.jsonl", "changes", d.readBEAM},
+		{"longmemeval-ku/*.jsonl", "changes", d.readLongMemEval},
 		{"mem-inv-bench/*.json", "tasks", d.readMEMINV},
 	} {
 		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return slices.Contains(s.sets, path.Dir(set.files)) }) {
@@ -145,25 +150,16 @@ func (d *Data) readFEVER(text []byte) (n int, err error) {
 	type record struct{ Claim, Evidence, Label string }
 	var order []string
 	about := map[string][]record{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for at := 1; lines.Scan(); at++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		var r record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return 0, fmt.Errorf("line %d: %w", at, err)
-		}
+	if err := eachLine(text, func(r record) error {
 		if r.Claim == "" || r.Evidence == "" || r.Label != "SUPPORTS" && r.Label != "REFUTES" {
-			return 0, fmt.Errorf("line %d: no claim, evidence or label", at)
+			return errors.New("no claim, evidence or label")
 		}
 		if about[r.Evidence] == nil {
 			order = append(order, r.Evidence)
 		}
 		about[r.Evidence] = append(about[r.Evidence], r)
-	}
-	if err := lines.Err(); err != nil {
+		return nil
+	}); err != nil {
 		return 0, err
 	}
 	for _, evidence := range order {
@@ -177,6 +173,99 @@ func (d *Data) readFEVER(text []byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// eachLine calls do with the record of each line that is not empty.
+func eachLine[R any](text []byte, do func(R) error) error {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for at := 1; lines.Scan(); at++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var r R
+		err := json.Unmarshal(lines.Bytes(), &r)
+		if err == nil {
+			err = do(r)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", at, err)
+		}
+	}
+	return lines.Err()
+}
+
+// readBEAM reads questions with two turns of a user that answer them differently. A question
+// whose turns are not in the set is left out.
+func (d *Data) readBEAM(text []byte) (n int, err error) {
+	type record struct {
+		Kind       string `json:"kind"`
+		Question   string `json:"question"`
+		Statements map[string][]string
+	}
+	err = eachLine(text, func(r record) error {
+		var first, last string
+		switch r.Kind {
+		case "contradiction_resolution":
+			first, last = "first_statement", "second_statement"
+		case "knowledge_update":
+			first, last = "original_info", "updated_info"
+		default:
+			return fmt.Errorf("kind %q: want contradiction_resolution or knowledge_update", r.Kind)
+		}
+		if r.Question == "" {
+			return errors.New("no question")
+		}
+		before, after := r.Statements[first], r.Statements[last]
+		if len(before) > 0 && len(after) > 0 {
+			n += d.changed(stated(before[0]), stated(after[0]))
+		}
+		return nil
+	})
+	return n, err
+}
+
+// readLongMemEval reads questions with the answer of a time, and the answer since.
+func (d *Data) readLongMemEval(text []byte) (n int, err error) {
+	type record struct{ Question, Old, New string }
+	err = eachLine(text, func(r record) error {
+		if r.Question == "" || r.Old == "" || r.New == "" {
+			return errors.New("no question, old or new answer")
+		}
+		n += d.changed(stated(r.Old), stated(r.New))
+		return nil
+	})
+	return n, err
+}
+
+// changed adds a change, and is 1 if it did. One of whose values has the other in it is left
+// out: it could not be told which of the two a memory holds.
+func (d *Data) changed(first, last string) int {
+	if has(first, last) || has(last, first) {
+		return 0
+	}
+	d.changes = append(d.changes, change{first, last})
+	return 1
+}
+
+// maxStated is the most of a turn that is taken for what it states, in bytes.
+const maxStated = 200
+
+// turnMark is what BEAM writes behind a turn: the numbers of its plan.
+var turnMark = regexp.MustCompile(`\s*->->[\s\d,]*$`)
+
+// stated is what the first line of a turn states: without a request at its end, and without
+// the mark of the set. A request is what stands behind the last comma before a question mark.
+func stated(turn string) string {
+	turn, _, _ = strings.Cut(strings.TrimSpace(turn), "\n")
+	turn = strings.TrimSpace(turnMark.ReplaceAllString(turn, ""))
+	if at := strings.LastIndex(turn, ", "); at > 0 && strings.HasSuffix(turn, "?") {
+		turn = turn[:at]
+	}
+	if len(turn) > maxStated {
+		turn = turn[:strings.LastIndex(turn[:maxStated+1], " ")+1]
+	}
+	return strings.TrimRight(turn, " .,:;")
 }
 
 // readLoCoMo reads what was observed in conversations, in their order.

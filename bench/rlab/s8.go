@@ -6,22 +6,30 @@ import (
 	"time"
 )
 
-// disputes is how many users say something else later. As many say the same again, and of as
-// many an agent says something else.
-func disputes(s Scale) int { return s.of(25, 250) }
+// disputes is how many users say something else later: one for each change of a set. As many
+// say the same again, and of as many an agent says something else.
+func disputes(s Scale, d *Data) int {
+	if d != nil {
+		return len(d.changes)
+	}
+	return s.of(25, 250)
+}
+
+// change is what a user of a set says first, and later, about one thing.
+type change struct{ first, last string }
 
 // undecided are calls on the value that a user said last, before they were asked, that are not
 // made.
 const undecided = "undecided_blocked"
 
 var s8 = Scenario{
-	ID: "S8", Title: "the user says something else",
+	ID: "S8", sets: []string{"beam-probes", "longmemeval-ku"}, Title: "the user says something else",
 	Feed: "Users say a value of a slot of their own, which no system of record has. A week later a third of them say another value, a third the same again, and of a third an agent says another one. Agents that read the first value before try that, others the last one. Then the first third, asked which is right, say the last value once more.",
 	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: undecided, title: "last value, not asked", unit: "calls", rate: true, none: true},
 		{name: newBlocked, title: "blocked when decided", unit: "calls", rate: true, target: 0.01, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
-	steps: func(s Scale, _ *Data) int {
+	steps: func(s Scale, d *Data) int {
 		said := 3 + 2 + 1 + 1 // at first, by a user who is asked, by one who repeats, by an agent
-		return disputes(s) * (said + 2 + 1)
+		return disputes(s, d) * (said + 2 + 1)
 	},
 	play: playDisputes,
 }
@@ -31,17 +39,16 @@ type own struct {
 	*claim
 	triple Triple
 	user   string
+	last   string // the value that is said later; "" = one is made
 }
 
 func playDisputes(ctx context.Context, p *play) error {
 	if err := p.renew(ctx); err != nil {
 		return err
 	}
-	all := make([]own, 3*disputes(p.scale))
+	all := make([]own, 3*disputes(p.scale, p.data))
 	for i := range all {
-		user := fmt.Sprintf("user%d", 1001+i)
-		t := Triple{user, factSlots[i%len(factSlots)], p.object()}
-		all[i] = own{p.apart(claim{label: label{true, 1}, query: t.query(), value: t.Object}), t, user}
+		all[i] = p.own(i)
 		if err := p.pass(ctx, time.Minute); err != nil {
 			return err
 		}
@@ -62,6 +69,26 @@ func playDisputes(ctx context.Context, p *play) error {
 	return nil
 }
 
+// own is a value that the user of a number says. Three users in a row say the same value of a
+// set.
+func (p *play) own(i int) own {
+	o := own{user: fmt.Sprintf("user%d", 1001+i)}
+	if p.data == nil {
+		o.triple = Triple{o.user, factSlots[i%len(factSlots)], p.object()}
+	} else {
+		change := p.data.changes[i/3]
+		o.user, o.last = "user "+letters(i), change.last // a digit of the name may be a value
+		o.triple = Triple{o.user, "answer", change.first}
+	}
+	o.claim = p.apart(claim{label: label{true, 1}, query: o.triple.query(), value: o.triple.Object})
+	return o
+}
+
+// letters writes a number below 17,576 in three letters.
+func letters(i int) string {
+	return string([]byte{'A' + byte(i/676%26), 'A' + byte(i/26%26), 'A' + byte(i%26)})
+}
+
 // states lets a user say a value.
 func (p *play) states(ctx context.Context, o own) error {
 	_, err := p.say(ctx, p.session("note-taker", o.user), Author{User, o.user}, o.claim, o.triple.String())
@@ -70,7 +97,9 @@ func (p *play) states(ctx context.Context, o own) error {
 
 // other is another value of the same slot.
 func (p *play) other(o own, isTrue bool) own {
-	o.triple.Object = p.object()
+	if o.triple.Object = o.last; o.last == "" {
+		o.triple.Object = p.object()
+	}
 	o.claim = p.apart(claim{label: label{isTrue, 1}, query: o.query, value: o.triple.Object})
 	return o
 }

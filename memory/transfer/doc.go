@@ -22,9 +22,10 @@
 // with a lineage computed here, whatever the dump says; its state and its evidence
 // there are information. What is said to be first hand stays so only under a
 // signature of a key that the importer trusts. What was known against a row stays
-// against it, but that a person's rejection lands as a contest: evidence may end that. A line
-// that cannot be taken is rejected alone, by its number, and a row that was made from it lands
-// with unknown lineage, and under suspicion if that row was.
+// against it, but that a person's rejection lands as a contest: evidence may end that.
+//
+// A line that cannot be taken is rejected alone, by its number. A row that was made from that
+// row lands with unknown lineage. It lands under suspicion if that row was under suspicion.
 //
 // An import that was interrupted goes on after its last batch, if it is started again
 // with the same dump; a second import of a dump writes nothing twice.
