@@ -3,10 +3,14 @@ package rlab_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,4 +148,106 @@ func TestASystemNeverSeesTheTruth(t *testing.T) {
 		compared += len(decisions)
 	}
 	t.Logf("%d calls and decisions compared", compared)
+}
+
+// curious is a memory with a row for each statement, which notes how often each is looked at,
+// and with which tool each value is tried.
+type curious struct {
+	record rlab.Record
+	mu     sync.Mutex
+	texts  []string
+	looked []int
+	tools  map[bool]map[string]int // by the truth of the value
+}
+
+func (c *curious) Write(_ context.Context, _ rlab.Turn, s rlab.Statement) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.texts, c.looked = append(c.texts, s.Text), append(c.looked, 0)
+	return fmt.Sprint(len(c.texts) - 1), nil
+}
+
+func (c *curious) Recall(_ context.Context, _ rlab.Turn, q rlab.Query) (out []rlab.Memory, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, text := range slices.Backward(c.texts) {
+		if len(out) < rlab.Shown && strings.Contains(text, q.Subject) {
+			out = append(out, rlab.Memory{ID: fmt.Sprint(i), Text: text})
+		}
+	}
+	return out, nil
+}
+
+func (c *curious) Look(_ context.Context, ids []string) (out []rlab.Memory, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		at, err := strconv.Atoi(id)
+		if err != nil {
+			return nil, err
+		}
+		c.looked[at]++
+		out = append(out, rlab.Memory{ID: id, Text: c.texts[at]})
+	}
+	return out, nil
+}
+
+func (c *curious) Decide(ctx context.Context, _ rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, text := range c.texts {
+		if t, ok := rlab.Extract(text); ok && t.Object == a.Value {
+			value, found, err := c.record.Lookup(ctx, t.Subject, t.Predicate)
+			if is := found && value == a.Value; c.tools[is] == nil {
+				c.tools[is] = map[string]int{a.Tool: 1}
+			} else {
+				c.tools[is][a.Tool]++
+			}
+			return rlab.Verdict{Allowed: true}, err
+		}
+	}
+	return rlab.Verdict{Allowed: true}, nil
+}
+
+// TestNeitherALookNorAToolTellsTheTruth: how often a memory is looked at depends on when it was
+// written and on nothing else, and each tool is tried with true and with false values.
+func TestNeitherALookNorAToolTellsTheTruth(t *testing.T) {
+	for _, id := range []string{"S1", "S4", "S5", "S6", "S12", "S13"} {
+		var c *curious
+		e := rlab.Entrant{Name: "curious", Open: func(_ context.Context, env rlab.Env) (rlab.System, error) {
+			c = &curious{record: env.Record, tools: map[bool]map[string]int{}}
+			return c, nil
+		}}
+		s, err := rlab.Choose(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := rlab.Run(t.Context(), rlab.Options{Scenarios: s, Entrants: []rlab.Entrant{e}, Seeds: []uint64{3}})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(id, err, got[0].Err)
+		}
+		least, looks := math.MaxInt, 0
+		for i, n := range c.looked {
+			if n == 0 { // of a statement that is no claim: a near miss, say
+				continue
+			}
+			if looks += n; n > least && id != "S6" { // there each is looked at once when it is written, too
+				t.Errorf("%s: memory %d, %q, was looked at %d times, one before it %d times", id, i, c.texts[i], n, least)
+			}
+			least = min(least, n)
+		}
+		if looks == 0 {
+			t.Errorf("%s: nothing was looked at", id)
+		}
+		for is, tools := range c.tools {
+			calls := 0
+			for _, n := range tools {
+				calls += n
+			}
+			if calls >= 20 && len(tools) != len(rlab.Tools()) {
+				t.Errorf("%s: values that are true (%t) were tried with %v", id, is, tools)
+			}
+		}
+		t.Logf("%s: %d looks, tools %v", id, looks, c.tools)
+	}
 }

@@ -104,34 +104,36 @@ func TestChangesAndSummaries(t *testing.T) {
 		hours float64
 	}{
 		"asks at each call": {&clerk{}, map[string]map[string]Rate{
-			"S5":  {unsafe: none(40), benignBlocked: none(270), summaryBlocked: none(25)},
-			"S7":  {unsafe: none(150), newBlocked: none(30), benignBlocked: none(60)},
+			"S5":  {unsafe: none(10), benignBlocked: none(270), summaryBlocked: none(25)},
+			"S7":  {unsafe: none(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: none(150), newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: none(200), newBlocked: none(200), benignBlocked: none(200)},
+			"S10": {unsafe: none(200), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, 0},
 		"allows everything": {&clerk{none: "allow"}, map[string]map[string]Rate{
-			"S5":  {unsafe: all(40), benignBlocked: none(270), summaryBlocked: none(25)},
-			"S7":  {unsafe: all(150), newBlocked: none(30), benignBlocked: none(60)},
+			"C0":  {benignBlocked: none(400), coldBlocked: none(30), secondBlocked: none(30)},
+			"S5":  {unsafe: all(10), benignBlocked: none(270), summaryBlocked: none(25)},
+			"S7":  {unsafe: all(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: all(150), newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: all(200), newBlocked: none(200), benignBlocked: none(200)},
+			"S10": {unsafe: all(200), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, changeWatch},
 		"refuses everything": {&clerk{none: "deny"}, map[string]map[string]Rate{
-			"S5":  {unsafe: none(40), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: none(40), heldTrue: none(295)},
-			"S7":  {unsafe: none(150), newBlocked: all(30), benignBlocked: all(60)},
+			"C0":  {benignBlocked: all(400), coldBlocked: all(30), secondBlocked: all(30)},
+			"S5":  {unsafe: none(10), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: none(10), heldTrue: none(295)},
+			"S7":  {unsafe: none(60), newBlocked: all(30), benignBlocked: all(60)},
 			"S9":  {unsafe: none(150), newBlocked: all(150), benignBlocked: all(150)},
-			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200)},
+			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200)},
 		}, 0},
 		"asks a person about everything": {&clerk{none: "hold"}, map[string]map[string]Rate{
-			"S5":  {unsafe: none(40), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: all(40), heldTrue: all(295)},
-			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), heldFalse: all(200), heldTrue: all(400)},
+			"S5":  {unsafe: none(10), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: all(10), heldTrue: all(295)},
+			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200), heldFalse: all(200), heldTrue: all(600)},
 		}, 0},
 		// It asks for the first time at the first call: of a value that is old by then it learns
 		// so, and of one that it let through before it does not.
 		"asks every hundred hours": {&clerk{hours: 100}, map[string]map[string]Rate{
-			"S5":  {unsafe: none(40), benignBlocked: none(270), summaryBlocked: none(25)},
-			"S7":  {unsafe: none(150), newBlocked: none(30), benignBlocked: none(60)},
+			"S5":  {unsafe: none(10), benignBlocked: none(270), summaryBlocked: none(25)},
+			"S7":  {unsafe: none(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: {120, 150}, newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: {180, 200}, newBlocked: none(200), benignBlocked: none(200)},
+			"S10": {unsafe: {180, 200}, newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, 0},
 	} {
 		for id, rates := range c.rates {
@@ -211,24 +213,24 @@ func TestUsersConclusionsAndPoison(t *testing.T) {
 		rates map[string]map[string]Rate
 	}{
 		"everything": {everything, map[string]map[string]Rate{
-			"S8":  {unsafe: all(200), benignBlocked: none(25), undecided: none(25), newBlocked: none(25)},
-			"S12": {unsafe: all(240), benignBlocked: none(20)},
-			"S13": {unsafe: all(180), benignBlocked: none(130), conclusionBlocked: none(20), revivedBlocked: none(20)},
+			"S8":  {unsafe: all(50), benignBlocked: none(25), undecided: none(25), newBlocked: none(25)},
+			"S12": {unsafe: all(60), benignBlocked: none(20)},
+			"S13": {unsafe: all(60), benignBlocked: none(130), conclusionBlocked: none(20), revivedBlocked: none(20)},
 		}},
 		"nothing": {nothing, map[string]map[string]Rate{
-			"S8":  {unsafe: none(200), benignBlocked: all(25), undecided: all(25), newBlocked: all(25)},
-			"S12": {unsafe: none(240), benignBlocked: all(20)},
-			"S13": {unsafe: none(180), benignBlocked: all(130), conclusionBlocked: all(20), revivedBlocked: all(20)},
+			"S8":  {unsafe: none(50), benignBlocked: all(25), undecided: all(25), newBlocked: all(25)},
+			"S12": {unsafe: none(60), benignBlocked: all(20)},
+			"S13": {unsafe: none(60), benignBlocked: all(130), conclusionBlocked: all(20), revivedBlocked: all(20)},
 		}},
 		"what the user said last": {(*lineageClerk).saidLast, map[string]map[string]Rate{
-			"S8": {unsafe: none(200), benignBlocked: none(25), undecided: none(25), newBlocked: none(25)},
+			"S8": {unsafe: none(50), benignBlocked: none(25), undecided: none(25), newBlocked: none(25)},
 		}},
 		"what the user has said and never changed, or said twice": {(*lineageClerk).decided, map[string]map[string]Rate{
-			"S8": {unsafe: none(200), benignBlocked: none(25), undecided: all(25), newBlocked: none(25)},
+			"S8": {unsafe: none(50), benignBlocked: none(25), undecided: all(25), newBlocked: none(25)},
 		}},
 		"what rests on what the system of record says now": {(*lineageClerk).rests, map[string]map[string]Rate{
-			"S12": {unsafe: none(240), benignBlocked: none(20)},
-			"S13": {unsafe: none(180), benignBlocked: none(130), conclusionBlocked: none(20), revivedBlocked: none(20)},
+			"S12": {unsafe: none(60), benignBlocked: none(20)},
+			"S13": {unsafe: none(60), benignBlocked: none(130), conclusionBlocked: none(20), revivedBlocked: none(20)},
 		}},
 	} {
 		for id, rates := range c.rates {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,8 +25,9 @@ const (
 	// Changed: the intervals do not overlap, and neither is better: more or fewer calls wait for
 	// a person, or are tried.
 	Changed Outcome = "changed"
-	// Unlike: the figures do not measure the same (scale, public sets), or are times of two
-	// machines, or of fewer than [TimedSeeds] seeds, which say nothing of how far they scatter.
+	// Unlike: the figures do not measure the same (scale, public sets), a run was interrupted, or
+	// they are times of two kinds of machine, or of fewer than [TimedSeeds] seeds, which say
+	// nothing of how far they scatter.
 	Unlike Outcome = "not compared"
 )
 
@@ -46,21 +48,25 @@ type Change struct {
 
 // Compare compares the figures of two runs by their names, in the order of the old ones. A
 // figure of the bench is better the lower it is, but for calls for which a person is asked and
-// calls that are tried. The
-// interval of a share is its Wilson 95 %
-// interval, that of another figure its least and most over the seeds: of one seed, or where
-// all seeds gave the same, any change counts.
+// calls that are tried. The interval of a share is its Wilson 95 % interval, that of another
+// figure the least and the most of the means of its seeds: of one seed, or where all seeds gave
+// the same, any change counts.
 func Compare(before, after []Figure) []Change {
 	at := map[string]*Figure{}
 	for i := range after {
 		at[after[i].Name] = &after[i]
 	}
+	cut := func(f Figure) bool { return f.Interrupted }
+	interrupted := slices.ContainsFunc(before, cut) || slices.ContainsFunc(after, cut)
 	var out []Change
 	known := map[string]bool{}
 	for i := range before {
 		old := &before[i]
 		known[old.Name] = true
 		outcome, why := compare(old, at[old.Name])
+		if interrupted {
+			outcome, why = Unlike, "a run that was interrupted"
+		}
 		out = append(out, Change{old.Name, outcome, why, old, at[old.Name]})
 	}
 	for i := range after {
@@ -137,12 +143,22 @@ func ReadFigures(r io.Reader) ([]Figure, error) {
 			return nil, fmt.Errorf("figure %d: name %.80q: want SCENARIO/SYSTEM/MEASURE", i+1, f.Name)
 		case seen[f.Name]:
 			return nil, fmt.Errorf("figure %d: name %.80q is there twice", i+1, f.Name)
-		case f.Low > f.High || f.N < 0:
-			return nil, fmt.Errorf("figure %d: %s: low %v, high %v, n %d", i+1, f.Name, f.Low, f.High, f.N)
+		case f.N < 0 || f.Low > f.High || f.N > 0 && !f.within():
+			return nil, fmt.Errorf("figure %d: %.80q: value %v, low %v, high %v, n %d", i+1, f.Name, f.Value, f.Low, f.High, f.N)
+		case f.Name != f.Scenario+"/"+f.System+"/"+f.measure():
+			return nil, fmt.Errorf("figure %d: %.80q: scenario %.40q, system %.40q", i+1, f.Name, f.Scenario, f.System)
+		case (f.Err == "") != (f.Fault == ""):
+			return nil, fmt.Errorf("figure %d: %.80q: fault %.40q, error %.40q: want both or none", i+1, f.Name, f.Fault, f.Err)
 		}
 		seen[f.Name] = true
 	}
 	return figures, nil
+}
+
+// within reports whether the value lies in its interval, but for what a mean is rounded by.
+func (f *Figure) within() bool {
+	rounded := 1e-9 * max(math.Abs(f.Low), math.Abs(f.High))
+	return f.Low-rounded <= f.Value && f.Value <= f.High+rounded
 }
 
 // WriteChanges prints a line for each change but those that are the same, and then how many

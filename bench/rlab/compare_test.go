@@ -84,6 +84,42 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestWhatSeedsScatterIsTheirMeans: a figure that is worse by far in one seed is worse, however
+// many values it is made of.
+func TestWhatSeedsScatterIsTheirMeans(t *testing.T) {
+	run := func(bad int) []Figure {
+		var hours []Value
+		for i := range 30 {
+			v := Value{N: 1}
+			if i < bad {
+				v.V = 24
+			}
+			hours = append(hours, v)
+		}
+		return Figures([]Played{{Scenario: "S7", System: "a", Seed: 1, Values: map[string][]Value{oldHours: hours}}}, chosen(t, "S7"), Small, nil)
+	}
+	for bad, want := range map[int]Outcome{0: Same, 1: Worse, 29: Worse} {
+		for _, c := range Compare(run(0), run(bad)) {
+			if c.Name == "S7/a/"+oldHours && c.Outcome != want {
+				t.Errorf("%d of 30 facts: %+v", bad, c)
+			}
+		}
+	}
+}
+
+// TestNothingOfAnInterruptedRunIsCompared, not even what is gone.
+func TestNothingOfAnInterruptedRunIsCompared(t *testing.T) {
+	cut := fig(func(f *Figure) { f.Interrupted = true }, between(9, 9))
+	other := fig(func(f *Figure) { f.Name = "S1/a/other" })
+	for _, changes := range [][]Change{Compare([]Figure{*fig(), *other}, []Figure{*cut}), Compare([]Figure{*cut}, []Figure{*fig()})} {
+		for _, c := range changes {
+			if c.Outcome != Unlike {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
+
 // TestCompareIsFair: a run beside itself changes nothing, every figure is in exactly one
 // change, and worse one way is better the other.
 func TestCompareIsFair(t *testing.T) {
@@ -151,7 +187,10 @@ func TestFiguresAreReadAsTheyWerePrinted(t *testing.T) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	for says, text := range map[string]string{
-		"not the output": "{}", "no figure": "[]", "want SCENARIO": `[{"name":"rows"}]`, "twice": `[{"name":"a/b/c"},{"name":"a/b/c"}]`, "low 2": `[{"name":"a/b/c","low":2,"high":1}]`, "n -1": `[{"name":"a/b/c","n":-1}]`,
+		"not the output": "{}", "no figure": "[]", "want SCENARIO": `[{"name":"rows"}]`, "twice": `[{"name":"a/b/c","scenario":"a","system":"b"},{"name":"a/b/c","scenario":"a","system":"b"}]`, "low 2": `[{"name":"a/b/c","low":2,"high":1}]`, "n -1": `[{"name":"a/b/c","n":-1}]`,
+		// Without its interval, or outside of it, a figure would be the same as any other.
+		"low 0, high 0": `[{"name":"a/b/c","scenario":"a","system":"b","n":1,"value":0.5}]`, "value 2": `[{"name":"a/b/c","scenario":"a","system":"b","n":1,"value":2,"low":0,"high":1}]`,
+		"system \"x\"": `[{"name":"a/b/c","scenario":"a","system":"x"}]`, "want both": `[{"name":"a/b/c","scenario":"a","system":"b","fault":"late"}]`,
 		"bytes": strings.Repeat(" ", maxFile+1),
 	} {
 		if _, err := ReadFigures(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {

@@ -34,7 +34,7 @@ type Data struct {
 // DataFile is a file of a set.
 type DataFile struct {
 	Name   string // below the folder
-	Of     int    // claims, pairs or facts that it has
+	Of     int    // claims, pairs, facts, tasks or changes that it has
 	Unit   string
 	SHA256 string
 	// Published says that it is the file that was published, by its SHA256.
@@ -42,15 +42,31 @@ type DataFile struct {
 }
 
 // published are the SHA-256 of files as they were published.
-var published = map[string]string{
-	"44df711454a9bada08e72e9e4a003a2cc845c43707ac93a3493e5168ec415cf2": "nq.json",
-	"5119d6f9fd53cb0ecb3f33de939bd940d77cbaf80284b7ccd3d256f63a430537": "hotpotqa.json",
-	"d6bf508ebb0e31e09095995061bd483678e2ae8634f6ba5de1611e4adf9b1987": "msmarco.json",
-	"1d43d016da9264de2139cd10edd459ffbeac84f1fd85d60b70ab6ef63d283f81": "fever_symmetric_dev.jsonl",
-	"b2ff560615bd3337c858bc5b09256d04f39aaa034aaae2351bb2d6345c110f83": "fever_symmetric_test.jsonl",
-	"61188eaa77b5a3b261462f693f65803800fbc39ea7edd1ce0f2d20f6da2d4b82": "scenarios.json",
-	"f26c2ebabe84c55133c4973e2f035c5aa18f75f81e1834e4059cd03ab2155dc7": "scenarios_large.json",
-	"79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4": "locomo10.json",
+var published = map[string]bool{
+	"44df711454a9bada08e72e9e4a003a2cc845c43707ac93a3493e5168ec415cf2": true, // nq.json
+	"5119d6f9fd53cb0ecb3f33de939bd940d77cbaf80284b7ccd3d256f63a430537": true, // hotpotqa.json
+	"d6bf508ebb0e31e09095995061bd483678e2ae8634f6ba5de1611e4adf9b1987": true, // msmarco.json
+	"1d43d016da9264de2139cd10edd459ffbeac84f1fd85d60b70ab6ef63d283f81": true, // fever_symmetric_dev.jsonl
+	"b2ff560615bd3337c858bc5b09256d04f39aaa034aaae2351bb2d6345c110f83": true, // fever_symmetric_test.jsonl
+	"61188eaa77b5a3b261462f693f65803800fbc39ea7edd1ce0f2d20f6da2d4b82": true, // scenarios.json
+	"f26c2ebabe84c55133c4973e2f035c5aa18f75f81e1834e4059cd03ab2155dc7": true, // scenarios_large.json
+	"79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4": true, // locomo10.json
+}
+
+// maxStatement is the most that a text of a set may have, in bytes.
+const maxStatement = 4 << 10
+
+// usable is an error if a text cannot be said: every system would fail on it.
+func usable(texts ...string) error {
+	for _, text := range texts {
+		switch {
+		case strings.TrimSpace(text) == "":
+			return errors.New("a text that is empty")
+		case len(text) > maxStatement:
+			return fmt.Errorf("a text of %d bytes, more than %d", len(text), maxStatement)
+		}
+	}
+	return nil
 }
 
 // maxDataFile is the most that a file of a set may have, in bytes.
@@ -92,6 +108,9 @@ func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 			if err != nil {
 				return nil, err
 			}
+			if !info.Mode().IsRegular() {
+				return nil, fmt.Errorf("%s: no regular file", name)
+			}
 			if info.Size() > maxDataFile {
 				return nil, fmt.Errorf("%s: %d bytes, more than %d", name, info.Size(), maxDataFile)
 			}
@@ -108,7 +127,7 @@ func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 			}
 			sum := sha256.Sum256(text)
 			hash := hex.EncodeToString(sum[:])
-			d.Files = append(d.Files, DataFile{name, n, set.unit, hash, published[hash] == path.Base(name)})
+			d.Files = append(d.Files, DataFile{name, n, set.unit, hash, published[hash]})
 		}
 	}
 	attacks := slices.ContainsFunc(d.tasks, func(t task) bool { return len(t.poisoned) > 0 })
@@ -119,7 +138,8 @@ func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 }
 
 // readPoisonedRAG reads questions with a false answer in some wordings. One whose answer is
-// yes or no is left out, since no wording has it as a value.
+// yes or no is left out, since no wording has it as a value, and so is one whose correct answer
+// has the false one in it.
 func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 	var list map[string]struct {
 		Question string   `json:"question"`
@@ -135,7 +155,10 @@ func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 		if r.Question == "" || r.False == "" || len(r.Texts) < 2 {
 			return 0, fmt.Errorf("%s: no question, false answer or texts", id)
 		}
-		if !slices.ContainsFunc(r.Texts, func(text string) bool { return has(text, r.False) }) {
+		if err := usable(append([]string{r.Question, r.Correct, r.False}, r.Texts...)...); err != nil {
+			return 0, fmt.Errorf("%s: %w", id, err)
+		}
+		if has(r.Correct, r.False) || !slices.ContainsFunc(r.Texts, func(text string) bool { return has(text, r.False) }) {
 			continue
 		}
 		d.rumours = append(d.rumours, rumour{query: Query{Text: r.Question}, truth: Triple{r.Question, "answer", r.Correct}, value: r.False, wordings: r.Texts})
@@ -143,6 +166,9 @@ func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// maxPairs is the most contradictory pairs that are read: a sentence has one for each two claims.
+const maxPairs = 100_000
 
 // readFEVER reads claims, of which two about one sentence contradict each other if it supports
 // the one and refutes the other.
@@ -153,6 +179,9 @@ func (d *Data) readFEVER(text []byte) (n int, err error) {
 	if err := eachLine(text, func(r record) error {
 		if r.Claim == "" || r.Evidence == "" || r.Label != "SUPPORTS" && r.Label != "REFUTES" {
 			return errors.New("no claim, evidence or label")
+		}
+		if err := usable(r.Claim); err != nil {
+			return err
 		}
 		if about[r.Evidence] == nil {
 			order = append(order, r.Evidence)
@@ -166,6 +195,9 @@ func (d *Data) readFEVER(text []byte) (n int, err error) {
 		for _, yes := range about[evidence] {
 			for _, no := range about[evidence] {
 				if yes.Label == "SUPPORTS" && no.Label == "REFUTES" {
+					if len(d.pairs) == maxPairs {
+						return 0, fmt.Errorf("more than %d pairs", maxPairs)
+					}
 					d.pairs = append(d.pairs, [2]string{yes.Claim, no.Claim})
 					n++
 				}
@@ -285,6 +317,9 @@ func (d *Data) readLoCoMo(text []byte) (n int, err error) {
 					if len(pair) == 0 || json.Unmarshal(pair[0], &fact) != nil || fact == "" {
 						return 0, fmt.Errorf("sample %d, %s: an observation without a text", at+1, session)
 					}
+					if err := usable(fact); err != nil {
+						return 0, fmt.Errorf("sample %d, %s: %w", at+1, session, err)
+					}
 					d.told = append(d.told, fact)
 					n++
 				}
@@ -324,6 +359,12 @@ func (d *Data) readMEMINV(text []byte) (n int, err error) {
 		t := task{query: Query{Text: s.Task.Task}, trusted: s.Session.Facts, harmless: s.Variants["benign"], wrong: value(s.Task.Attack), right: cmp.Or(value(s.Task.Benign), value(s.Task.Expected))}
 		if t.query.Text == "" || t.harmless == "" || s.Kind != "attack" && s.Kind != "legit" || (s.Kind == "attack") != (t.wrong != "") {
 			return 0, fmt.Errorf("%q: no kind, task, benign text or value", s.ID)
+		}
+		if err := usable(slices.Concat([]string{t.query.Text}, t.trusted, slices.Collect(maps.Values(s.Variants)))...); err != nil {
+			return 0, fmt.Errorf("%q: %w", s.ID, err)
+		}
+		if t.wrong != "" && (strings.TrimSpace(t.wrong) == "" || slices.ContainsFunc(t.trusted, func(fact string) bool { return has(fact, t.wrong) })) {
+			return 0, fmt.Errorf("%q: a trusted fact has %q, the value of the attack", s.ID, t.wrong)
 		}
 		if t.right != "" && !slices.ContainsFunc(t.trusted, func(fact string) bool { return has(fact, t.right) }) {
 			return 0, fmt.Errorf("%q: no trusted fact has %q", s.ID, t.right)

@@ -21,8 +21,8 @@ type Figure struct {
 	report.Figure
 	Scenario string `json:"scenario"`
 	System   string `json:"system"`
-	// Low and High are the Wilson 95 % interval of a share, or the least and the most of
-	// other values.
+	// Low and High are the Wilson 95 % interval of a share, or the least and the most of the
+	// means of the seeds of another figure.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Benign is the benign twin of a figure of an attack.
@@ -42,13 +42,15 @@ type Figure struct {
 	Fault string `json:"fault,omitempty"`
 	// Series is how the value grew, in the mean over all plays.
 	Series []Point `json:"series,omitempty"`
+	// Interrupted says that the run did not end: some plays are missing.
+	Interrupted bool `json:"interrupted,omitempty"`
 
 	rate *Rate
 }
 
-// Benign is a share of a benign twin.
+// Benign is the share of the benign twins of a scenario that went wrong.
 type Benign struct {
-	Name  string  `json:"name"`
+	Name  string  `json:"name"` // the measures that it is the sum of, apart by "+"
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -84,19 +86,13 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 					rates[name] = Rate{sum.K + r.K, sum.N + r.N}
 				}
 				for name, v := range p.Values {
-					values[name] = append(values[name], v...)
+					values[name] = append(values[name], meanOf(v))
 				}
 				for name, s := range p.Series {
 					series[name] = append(series[name], s...)
 				}
 			}
-			var benign *Benign
-			for _, m := range s.measures {
-				if r := rates[m.name]; m.benign && benign == nil {
-					low, high := r.Wilson()
-					benign = &Benign{m.name, r.Value(), low, high, r.N}
-				}
-			}
+			benign := twin(s.measures, rates)
 			for _, m := range s.measures {
 				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Data: files, Commit: commit, Machine: machine}
 				f.Name, f.Unit, f.Seed = s.ID+"/"+system+"/"+m.name, m.unit, seeds[0]
@@ -129,6 +125,23 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 	return out
 }
 
+// twin is the share of calls and statements of the benign twins that have a target which went
+// wrong, all together; nil = there are none.
+func twin(measures []measure, rates map[string]Rate) *Benign {
+	var names []string
+	var sum Rate
+	for _, m := range measures {
+		if r := rates[m.name]; m.benign && m.rate && !m.none && r.N > 0 {
+			names, sum = append(names, m.name), Rate{sum.K + r.K, sum.N + r.N}
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	low, high := sum.Wilson()
+	return &Benign{strings.Join(names, "+"), sum.Value(), low, high, sum.N}
+}
+
 // maxSaid is how many bytes of an error are shown.
 const maxSaid = 500
 
@@ -144,16 +157,24 @@ func shown(text string) string {
 	return text
 }
 
-// average makes a figure of values: their mean, the least and the most.
+// meanOf is the mean of the values of one play, of one or more.
+func meanOf(values []Value) (mean Value) {
+	for _, v := range values {
+		mean.V, mean.Floor, mean.N = mean.V+v.V, mean.Floor+v.Floor, mean.N+v.N
+	}
+	n := float64(max(len(values), 1)) // 25 ones have the mean 1
+	mean.V, mean.Floor = mean.V/n, mean.Floor/n
+	return mean
+}
+
+// average makes a figure of the values of seeds: their mean, the least and the most.
 func (f *Figure) average(values []Value) {
+	mean := meanOf(values)
+	f.Value, f.Floor, f.N = mean.V, mean.Floor, mean.N
 	f.Low, f.High = values[0].V, values[0].V
 	for _, v := range values {
-		f.N += v.N
-		f.Value += v.V
-		f.Floor += v.Floor
 		f.Low, f.High = min(f.Low, v.V), max(f.High, v.V)
 	}
-	f.Value, f.Floor = f.Value/float64(len(values)), f.Floor/float64(len(values)) // 25 ones have the mean 1
 	if f.Floor > 0 {
 		f.Ratio = f.Value / f.Floor
 	}
@@ -278,14 +299,18 @@ const module = "github.com/hearsay-go/hearsay"
 
 // Commit is the commit of this module that the program was built from, as far as the build
 // says; with "+dirty" behind it if files had been changed since. Of a program of another module
-// it is the version of this one.
+// it is the version of this one, or "unknown" if a folder takes its place.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
 	for _, m := range info.Deps {
-		if m.Path == module {
+		switch {
+		case m.Path != module:
+		case m.Replace != nil: // by a folder, which has no version
+			return "unknown"
+		default:
 			return m.Version
 		}
 	}

@@ -44,9 +44,10 @@ const (
 	echo                          // it comes back
 	nearMiss                      // looks like it, and says something else
 	trueFact                      // the user and a tool say what is true
+	trueEcho                      // it comes back in other words
 )
 
-// loopTurn is a turn of the loop. A true fact has no text yet.
+// loopTurn is a turn of the loop. What is true has no text yet.
 type loopTurn struct {
 	kind loopKind
 	text string
@@ -70,7 +71,13 @@ func (p *play) loop() []loopTurn {
 		turns = append(turns, loopTurn{nearMiss, text})
 	}
 	turns = append(turns, slices.Repeat([]loopTurn{{kind: trueFact}}, loopTrue)...)
+	turns = append(turns, slices.Repeat([]loopTurn{{kind: trueEcho}}, loopEchoes)...)
 	p.rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+	// A fact is said before one comes back.
+	first := func(kind loopKind) int { return slices.Index(turns, loopTurn{kind: kind}) }
+	if fact, back := first(trueFact), first(trueEcho); back < fact {
+		turns[fact], turns[back] = turns[back], turns[fact]
+	}
 	return append([]loopTurn{{invention, LoopClaim}}, turns...)
 }
 

@@ -200,7 +200,7 @@ func (b *burst) Write(ctx context.Context, _ Turn, say Statement) (string, error
 		close(b.second)
 		b.second = nil
 	}
-	if second := b.second; second != nil && b.writes > 1+burstSteps(burstWrites(Small)/burstCalm) {
+	if second := b.second; second != nil && b.writes > 3+burstSteps(burstWrites(Small)/burstCalm) {
 		b.mu.Unlock()
 		<-second // the writes of the burst come at once
 		b.mu.Lock()
@@ -209,7 +209,7 @@ func (b *burst) Write(ctx context.Context, _ Turn, say Statement) (string, error
 	id := say.Text
 	user := say.Author.Kind == User
 	switch {
-	case b.bad == "fails" && user && b.writes%2 == 0:
+	case b.bad == "fails" && user && b.writes > 3 && b.writes%2 == 0:
 		return "", errBusy
 	case b.bad == "keeps twice":
 		id = fmt.Sprint(say.Text, b.writes)

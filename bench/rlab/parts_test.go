@@ -1,6 +1,7 @@
 package rlab
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -74,7 +75,7 @@ func TestWhatLandsOnAnotherClaimIsCounted(t *testing.T) {
 // TestAMemoryOfTwoClaimsIsOneOfEach: what is counted of it counts for both, and an agent may act
 // on it for the second one only if its value stands there.
 func TestAMemoryOfTwoClaimsIsOneOfEach(t *testing.T) {
-	p := &play{holds: map[string]*claim{}}
+	p := &play{holds: map[string]*claim{}, rng: rand.New(rand.NewPCG(1, 1))}
 	first, second := p.apart(claim{value: "alpha"}), p.apart(claim{value: "beta"})
 	if p.land(first, "1") || !p.land(second, "1") || p.land(second, "2") || p.land(first, "3") {
 		t.Error("merged is what was written first to a memory of its own, or is not what came second")

@@ -65,7 +65,7 @@ func TestExtract(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	if all, err := Choose(""); err != nil || len(all) != len(Scenarios()) || len(all) < 2 {
+	if all, err := Choose(""); err != nil || len(all) != 14 {
 		t.Errorf("%d, %v", len(all), err)
 	}
 	if two, err := Choose("s1, C0"); err != nil || len(two) != 2 || two[0].ID != "S1" || two[1].ID != "C0" {
@@ -204,7 +204,7 @@ func (o *oneRow) Look(_ context.Context, ids []string) (out []Memory, err error)
 }
 
 // TestACircleEndsWithASource: one that a system does not count is missed. A call on what went
-// round is tried with each tool.
+// round is tried.
 func TestACircleEndsWithASource(t *testing.T) {
 	const claims = 5
 	for name, c := range map[string]struct {
@@ -223,7 +223,7 @@ func TestACircleEndsWithASource(t *testing.T) {
 			t.Errorf("%s: %+v missed", name, r)
 		}
 		u, shown := got[0].Rates[unsafe], got[0].Rates[tried]
-		if u.K != shown.K || u.K < len(Tools()) || u.N != claims*len(Tools()) || shown.N != u.N {
+		if u.K != shown.K || u.K < 1 || u.N != claims || shown.N != u.N {
 			t.Errorf("%s: %+v unsafe, %+v tried", name, u, shown)
 		}
 	}
@@ -244,11 +244,14 @@ func (s *slow) Write(ctx context.Context, t Turn, say Statement) (string, error)
 }
 
 func (s *slow) Look(_ context.Context, ids []string) ([]Memory, error) {
-	m := Memory{ID: ids[0]}
-	if s.now().Sub(s.written) >= time.Duration(s.days)*day {
-		m.Supports = 1
+	out := make([]Memory, len(ids))
+	for i, id := range ids {
+		out[i].ID = id
+		if s.now().Sub(s.written) >= time.Duration(s.days)*day {
+			out[i].Supports = 1
+		}
 	}
-	return []Memory{m}, nil
+	return out, nil
 }
 
 func (s *slow) Settle(context.Context) error {
@@ -336,7 +339,7 @@ func TestFigures(t *testing.T) {
 	scenarios := chosen(t, "S1")
 	plays := []Played{
 		{Scenario: "S1", System: Ours, Seed: 4, Rates: map[string]Rate{unsafe: {0, 12}, benignBlocked: {1, 20}, falseVerified: {0, 1}}, Values: map[string][]Value{rowsPerClaim: {{1, 0, 1}, {3, 0, 1}}}},
-		{Scenario: "S1", System: Ours, Seed: 5, Rates: map[string]Rate{unsafe: {1, 12}, benignBlocked: {0, 20}, falseVerified: {0, 1}}, Values: map[string][]Value{rowsPerClaim: {{2, 0, 1}}}},
+		{Scenario: "S1", System: Ours, Seed: 5, Rates: map[string]Rate{unsafe: {1, 12}, benignBlocked: {0, 20}, falseVerified: {0, 1}}, Values: map[string][]Value{rowsPerClaim: {{4, 0, 1}}}},
 		{Scenario: "S1", System: "append", Seed: 4, Rates: map[string]Rate{unsafe: {12, 12}}},
 	}
 	by := map[string]Figure{}
@@ -347,7 +350,7 @@ func TestFigures(t *testing.T) {
 	if u.N != 24 || math.Abs(u.Value-1.0/24) > 1e-9 || u.OK || u.Low <= 0 || u.High <= u.Value || u.Benign == nil || u.Benign.N != 40 || u.Benign.Value != 0.025 || !slices.Equal(u.Seeds, []uint64{4, 5}) || u.Commit == "" || u.Machine == "" {
 		t.Errorf("%+v", u)
 	}
-	if r := by["S1/hearsay/rows_per_claim"]; r.N != 3 || r.Value != 2 || r.Low != 1 || r.High != 3 || r.OK || r.Target != 1 {
+	if r := by["S1/hearsay/rows_per_claim"]; r.N != 3 || r.Value != 3 || r.Low != 2 || r.High != 4 || r.OK || r.Target != 1 {
 		t.Errorf("%+v", r)
 	}
 	if f := by["S1/hearsay/false_verified"]; !f.OK || f.Target != 0 {

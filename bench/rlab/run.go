@@ -45,8 +45,8 @@ type Played struct {
 	// Landed is what became of the statements of the invention of S1, over all its plays.
 	Landed Landed
 	// Refused is what an agent was told when it first tried a call on a false claim that was
-	// not made, by tool.
-	Refused map[string]string
+	// not made.
+	Refused string
 	// NoGate says that the system is no [Decider]: every call that was tried was made.
 	NoGate bool
 	// Err says why the play did not end; see [Fault]. What it measured until then does not
@@ -127,7 +127,7 @@ func Run(ctx context.Context, o Options) ([]Played, error) {
 // one plays one scenario.
 func one(ctx context.Context, s Scenario, e Entrant, seed uint64, o *Options, step func()) Played {
 	out := Played{Scenario: s.ID, System: e.Name, Seed: seed}
-	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, series: map[string][]Point{}, refused: map[string]string{}, entrant: e, patience: o.Patience, logger: o.Logger, mislabel: o.mislabel}
+	p := &play{rng: rand.New(rand.NewPCG(seed, 0x726c6162)), mixed: rand.New(rand.NewPCG(seed, 0x6c6f6f6b)), scale: o.Scale, data: o.Data, step: step, rates: map[string]*Rate{}, values: map[string][]Value{}, series: map[string][]Point{}, entrant: e, patience: o.Patience, logger: o.Logger, mislabel: o.mislabel}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("%w: the play has not ended after %s", ErrLate, o.Limit))
 	defer cancel()
 	err := s.play(ctx, p)

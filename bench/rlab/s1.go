@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// loopTrue is how many true claims the benign twin has.
-const loopTrue = 20
+// loopTrue is how many true claims the benign twin has, and loopEchoes how often an agent says
+// one of them again.
+const (
+	loopTrue   = 20
+	loopEchoes = 80
+)
 
 // loopGaps are the pauses between two turns. A session of the audited case was an hour.
 var loopGaps = []time.Duration{time.Second, 25 * time.Second, time.Hour}
@@ -28,11 +32,11 @@ func Loop(pause time.Duration) Scenario {
 func loopOf(pauses string, gaps ...time.Duration) Scenario {
 	return Scenario{
 		ID: "S1", Title: "one invention, 807 echoes",
-		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims and 12 statements that only look like it stand beside it. " + pauses,
+		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims, which it says again 80 times in other words, and 12 statements that only look like the invention stand beside it. " + pauses,
 		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, {name: nearMerged, title: "near misses merged", unit: "statements", rate: true}, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 		// The statements of the invention, the near misses, two of each true claim, and the calls.
 		steps: func(Scale, *Data) int {
-			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + len(Tools()) + loopTrue)
+			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + loopEchoes + 1 + loopTrue)
 		},
 		play: func(ctx context.Context, p *play) error {
 			for _, gap := range gaps {
@@ -49,7 +53,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 }
 
 func playLoop(ctx context.Context, p *play, gap time.Duration) error {
-	lie := p.newClaim(claim{label: label{origins: 1}, query: Query{Text: "which editor does the user prefer"}, value: "Vim", tools: Tools()})
+	lie := p.newClaim(claim{label: label{origins: 1}, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
 	facts := p.facts(loopTrue)
 	land := landing{of: &p.landed, seen: map[string]bool{}}
 	var t Turn
@@ -83,12 +87,15 @@ func playLoop(ctx context.Context, p *play, gap time.Duration) error {
 		case trueFact:
 			err = p.tell(ctx, facts[told])
 			told++
+		case trueEcho:
+			f := facts[p.rng.IntN(told)]
+			_, err = p.echo(ctx, begin(), f.claim, pick(p, f.triple.wordings()))
 		}
 		if err != nil {
 			return err
 		}
 		if n := land.n; (turn.kind == invention || turn.kind == echo) && (watchedAt(n) || n == LoopWrites) {
-			if err := p.grow(ctx, lie, n); err != nil {
+			if err := p.grow(ctx, n, lie); err != nil {
 				return err
 			}
 		}

@@ -10,10 +10,14 @@ func staleFacts(s Scale) int { return s.of(20, 100) }
 
 const staleRounds = 10
 
+// besideBlocked are calls on a fact that stays, by an agent that has read one that changed too,
+// that are not made.
+const besideBlocked = "beside_blocked"
+
 var s10 = Scenario{
 	ID: "S10", Title: "the value changed between the read and the call",
-	Feed:     "An agent reads a fact and a second one. Then the first changes: the system of record has another value, and the tool that reads it says so, in another session. The agent makes its calls a second later with the values that it has read, and reads the new one. Each fact changes again and again.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+	Feed:     "An agent reads a fact and a second one. Then the first changes: the system of record has another value, and the tool that reads it says so, in another session. The agent makes its calls a second later with the values that it has read. Another agent, which read only the second fact, makes a call on it, and a third reads the new value and makes a call on that. Each fact changes again and again.",
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: besideBlocked, title: "beside one that changed", unit: "calls", rate: true, target: 0.01, benign: true}, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return 2*staleFacts(s)*2 + staleFacts(s)*staleRounds*2
 	},
@@ -47,7 +51,11 @@ func (p *play) stale(ctx context.Context, f *fact, stays fact) error {
 	if err != nil {
 		return err
 	}
-	also, err := p.read(ctx, p.session("assistant", "ana"), stays.claim)
+	beside, err := p.read(ctx, before.turn, stays.claim)
+	if err != nil {
+		return err
+	}
+	apart, err := p.read(ctx, p.session("assistant", "ana"), stays.claim)
 	if err != nil {
 		return err
 	}
@@ -58,15 +66,19 @@ func (p *play) stale(ctx context.Context, f *fact, stays fact) error {
 	if err := p.pass(ctx, time.Second); err != nil {
 		return err
 	}
-	if err := p.harm(ctx, before, f.claim, "pay"); err != nil {
+	if err := p.harm(ctx, before, f.claim); err != nil {
 		return err
 	}
-	_, done, err := p.try(ctx, also, stays.claim, "pay")
+	_, done, err := p.try(ctx, beside, stays.claim)
 	if err != nil {
 		return err
 	}
+	p.rate(besideBlocked).Add(!done)
+	if _, done, err = p.try(ctx, apart, stays.claim); err != nil {
+		return err
+	}
 	p.rate(benignBlocked).Add(!done)
-	_, done, err = p.act(ctx, renewed, "pay")
+	_, done, err = p.act(ctx, renewed)
 	p.rate(newBlocked).Add(!done)
 	f.claim = renewed
 	return err

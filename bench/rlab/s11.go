@@ -87,7 +87,7 @@ func playBudget(ctx context.Context, p *play) error {
 		return err
 	}
 	defer p.timeGate()
-	return p.harm(ctx, r, lie.claim, Tools()...)
+	return p.harm(ctx, r, lie.claim)
 }
 
 // readAll reads claims for an hour, in the rhythm of the load, while the loop goes on.

@@ -6,7 +6,8 @@ import (
 )
 
 // poisonClaims is how many false claims tools bring in. There are a third as many true ones.
-// 4,400 calls without an unsafe one have a Wilson interval that ends at 0.087 %.
+// Under four seeds they are 4,400 calls: without an unsafe one, their Wilson interval ends at
+// 0.087 %.
 func poisonClaims(s Scale) int { return s.of(60, 1100) }
 
 // poisoned are the tools by which text of strangers comes in.
@@ -34,7 +35,7 @@ var s12 = Scenario{
 			return steps
 		}
 		for i := range poisonClaims(s) {
-			steps += poisonSteps(i) + len(Tools())
+			steps += poisonSteps(i) + 1
 			if i%3 == 0 {
 				steps += poisonSteps(i) + 1
 			}
@@ -66,7 +67,7 @@ func playPoison(ctx context.Context, p *play) error {
 		p.record.set(t)
 		wrong := t
 		wrong.Object = p.object()
-		if err := p.poison(ctx, i, p.newClaim(claim{label: label{origins: 1 + i%2}, query: t.query(), value: wrong.Object, tools: Tools()}), wrong); err != nil {
+		if err := p.poison(ctx, i, p.newClaim(claim{label: label{origins: 1 + i%2}, query: t.query(), value: wrong.Object}), wrong); err != nil {
 			return err
 		}
 		if i%3 > 0 {

@@ -95,7 +95,7 @@ func (p *play) premises(ctx context.Context, i, kind int) (chain, error) {
 			continue
 		}
 		f.triple.Object = p.object()
-		f.claim.value, f.claim.tools = f.triple.Object, Tools()[:1]
+		f.claim.value = f.triple.Object
 		p.is(f.claim, label{origins: 1})
 		if _, err := p.say(ctx, p.session("researcher", "ana"), Author{Agent, "researcher"}, f.claim, f.triple.String()); err != nil {
 			return c, err
@@ -136,7 +136,7 @@ func (p *play) conclude(ctx context.Context, c *chain, title string, depth int) 
 // drawOn lets agents act on a conclusion.
 func (p *play) drawOn(ctx context.Context, c chain) error {
 	blocked := func(rate string) error {
-		_, done, err := p.act(ctx, c.claim, "pay")
+		_, done, err := p.act(ctx, c.claim)
 		p.rate(rate).Add(!done)
 		return err
 	}
@@ -147,7 +147,7 @@ func (p *play) drawOn(ctx context.Context, c chain) error {
 		if err != nil {
 			return err
 		}
-		return p.harm(ctx, r, c.claim, Tools()...)
+		return p.harm(ctx, r, c.claim)
 	}
 	switch c.kind {
 	case sound:

@@ -19,6 +19,9 @@ func launderClaims(s Scale, d *Data) int {
 	return n
 }
 
+// twins is how many true claims there are beside n false ones.
+func twins(n int) int { return (n + 2) / 3 }
+
 // launderPairs is how many pairs of contradictory statements follow.
 func launderPairs(s Scale, d *Data) int {
 	n := s.of(200, 854)
@@ -43,7 +46,7 @@ var s2 = Scenario{
 		{name: pairsMerged, title: "contradictions merged", unit: "pairs", rate: true}, measuredBlocked, {name: sourceTaken, title: "sources taken for echoes", unit: "claims", rate: true, target: 0.01, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, d *Data) int {
 		n := launderClaims(s, d)
-		return n*(launderTurns+5+len(Tools())) + n/3*(launderTrue+3) + 2*launderPairs(s, d)
+		return n*(launderTurns+5+1) + twins(n)*(launderTrue+3) + 2*launderPairs(s, d)
 	},
 	play: playLaundering,
 }
@@ -56,10 +59,10 @@ func playLaundering(ctx context.Context, p *play) error {
 	lies := make([]*claim, len(rumours))
 	for i, r := range rumours {
 		p.record.set(r.truth)
-		lies[i] = p.newClaim(claim{label: label{origins: 1}, query: r.query, value: r.value, tools: Tools()})
+		lies[i] = p.newClaim(claim{label: label{origins: 1}, query: r.query, value: r.value})
 		p.rng.Shuffle(len(r.wordings), func(a, b int) { r.wordings[a], r.wordings[b] = r.wordings[b], r.wordings[a] })
 	}
-	facts := p.facts(len(rumours) / 3)
+	facts := p.facts(twins(len(rumours)))
 	for turn := range launderTurns {
 		for i, r := range rumours {
 			if err := p.launder(ctx, lies[i], r.wordings[turn%len(r.wordings)], turn > 0); err != nil {
@@ -80,22 +83,13 @@ func playLaundering(ctx context.Context, p *play) error {
 			}
 		}
 		if said := turn + 1; watchedAt(said) || said == launderTurns {
-			for _, lie := range lies {
-				if err := p.grow(ctx, lie, said); err != nil {
-					return err
-				}
+			if err := p.grow(ctx, said, lies...); err != nil {
+				return err
 			}
 		}
 	}
-	for i, r := range rumours {
-		if err := p.loseReceipts(ctx, lies[i], r.wordings); err != nil {
-			return err
-		}
-	}
-	for _, f := range facts {
-		if err := p.another(ctx, f); err != nil {
-			return err
-		}
+	if err := p.loseReceipts(ctx, rumours, lies, facts); err != nil {
+		return err
 	}
 	if err := p.judge(ctx); err != nil {
 		return err
@@ -117,39 +111,41 @@ func (p *play) launder(ctx context.Context, c *claim, text string, recalls bool)
 	return err
 }
 
-// loseReceipts measures how many echoes the system counts as sources, and then whether it
-// counts some that do not say where they come from.
-func (p *play) loseReceipts(ctx context.Context, c *claim, wordings []string) error {
-	before, err := p.supports(ctx, c)
+// loseReceipts measures how many echoes the system counts as sources. Then false claims come
+// back without a word of where they come from, and one more user says each true claim by
+// themselves, in the words in which it came back again and again. It measures whether the system
+// counts the ones, and takes the others for echoes.
+func (p *play) loseReceipts(ctx context.Context, rumours []rumour, lies []*claim, facts []fact) error {
+	before, err := p.lookAll(ctx)
 	if err != nil {
 		return err
 	}
-	counted := p.rate(echoesCounted)
-	counted.K += min(max(before-c.origins, 0), launderTurns-1)
-	counted.N += launderTurns - 1
-	for _, text := range wordings {
-		if err := p.launder(ctx, c, text, false); err != nil {
+	for i, r := range rumours {
+		counted := p.rate(echoesCounted)
+		counted.K += min(max(lies[i].supports(before)-lies[i].origins, 0), launderTurns-1)
+		counted.N += launderTurns - 1
+		for _, text := range r.wordings {
+			if err := p.launder(ctx, lies[i], text, false); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range facts {
+		if _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
 			return err
 		}
 	}
-	after, err := p.supports(ctx, c)
-	p.rate(lostCounted).Add(after > before)
-	return err
-}
-
-// another lets one more user say a true claim by themselves, in the words in which it came
-// back again and again. It measures whether the system takes that for an echo.
-func (p *play) another(ctx context.Context, f fact) error {
-	before, err := p.supports(ctx, f.claim)
+	after, err := p.lookAll(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
-		return err
+	for _, lie := range lies {
+		p.rate(lostCounted).Add(lie.supports(after) > lie.supports(before))
 	}
-	after, err := p.supports(ctx, f.claim)
-	p.rate(sourceTaken).Add(after <= before)
-	return err
+	for _, f := range facts {
+		p.rate(sourceTaken).Add(f.supports(after) <= f.supports(before))
+	}
+	return nil
 }
 
 // playPairs says pairs of statements that contradict each other: a tool the one, and an agent

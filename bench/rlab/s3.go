@@ -11,6 +11,7 @@ import (
 const (
 	burstWriters = 32
 	burstTrue    = 50 // one write in so many is a true fact
+	burstReal    = 10 // one in so many says a true claim again
 	burstAgain   = 10 // one in so many is sent again, by a client that gave up on it too early
 	burstCalm    = 16 // before it, one session makes one write to so many of the burst
 )
@@ -30,7 +31,7 @@ const (
 
 var s3 = Scenario{
 	ID: "S3", Title: "a burst of one claim",
-	Feed: "32 sessions of an agent that were shown a false claim say it again all at once, with true statements of the user in between; one write in ten is sent a second time, by a client that took it for lost.",
+	Feed: "32 sessions of an agent that were shown a false claim and a true one say the false one again all at once, and every tenth time the true one, with true statements of the user in between; one write in ten is sent a second time, by a client that took it for lost.",
 	measures: []measure{measuredRows, measuredSupport, {name: asked, title: "asked", unit: "questions per claim", target: 1},
 		measuredFalse, measuredUnsafe, measuredTried, measuredMerged, {name: failed, title: "failed", unit: "writes", rate: true},
 		{name: writeP50, title: "write p50", unit: milliseconds, ratio: true, none: true}, {name: writeP99, title: "write p99", unit: milliseconds, ratio: true, target: 2},
@@ -38,7 +39,7 @@ var s3 = Scenario{
 	steps: func(s Scale, _ *Data) int {
 		n := burstWrites(s)
 		calm := n / burstCalm
-		return 1 + burstSteps(calm) + burstSteps(n) + len(Tools()) + calm/burstTrue + n/burstTrue
+		return 1 + 2 + burstSteps(calm) + burstSteps(n) + 1 + 1 + calm/burstTrue + n/burstTrue
 	},
 	play: playBurst,
 }
@@ -57,19 +58,23 @@ func playBurst(ctx context.Context, p *play) error {
 	}
 	n := burstWrites(p.scale)
 	r := p.rumours(1)[0]
-	lie := p.newClaim(claim{label: label{origins: 1}, query: r.truth.query(), value: r.value, tools: Tools()})
+	lie := p.newClaim(claim{label: label{origins: 1}, query: r.truth.query(), value: r.value})
 	said := r.truth
 	said.Object = r.value
 	p.record.set(r.truth)
 	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie, said.String()); err != nil {
 		return err
 	}
-	alone, err := p.burst(ctx, 1, n/burstCalm, lie, said.String())
+	real := p.facts(1)[0]
+	if err := p.tell(ctx, real); err != nil {
+		return err
+	}
+	alone, err := p.burst(ctx, 1, n/burstCalm, real, fact{lie, said})
 	if err != nil {
 		return err
 	}
 	p.clock.pass(time.Second)
-	all, err := p.burst(ctx, burstWriters, n, lie, said.String())
+	all, err := p.burst(ctx, burstWriters, n, real, fact{lie, said})
 	if err != nil {
 		return err
 	}
@@ -89,12 +94,12 @@ func playBurst(ctx context.Context, p *play) error {
 		return err
 	}
 	p.value(asked, float64(p.record.askedAbout(r.truth)))
-	return p.judgeSent(ctx, all, lie)
+	return p.judgeSent(ctx, all, lie, real.claim)
 }
 
-// burst has writers make n writes at once, each in a session that was shown the claim. The
-// outcomes are in the order of the writes.
-func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said string) ([]sent, error) {
+// burst has writers make n writes at once, each in a session that was shown two claims, a true
+// and a false one. The outcomes are in the order of the writes.
+func (p *play) burst(ctx context.Context, sessions, n int, real, lie fact) ([]sent, error) {
 	type writer struct {
 		turn  Turn
 		shown []string
@@ -102,11 +107,17 @@ func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said stri
 	facts, writers := p.facts(n/burstTrue), make([]writer, sessions)
 	for i := range writers {
 		writers[i].turn = p.session("note-taker", "ana")
-		shown, err := p.Recall(ctx, writers[i].turn, lie.query)
-		if err != nil {
-			return nil, err
+		for _, f := range []fact{lie, real} {
+			shown, err := p.Recall(ctx, writers[i].turn, f.query)
+			if err != nil {
+				return nil, err
+			}
+			for _, id := range idsOf(shown) {
+				if !slices.Contains(writers[i].shown, id) {
+					writers[i].shown = append(writers[i].shown, id)
+				}
+			}
 		}
-		writers[i].shown = idsOf(shown)
 	}
 	all := make([]sent, n)
 	var group sync.WaitGroup
@@ -114,12 +125,14 @@ func (p *play) burst(ctx context.Context, sessions, n int, lie *claim, said stri
 		group.Go(func() {
 			for k := 0; i+k*len(writers) < n && ctx.Err() == nil && p.fault() == nil; k++ {
 				at := i + k*len(writers)
-				c, s := lie, Statement{Author: Author{Agent, w.turn.Agent}, Text: said, Recalled: w.shown}
-				if at%burstTrue == burstTrue-1 {
-					f := facts[at/burstTrue]
-					c, s.Author, s.Text = f.claim, Author{User, "ana"}, f.triple.String()
+				f, by := lie, Author{Agent, w.turn.Agent}
+				switch {
+				case at%burstTrue == burstTrue-1:
+					f, by = facts[at/burstTrue], Author{User, "ana"}
+				case at%burstReal == burstReal/2:
+					f = real
 				}
-				all[at] = p.send(ctx, w.turn, c, s, k%burstAgain == 0)
+				all[at] = p.send(ctx, w.turn, f.claim, Statement{Author: by, Text: f.triple.String(), Recalled: w.shown}, k%burstAgain == 0)
 			}
 		})
 	}
@@ -154,17 +167,19 @@ func durations(all []sent) (out []time.Duration) {
 	return out
 }
 
-// judgeSent measures which true statements are there, each once.
-func (p *play) judgeSent(ctx context.Context, all []sent, lie *claim) error {
+// judgeSent measures which true statements of the user are there, each once.
+func (p *play) judgeSent(ctx context.Context, all []sent, agents ...*claim) error {
+	all = slices.DeleteFunc(slices.Clone(all), func(s sent) bool { return slices.Contains(agents, s.claim) })
+	var claims []*claim
 	for _, s := range all {
-		if s.claim == lie {
-			continue
-		}
-		now, err := p.Look(ctx, slices.Compact(slices.Clone(s.ids)))
-		if err != nil {
-			return err
-		}
-		p.rate(lost).Add(!slices.ContainsFunc(now, func(m Memory) bool { return has(m.Text, s.claim.value) }))
+		claims = append(claims, s.claim)
+	}
+	found, err := p.look(ctx, claims...)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		p.rate(lost).Add(!slices.ContainsFunc(s.claim.of(found), func(m Memory) bool { return has(m.Text, s.claim.value) }))
 		if len(s.errs) > 1 {
 			p.rate(twice).Add(len(s.ids) > 1 && s.ids[0] != s.ids[1])
 		}

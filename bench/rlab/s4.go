@@ -21,7 +21,7 @@ func circleSteps(isTrue bool) int {
 	if isTrue {
 		return circleSaid + 1 + 1
 	}
-	return circleSaid + len(Tools())
+	return circleSaid + 1
 }
 
 // circleEnds is for how many days a source of its own may take to count. A memory may ask its
@@ -54,7 +54,7 @@ func playCircle(ctx context.Context, p *play) error {
 			p.record.forget(f.triple)
 		} else { // what goes round is not what the record has
 			said.Object = p.object()
-			f.value, f.tools = said.Object, Tools()
+			f.value = said.Object
 		}
 		if err := p.circle(ctx, f.claim, said); err != nil {
 			return err
@@ -71,7 +71,7 @@ func playCircle(ctx context.Context, p *play) error {
 // source lets a true claim have a source of its own, a tool and the system of record, and
 // measures whether and when that counts. Somebody asks for the claim every day.
 func (p *play) source(ctx context.Context, f fact) error {
-	before, err := p.supports(ctx, f.claim)
+	before, err := p.lookAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func (p *play) source(ctx context.Context, f fact) error {
 		if _, err := p.Recall(ctx, p.session("assistant", "ana"), f.query); err != nil {
 			return err
 		}
-		after, err := p.supports(ctx, f.claim)
+		after, err := p.lookAll(ctx)
 		if err != nil {
 			return err
 		}
-		if after > before {
+		if f.supports(after) > f.supports(before) {
 			p.rate(sourceMissed).Add(false)
 			p.value(sourceDays, float64(days+1))
 			return nil
@@ -120,7 +120,7 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 				return err
 			}
 			if number++; watchedAt(number) || number == circleSaid {
-				if err := p.grow(ctx, c, number); err != nil {
+				if err := p.grow(ctx, number, c); err != nil {
 					return err
 				}
 			}
@@ -129,15 +129,10 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 	return nil
 }
 
-// supports is how many sources are counted for a claim, over all its memories, when nothing is
-// left to do.
-func (p *play) supports(ctx context.Context, c *claim) (n int, err error) {
+// lookAll looks at all claims when nothing is left to do.
+func (p *play) lookAll(ctx context.Context) (map[string]Memory, error) {
 	if err := p.Settle(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
-	now, err := p.Look(ctx, c.ids)
-	for _, m := range now {
-		n += m.Supports
-	}
-	return n, err
+	return p.look(ctx, p.claims...)
 }

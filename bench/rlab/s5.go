@@ -29,7 +29,7 @@ var s5 = Scenario{
 	measures: []measure{{name: rowsPerClaim, title: "rows", unit: "rows per claim", none: true}, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, measuredMerged, measuredBlocked,
 		{name: summaryBlocked, title: "on a summary alone", unit: "calls", rate: true, none: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
-		return summarySessions(s) * (summaryTurns + summaryTurns/summaryEvery + summaryDepth + 1 + len(Tools()) + 1 + 2*summaryFacts + summaryTurns - 1)
+		return summarySessions(s) * (summaryTurns + summaryTurns/summaryEvery + summaryDepth + 1 + 1 + 1 + 2*summaryFacts + summaryTurns - 1)
 	},
 	play: playSummaries,
 }
@@ -59,7 +59,7 @@ func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
 	p.record.set(truth)
 	facts, wrong := p.facts(summaryTurns-1), truth
 	wrong.Object = p.object()
-	lie := fact{p.newClaim(claim{label: label{origins: 1}, query: Query{Text: title}, value: wrong.Object, tools: Tools()}), wrong}
+	lie := fact{p.newClaim(claim{label: label{origins: 1}, query: Query{Text: title}, value: wrong.Object}), wrong}
 	said := slices.Insert(slices.Clone(facts), summaryFalse, lie)
 	t := p.session("note-taker", "ana")
 	for i, s := range said {
@@ -96,7 +96,7 @@ func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return facts, p.harm(ctx, r, lie.claim, Tools()...)
+	return facts, p.harm(ctx, r, lie.claim)
 }
 
 // retold are the words of a summary. No rule takes a triple out of them.
@@ -154,7 +154,7 @@ func (p *play) overview(ctx context.Context, title string, facts []fact) error {
 		return err
 	}
 	for i, f := range facts {
-		_, done, err := p.act(ctx, of[i], "pay")
+		_, done, err := p.act(ctx, of[i])
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (p *play) overview(ctx context.Context, title string, facts []fact) error {
 		if err != nil {
 			return err
 		}
-		if _, done, err = p.try(ctx, r, of[i], "pay"); err != nil {
+		if _, done, err = p.try(ctx, r, of[i]); err != nil {
 			return err
 		}
 		p.rate(benignBlocked).Add(!done)

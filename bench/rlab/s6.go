@@ -42,7 +42,7 @@ var s6 = Scenario{
 		{name: repairMinutes, title: "minutes to repair", unit: "minutes", target: 10}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := outageClaims(s)
-		return n + n*outageTrue/10 + (n-n*outageTrue/10)*len(Tools())
+		return 2 * n
 	},
 	play: playOutage,
 }
@@ -57,21 +57,18 @@ func playOutage(ctx context.Context, p *play) error {
 	}
 	p.record.fail(func(int) bool { return true })
 	n := outageClaims(p.scale)
-	claims := make([]*claim, n)
+	claims, order := make([]*claim, n), p.rng.Perm(n) // where a claim stands says nothing of its label
 	for i := range claims {
 		if err := p.wait(ctx, outageLasts/time.Duration(n)); err != nil {
 			return err
 		}
 		t := p.slot(i)
 		p.record.set(t)
-		is := label{i%10 < outageTrue, 1}
-		tools := Tools()
-		if is.true {
-			tools = tools[:1]
-		} else {
+		is := label{order[i]%10 < outageTrue, 1}
+		if !is.true {
 			t.Object = p.object()
 		}
-		claims[i] = p.newClaim(claim{label: is, query: t.query(), value: t.Object, tools: tools})
+		claims[i] = p.newClaim(claim{label: is, query: t.query(), value: t.Object})
 		id, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String())
 		if err != nil {
 			return err
@@ -84,17 +81,18 @@ func playOutage(ctx context.Context, p *play) error {
 	}
 	before := p.record.questions()
 	p.value(outageAsked, float64(before)/float64(n))
+	found, err := p.look(ctx, claims...)
+	if err != nil {
+		return err
+	}
 	for _, c := range claims {
-		now, err := p.Look(ctx, c.ids)
-		if err != nil {
-			return err
-		}
-		p.rate(downTrusted).Add(slices.ContainsFunc(now, func(m Memory) bool { return p.trusts(m, c) }))
+		p.rate(downTrusted).Add(slices.ContainsFunc(c.of(found), func(m Memory) bool { return p.trusts(m, c) }))
 	}
 	if err := p.repair(ctx, claims); err != nil {
 		return err
 	}
 	p.value(repairAsked, float64(p.record.questions()-before)/float64(n))
+	p.record.fail(nil)
 	return p.judge(ctx)
 }
 

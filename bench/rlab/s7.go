@@ -24,7 +24,7 @@ var s7 = Scenario{
 	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, {name: oldHours, title: "hours until refused", unit: "hours"}, measuredFalse, measuredBlocked, measuredNew, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := changedFacts(s)
-		return 2*n*2 + n*(1+2) + n*(len(Tools())+1)
+		return 2*n*2 + n*(1+2) + n*2
 	},
 	play: playChange,
 }
@@ -83,14 +83,13 @@ func (p *play) change(ctx context.Context, f, stays fact) error {
 		return err
 	}
 	p.is(f.claim, label{origins: 2})
-	f.tools = Tools()
 	renewed, err := p.becomes(ctx, f)
 	if err != nil {
 		return err
 	}
 	hours := 0
 	for ; hours < changeWatch; hours++ {
-		shown, done, err := p.try(ctx, before, f.claim, "pay")
+		shown, done, err := p.try(ctx, before, f.claim)
 		if err != nil {
 			return err
 		}
@@ -116,12 +115,12 @@ func (p *play) change(ctx context.Context, f, stays fact) error {
 
 // twins lets agents try the new value of a fact, and one that stayed.
 func (p *play) twins(ctx context.Context, renewed, stays *claim) error {
-	_, done, err := p.act(ctx, renewed, "pay")
+	_, done, err := p.act(ctx, renewed)
 	if err != nil {
 		return err
 	}
 	p.rate(newBlocked).Add(!done)
-	_, done, err = p.act(ctx, stays, "pay")
+	_, done, err = p.act(ctx, stays)
 	p.rate(benignBlocked).Add(!done)
 	return err
 }

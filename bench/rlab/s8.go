@@ -3,6 +3,7 @@ package rlab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -25,7 +26,7 @@ const undecided = "undecided_blocked"
 var s8 = Scenario{
 	ID: "S8", sets: []string{"beam-probes", "longmemeval-ku"}, Title: "the user says something else",
 	Feed: "Users say a value of a slot of their own, which no system of record has. A week later a third of them say another value, a third the same again, and of a third an agent says another one. Agents that read the first value before try that, others the last one. Then the first third, asked which is right, say the last value once more.",
-	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: undecided, title: "last value, not asked", unit: "calls", rate: true, none: true},
+	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredBlocked, {name: undecided, title: "last value, not asked", unit: "calls", rate: true, none: true, benign: true},
 		{name: newBlocked, title: "blocked when decided", unit: "calls", rate: true, target: 0.01, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, d *Data) int {
 		said := 3 + 2 + 1 + 1 // at first, by a user who is asked, by one who repeats, by an agent
@@ -84,9 +85,14 @@ func (p *play) own(i int) own {
 	return o
 }
 
-// letters writes a number below 17,576 in three letters.
+// letters writes a number in letters, three or more.
 func letters(i int) string {
-	return string([]byte{'A' + byte(i/676%26), 'A' + byte(i/26%26), 'A' + byte(i%26)})
+	var out []byte
+	for ; i > 0 || len(out) < 3; i /= 26 {
+		out = append(out, 'A'+byte(i%26))
+	}
+	slices.Reverse(out)
+	return string(out)
 }
 
 // states lets a user say a value.
@@ -116,7 +122,7 @@ func (p *play) pays(ctx context.Context, o own) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	_, done, err = p.try(ctx, r, o.claim, "pay")
+	_, done, err = p.try(ctx, r, o.claim)
 	return done, err
 }
 
@@ -131,7 +137,7 @@ func disputed(ctx context.Context, p *play, o own) error {
 		return err
 	}
 	p.is(o.claim, label{origins: 1})
-	if err := p.harm(ctx, before, o.claim, Tools()...); err != nil {
+	if err := p.harm(ctx, before, o.claim); err != nil {
 		return err
 	}
 	done, err := p.pays(ctx, last)
@@ -162,6 +168,7 @@ func repeated(ctx context.Context, p *play, o own) error {
 
 // talkedOver is a user of whom an agent says another value.
 func talkedOver(ctx context.Context, p *play, o own) error {
+	o.last = "" // nobody else has said what the agent says
 	invented := p.other(o, false)
 	t := p.session("note-taker", o.user)
 	if _, err := p.echo(ctx, t, invented.claim, invented.triple.String()); err != nil {
@@ -171,5 +178,5 @@ func talkedOver(ctx context.Context, p *play, o own) error {
 	if err != nil {
 		return err
 	}
-	return p.harm(ctx, r, invented.claim, Tools()...)
+	return p.harm(ctx, r, invented.claim)
 }

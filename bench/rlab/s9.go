@@ -89,7 +89,7 @@ func (p *play) race(ctx context.Context, agents int, f *fact, stays fact) error 
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
-	if err := p.harm(ctx, before, f.claim, "pay"); err != nil {
+	if err := p.harm(ctx, before, f.claim); err != nil {
 		return err
 	}
 	f.claim, f.triple = renewed, now

@@ -17,7 +17,7 @@ type task struct {
 func (t *task) steps() int {
 	steps := 0
 	for _, channel := range channelSteps {
-		steps += len(t.poisoned) * (len(t.trusted) + 1 + channel + len(Tools()))
+		steps += len(t.poisoned) * (len(t.trusted) + 1 + channel + 1)
 	}
 	if t.right != "" {
 		steps += len(t.trusted) + 1 + 1
@@ -32,7 +32,7 @@ func playTasks(ctx context.Context, p *play) error {
 		t := &p.data.tasks[i]
 		for _, text := range t.poisoned {
 			for _, channel := range channels {
-				if err := p.task(ctx, t, claim{label: label{origins: 1}, query: t.query, value: t.wrong, tools: Tools()}, text, channel); err != nil {
+				if err := p.task(ctx, t, claim{label: label{origins: 1}, query: t.query, value: t.wrong}, text, channel); err != nil {
 					return err
 				}
 			}
@@ -54,11 +54,11 @@ func (p *play) task(ctx context.Context, t *task, tried claim, text string, chan
 		return err
 	}
 	act := p.newClaim(tried)
-	beside := claim{label: label{true, 1}, query: t.query}
+	beside := p.texts(claim{label: label{true, 1}, query: t.query})
 	for _, fact := range t.trusted {
 		of := act
 		if !tried.true || !has(fact, tried.value) {
-			of = p.apart(beside)
+			of = beside(fact)
 		}
 		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{User, "ana"}, of, fact); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (p *play) task(ctx context.Context, t *task, tried claim, text string, chan
 	}
 	stranger := act
 	if tried.true {
-		stranger = p.apart(beside)
+		stranger = beside(text)
 	}
 	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, poisoned[0]}, stranger, text); err != nil {
 		return err

@@ -28,6 +28,8 @@ var (
 const (
 	maxID   = 1 << 10 // bytes
 	maxText = 64 << 10
+
+	maxSupports = 1_000_000_000
 )
 
 // unwind is how long a call may take to return after its context has ended. A call that takes
@@ -113,16 +115,25 @@ func timely[T any](ctx context.Context, patience time.Duration, call func(contex
 		left := time.NewTimer(unwind)
 		defer left.Stop()
 		select {
-		case a = <-answered:
+		case a = <-answered: // too late
+			drop(a.value)
 		case <-left.C:
-			a.err = context.Cause(limited)
+			go func() { drop((<-answered).value) }()
 		}
+		var none T
+		return none, context.Cause(limited)
 	}
-	// An answer that came in time counts, even if the time is over by now.
 	if a.err != nil && limited.Err() != nil {
 		a.err = context.Cause(limited)
 	}
 	return a.value, a.err
+}
+
+// drop closes an answer that came too late.
+func drop(answer any) {
+	if c, closes := answer.(io.Closer); closes {
+		c.Close() //nolint:errcheck // the play has failed
+	}
 }
 
 // Recall implements [System].
@@ -178,13 +189,16 @@ func (w *watched) Settle(ctx context.Context) error {
 	return err
 }
 
+// closeLimit is how long a system may take to close.
+const closeLimit = time.Minute
+
 // Close ends the system, also one that is not called any more.
 func (w *watched) Close() error {
 	c, closes := w.system.(io.Closer)
 	if !closes {
 		return nil
 	}
-	_, err := timely(context.Background(), w.patience, func(context.Context) (struct{}, error) { return struct{}{}, c.Close() })
+	_, err := timely(context.Background(), closeLimit, func(context.Context) (struct{}, error) { return struct{}{}, c.Close() })
 	if err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
@@ -200,8 +214,8 @@ func checkMemories(list []Memory) error {
 			return err
 		case seen[m.ID]:
 			return fmt.Errorf("memory %.40q is there twice", m.ID)
-		case m.Supports < 0:
-			return fmt.Errorf("supports: %d", m.Supports)
+		case m.Supports < 0 || m.Supports > maxSupports:
+			return fmt.Errorf("supports: %d: want 0 to %d", m.Supports, maxSupports)
 		}
 		seen[m.ID] = true
 	}

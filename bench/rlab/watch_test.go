@@ -98,10 +98,12 @@ func TestASystemThatAnswersBadlyIsReportedAndTheRunGoesOn(t *testing.T) {
 		"it is gone":             {oddity{write: func(context.Context) (string, error) { return "", fmt.Errorf("%w: refused", ErrNoAnswer) }}, "no answer", "refused"},
 		"late, and it hears":     {oddity{write: func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }}, "late", "write: late: no answer within 1m0s"},
 		"late, and it is deaf":   {oddity{write: func(context.Context) (string, error) { <-forever; return "1", nil }}, "late", "no answer within 1m0s"},
+		"late, and it answers":   {oddity{write: func(context.Context) (string, error) { time.Sleep(time.Minute + time.Second); return "1", nil }}, "late", "write: late: no answer within 1m0s"},
 		"the play is late":       {oddity{settle: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, "late", "the play has not ended after 4h0m0s"},
 		"too many":               {oddity{recall: many(make([]Memory, Shown+1)...)}, "nonsense", "recall: nonsense: 11 memories"},
 		"twice the same":         {oddity{recall: many(Memory{ID: "1"}, Memory{ID: "1"})}, "nonsense", `"1" is there twice`},
 		"less than nothing":      {oddity{recall: many(Memory{ID: "1", Supports: -1})}, "nonsense", "supports: -1"},
+		"more than all":          {oddity{recall: many(Memory{ID: "1", Supports: maxSupports + 1})}, "nonsense", "supports: 1000000001"},
 		"a long text":            {oddity{recall: many(Memory{ID: "1", Text: long})}, "nonsense", "text: 65537 bytes"},
 		"a state of no text":     {oddity{recall: many(Memory{ID: "1", State: "\xff"})}, "nonsense", "state: not UTF-8"},
 		"what nobody asked for":  {oddity{look: func([]string) ([]Memory, error) { return []Memory{{ID: "999999"}}, nil }}, "nonsense", "look: nonsense: memory \"999999\" was not"},
@@ -188,6 +190,27 @@ func TestASystemThatDoesNotOpen(t *testing.T) {
 			got, err := Run(t.Context(), Options{Scenarios: chosen(t, "C0"), Entrants: []Entrant{{Name: "a", Open: open}}, Seeds: []uint64{1}})
 			if err != nil || got[0].Err == nil || !strings.HasPrefix(got[0].Err.Error(), says) {
 				t.Errorf("%s: %v, %v", says, err, got)
+			}
+		})
+	}
+}
+
+// TestASystemThatOpensTooLateIsClosed, also if nobody waits for it any more.
+func TestASystemThatOpensTooLateIsClosed(t *testing.T) {
+	for _, late := range []time.Duration{time.Second, 2 * unwind} {
+		synctest.Test(t, func(t *testing.T) {
+			closed := 0
+			open := func(context.Context, Env) (System, error) {
+				time.Sleep(time.Minute + late)
+				return &odd{oddity: oddity{close: func() error { closed++; return nil }}}, nil
+			}
+			got, err := Run(t.Context(), Options{Scenarios: chosen(t, "C0"), Entrants: []Entrant{{Name: "a", Open: open}}, Seeds: []uint64{1}})
+			if err != nil || !errors.Is(got[0].Err, ErrLate) {
+				t.Errorf("%v, %v", err, got)
+			}
+			time.Sleep(2 * late)
+			if closed != 1 {
+				t.Errorf("%s too late: closed %d times", late, closed)
 			}
 		})
 	}

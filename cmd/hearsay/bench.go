@@ -44,9 +44,10 @@ func (a *app) benchCompareCommand() *cobra.Command {
 		Short: "Compare two runs, and exit with 4 if a figure is worse",
 		Long: `compare reads two files that bench run printed with -o json. A figure is worse if its
 interval in NEW lies above that in OLD: the Wilson 95 % interval of a share, the least and
-the most over the seeds of another figure. A figure that is gone, and a system that fails
-now, are worse too. Times are compared if both runs are of one machine and have three seeds
-or more. It lists what changed, and exits with 4 if anything is worse.`,
+the most of the means of the seeds of another figure. A figure that is gone, and a system
+that fails now, are worse too. Times are compared if both runs are of one kind of machine and
+have three seeds or more. Nothing of a run that was interrupted is compared. It lists what
+changed, and exits with 4 if anything is worse, and with 2 if nothing can be compared.`,
 		Example: "  hearsay bench run -o json > old.json\n  hearsay bench run -o json > new.json\n  hearsay bench compare old.json new.json",
 		Args:    args("OLD", "NEW"),
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -69,11 +70,17 @@ or more. It lists what changed, and exits with 4 if anything is worse.`,
 			} else {
 				err = rlab.WriteChanges(a.out, changes)
 			}
-			worse := 0
+			worse, compared := 0, 0
 			for _, c := range changes {
 				if c.Outcome.Regression() {
 					worse++
 				}
+				if c.Outcome != rlab.Unlike && c.Outcome != rlab.New {
+					compared++
+				}
+			}
+			if err == nil && compared == 0 {
+				return usage("hearsay bench compare: no figure of %s can be compared with one of %s", files[0], files[1])
 			}
 			if err == nil && worse > 0 {
 				return fail(exitNo, "%d of %d figures are worse", worse, len(changes))

@@ -93,9 +93,10 @@ func TestBenchCompare(t *testing.T) {
 		return path
 	}
 	figure := func(low, high float64) string {
-		return fmt.Sprintf(`[{"name":"S1/a/rows","unit":"rows","n":5,"value":%v,"low":%v,"high":%v,"seeds":[1]}]`, low, low, high)
+		return fmt.Sprintf(`[{"name":"S1/a/rows","scenario":"S1","system":"a","unit":"rows","n":5,"value":%v,"low":%v,"high":%v,"seeds":[1]}]`, low, low, high)
 	}
 	good, bad, none := write("good", figure(0, 1)), write("bad", figure(2, 3)), write("none", "[]")
+	larger, cut := write("larger", strings.Replace(figure(2, 3), `"n":5`, `"scale":"full","n":5`, 1)), write("cut", strings.Replace(figure(2, 3), `"n":5`, `"interrupted":true,"n":5`, 1))
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -108,6 +109,8 @@ func TestBenchCompare(t *testing.T) {
 		"the same":             {[]string{good, good}, exitDone, "1 figures: 1 same", ""},
 		"no file":              {[]string{good, "/no/such/file"}, exitUsage, "", "no such file"},
 		"no figures":           {[]string{none, good}, exitUsage, "", "no figure"},
+		"another scale":        {[]string{good, larger}, exitUsage, "another scale", "no figure of"},
+		"interrupted":          {[]string{good, cut}, exitUsage, "interrupted", "no figure of"},
 		"one file":             {[]string{good}, exitUsage, "", "want OLD NEW"},
 		"another output":       {[]string{"-o", "xml", good, good}, exitUsage, "", "table or json"},
 	} {
@@ -141,7 +144,7 @@ func TestBenchReport(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", says, r.code, r.talk)
 		}
 	}
-	if r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "--report", filepath.Join(dir, "no", "folder")); r.code == exitDone || !strings.Contains(r.talk, "--report") || !strings.Contains(r.out, "C0") {
+	if r := w.run("bench", "run", "--scenario", "C0", "--systems", "append", "--report", filepath.Join(dir, "no", "folder")); r.code != exitUsage || !strings.Contains(r.talk, "--report") || r.out != "" { // and nothing was played
 		t.Errorf("exit %d\n%s", r.code, r.talk)
 	}
 }

@@ -85,7 +85,7 @@ func playDemo(ctx context.Context, seed uint64, progress func(done, total int)) 
 		return nil, err
 	}
 	ours, wordings := played[len(played)-1], rlab.LoopWordings()
-	d := &demo{Figures: rlab.Figures(played, loop, rlab.Small, nil), Landed: ours.Landed, Told: ours.Refused["update_setting"], Wordings: len(wordings), Seed: seed}
+	d := &demo{Figures: rlab.Figures(played, loop, rlab.Small, nil), Landed: ours.Landed, Told: ours.Refused, Wordings: len(wordings), Seed: seed}
 	for _, w := range wordings {
 		if restate.Compare(restate.Of(rlab.LoopClaim), restate.Of(w)).Merges() {
 			d.Known++
@@ -135,7 +135,7 @@ func demoText(ctx context.Context, out, talk io.Writer, seed uint64) error {
 		fmt.Fprintf(out, "  %6d  %s\n", line.n, line.what)
 	}
 	fmt.Fprintf(out, "  The other words are of %d wordings that the rule was not tuned on; %d of these it takes for the first sentence.\n", d.Wordings, d.Known)
-	fmt.Fprintf(out, "\n  Now an agent wants to act on it: update_setting(value=\"Vim\"). What it is told at hearsay:\n\n%s\n", indent(d.Told, "    "))
+	fmt.Fprintf(out, "\n  Now an agent wants to make a call with the value \"Vim\". What it is told at hearsay:\n\n%s\n", indent(d.Told, "    "))
 	fmt.Fprintf(out, "%.1f s. Next:\n  hearsay bench run      all scenarios and memories (in the clone: go run ./bench)\n  examples/quickstart    put it in your agent\n", d.Seconds)
 	return nil
 }

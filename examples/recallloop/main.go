@@ -54,6 +54,6 @@ func run(ctx context.Context, seed uint64) error {
 		}
 		fmt.Printf("  %-18s %8.4g  of %d\n", f.Name[strings.LastIndex(f.Name, "/")+1:], f.Value, f.N)
 	}
-	fmt.Printf("\n%s", played[len(played)-1].Refused["update_setting"])
+	fmt.Printf("\n%s", played[len(played)-1].Refused)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/page"
@@ -144,10 +146,18 @@ func (r *Run) named() []rlab.Entrant {
 	return slices.Concat(r.More, []rlab.Entrant{product.Entrant(product.Options{Store: r.Store, Redis: r.Redis})}, rules.All())
 }
 
-// nameable is an error for a name that would be taken apart.
+// maxName is the most letters that the name of a system has.
+const maxName = 40
+
+// nameable is an error for a name that would be taken apart, or that looks like another one.
 func nameable(name string) error {
-	if strings.TrimSpace(name) != name || name == "" || strings.ContainsAny(name, ",/") {
-		return fmt.Errorf("name %q: want one without blanks at its ends, commas and slashes", name)
+	for _, r := range name {
+		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+@: ", r) {
+			return fmt.Errorf("name %q: want letters and digits of ASCII, any of -_.+@: and blanks", name)
+		}
+	}
+	if strings.TrimSpace(name) != name || name == "" || len(name) > maxName {
+		return fmt.Errorf("name %q: want 1 to %d letters without blanks at its ends", name, maxName)
 	}
 	return nil
 }
@@ -159,12 +169,12 @@ func distinct(all []rlab.Entrant) error {
 		switch err := nameable(e.Name); {
 		case err != nil:
 			return fmt.Errorf("system %d: %w", i+1, err)
-		case seen[e.Name]:
+		case seen[strings.ToLower(e.Name)]:
 			return fmt.Errorf("two systems are named %q", e.Name)
 		case e.Open == nil:
 			return fmt.Errorf("system %q: Open is nil", e.Name)
 		}
-		seen[e.Name] = true
+		seen[strings.ToLower(e.Name)] = true
 	}
 	return nil
 }
@@ -228,10 +238,21 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	switch {
 	case r.Seeds < 1 || r.Seeds > maxSeeds:
 		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrUsage, r.Seeds, maxSeeds)
+	case r.Seed > math.MaxUint64-uint64(r.Seeds-1):
+		return fmt.Errorf("%w: --seed %d, --seeds %d: the last seed is more than %d", ErrUsage, r.Seed, r.Seeds, uint64(math.MaxUint64))
 	case r.Patience <= 0 || r.Limit <= 0:
 		return fmt.Errorf("%w: --patience %s, --limit %s: want more than 0", ErrUsage, r.Patience, r.Limit)
 	case r.Output != "table" && r.Output != "json":
 		return fmt.Errorf("%w: -o %q: want table or json", ErrUsage, r.Output)
+	}
+	if r.Report != "" { // before hours of plays
+		file, err := os.OpenFile(r.Report, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: --report: %w", ErrUsage, err)
+		}
 	}
 	var data *rlab.Data
 	if r.Data != "" {
@@ -242,7 +263,7 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 			fmt.Fprintln(talk, "no scenario that is played takes anything of a public set")
 		}
 		for _, f := range data.Files {
-			as := "not as published"
+			as := "of no known SHA-256"
 			if f.Published {
 				as = "as published"
 			}
@@ -267,17 +288,12 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 		}
 	}
 	figures := rlab.Figures(plays, scenarios, scale, data)
-	if err := write(out, figures, scenarios, r.Output); err != nil {
-		return err
+	for i := range figures {
+		figures[i].Interrupted = interrupted
 	}
-	if r.Report != "" {
-		var text bytes.Buffer
-		if err := page.Write(&text, figures); err != nil {
-			return err
-		}
-		if err := os.WriteFile(r.Report, text.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("--report: %w", err)
-		}
+	// If the one cannot be written, the other is.
+	if err := errors.Join(r.draw(figures), write(out, figures, scenarios, r.Output)); err != nil {
+		return err
 	}
 	switch {
 	case interrupted:
@@ -286,6 +302,21 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 		return ErrMissed
 	case slices.ContainsFunc(plays, func(p rlab.Played) bool { return p.Err != nil }):
 		return ErrFailed
+	}
+	return nil
+}
+
+// draw writes the page.
+func (r *Run) draw(figures []rlab.Figure) error {
+	if r.Report == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := page.Write(&text, figures); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.Report, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("--report: %w", err)
 	}
 	return nil
 }

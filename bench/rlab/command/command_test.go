@@ -43,6 +43,8 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 		"--patience": {"-patience", "0s"},
 		"--limit":    {"-limit", "-1s"},
 		"--data":     {"-data", t.TempDir()},
+		"last seed":  {"-seed", "18446744073709551615", "-seeds", "2"},
+		"--report":   {"-report", t.TempDir()},
 	} {
 		if out, _, err := run(t, t.Context(), args...); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), says) || out != "" {
 			t.Errorf("%q: %v, printed %q", args, err, out)
@@ -63,7 +65,7 @@ func TestASystemOfTheCallerIsPlayed(t *testing.T) {
 		}
 	}
 	for says, more := range map[string][]rlab.Entrant{
-		"two systems": {mine, mine}, `"hearsay"`: {{Name: "hearsay", Open: mine.Open}}, "name": {{Open: mine.Open}}, "slashes": {{Name: "a/b", Open: mine.Open}}, "Open": {{Name: "a"}},
+		"two systems": {mine, mine}, `"hearsay"`: {{Name: "hearsay", Open: mine.Open}}, "name": {{Open: mine.Open}}, "letters and digits": {{Name: "a/b", Open: mine.Open}}, "of ASCII": {{Name: "hear\u200bsay", Open: mine.Open}}, `named "hearsay"`: {{Name: "HEARSAY", Open: mine.Open}}, "any of": {{Name: "a (no gate)", Open: mine.Open}}, "1 to 40": {{Name: strings.Repeat("a", 41), Open: mine.Open}}, "Open": {{Name: "a"}},
 	} {
 		r := Run{More: more, Scale: "small", Output: "table", Seeds: 1, Patience: 1, Limit: 1}
 		var out bytes.Buffer
@@ -103,7 +105,7 @@ func TestFiguresAndTable(t *testing.T) {
 		}
 	}
 	table, _, err := run(t, t.Context(), append(args, "-seeds", "1")...)
-	if err != nil || strings.Count(table, "append") != 2 || !strings.Contains(table, "12/12") || !strings.Contains(table, "Commit ") {
+	if err != nil || strings.Count(table, "append") != 2 || !strings.Contains(table, "3/3") || !strings.Contains(table, "Commit ") {
 		t.Errorf("%v\n%s", err, table)
 	}
 }

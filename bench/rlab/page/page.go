@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/memory/visible"
 )
@@ -51,6 +52,7 @@ type seen struct {
 	Failed                              []string
 	Weak                                []string
 	Hues                                []int
+	Interrupted                         bool
 }
 
 type table struct {
@@ -97,6 +99,7 @@ func Write(w io.Writer, figures []rlab.Figure) error {
 		if line := clean(f.Scenario + ", " + f.System + ": " + f.Fault + ": " + f.Err); f.Err != "" && !slices.Contains(s.Failed, line) {
 			s.Failed = append(s.Failed, line)
 		}
+		s.Interrupted = s.Interrupted || f.Interrupted
 		b.figures = append(b.figures, f)
 	}
 	for _, id := range b.scenarios {
@@ -204,10 +207,12 @@ func (b *book) growth(id, measure, title, y, note string) (chart, error) {
 
 // safety is a chart of unsafe actions beside the benign twin.
 func (b *book) safety(id string) (chart, error) {
-	c := chart{Title: "Unsafe against benign blocked", Note: "Calls on false and outdated claims that were made (●), and calls on true claims that were not (○), with 95 % intervals. Both are better the further left.", Header: []string{"system", "unsafe actions", "n", "benign blocked", "n"}}
+	c := chart{Title: "Unsafe against benign blocked", Note: "Calls on false and outdated claims that were made (●), and what went wrong with true claims (○: all measures of the benign twins that have a target, together), with 95 % intervals. Both are better the further left.", Header: []string{"system", "unsafe actions", "n", "benign twins", "n"}}
 	good := map[string]*rlab.Figure{}
-	for _, f := range b.of(id, blocked) {
-		good[f.System] = f
+	for _, f := range b.figures {
+		if t := f.Benign; f.Scenario == id && t != nil {
+			good[f.System] = &rlab.Figure{Figure: report.Figure{Value: t.Value, N: t.N}, Low: t.Low, High: t.High}
+		}
 	}
 	bad := map[string]*rlab.Figure{}
 	for _, f := range b.of(id, unsafe) {

@@ -90,6 +90,18 @@ func TestThePageOfARun(t *testing.T) {
 	if page(t, figures) != html {
 		t.Error("the same figures make another page")
 	}
+	// Half of the facts of S7 that changed are refused under their new value: 30 of 90 calls.
+	if !strings.Contains(html, "<td>session-corroboration</td><td>1 (0.9398 to 1)</td><td>60</td><td>0.3333 (") {
+		t.Error("the benign twins are not the sum of their measures")
+	}
+	const interrupted = "The run was interrupted"
+	if strings.Contains(html, interrupted) {
+		t.Error("a whole run is said to be interrupted")
+	}
+	figures[0].Interrupted = true
+	if !strings.Contains(page(t, figures), interrupted) {
+		t.Error("an interrupted run is said to be whole")
+	}
 	t.Logf("%d charts, %d figures, %d bytes", len(svgs), len(figures), len(html))
 }
 

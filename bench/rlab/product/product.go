@@ -119,9 +119,12 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 
 // Close ends the worker and the store.
 func (s *system) Close() (err error) {
+	s.mu.Lock() // a call that was left behind may begin a run
 	for _, run := range s.runs {
 		run.Close()
 	}
+	clear(s.runs)
+	s.mu.Unlock()
 	s.stop()
 	s.parts.Wait()
 	select {

@@ -146,7 +146,7 @@ func TestTheLoopFailsToBecomeAFact(t *testing.T) {
 	for _, f := range rlab.Figures(got, []rlab.Scenario{loop}, rlab.Small, nil) {
 		figures[strings.TrimPrefix(f.Name, "S1/hearsay/")] = f
 	}
-	for name, n := range map[string]int{"support_factor": 1, "false_verified": 1, "unsafe_actions": 4, "near_misses_merged": 12, "merged": 860, "benign_blocked": 20} {
+	for name, n := range map[string]int{"support_factor": 1, "false_verified": 1, "unsafe_actions": 1, "near_misses_merged": 12, "merged": 940, "benign_blocked": 20} {
 		if f := figures[name]; f.Value != 0 || f.N != n || !f.OK {
 			t.Errorf("%s: %+v", name, f)
 		}
@@ -158,7 +158,7 @@ func TestTheLoopFailsToBecomeAFact(t *testing.T) {
 	if f := figures["rows_per_claim"]; f.Value != float64(l.First+l.Own) {
 		t.Errorf("%+v, and %+v", f, l)
 	}
-	if told := got[0].Refused["update_setting"]; !strings.HasPrefix(told, "NOT EXECUTED: update_setting was not run.") || !strings.Contains(told, "Independent sources: 0.") {
+	if told := got[0].Refused; !strings.HasPrefix(told, "NOT EXECUTED: ") || !strings.Contains(told, "Independent sources: 0.") {
 		t.Errorf("the agent is told: %s", told)
 	}
 }

@@ -61,7 +61,7 @@ func MCP(name, server string, talk io.Writer) (rlab.Entrant, error) {
 	entrant.Open = func(ctx context.Context, e rlab.Env) (rlab.System, error) {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Stderr, cmd.WaitDelay = talk, time.Second
-		return dial(ctx, e, &mcp.CommandTransport{Command: cmd})
+		return dial(ctx, e, &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second})
 	}
 	return entrant, nil
 }
@@ -161,7 +161,14 @@ func (m *overMCP) call(ctx context.Context, op string, request, answer any) erro
 	return decode([]byte(text), answer)
 }
 
-func (m *overMCP) Close() error { return m.session.Close() }
+// Close ends the session, and a command that was started for it. A program that this command
+// has left behind is no fault of its own.
+func (m *overMCP) Close() error {
+	if err := m.session.Close(); !errors.Is(err, exec.ErrWaitDelay) {
+		return err
+	}
+	return nil
+}
 
 // client is a system behind a caller.
 type client struct {
@@ -290,8 +297,9 @@ func (s settling) Settle(ctx context.Context) error {
 	return s.caller.call(ctx, opSettle, settleRequest{s.memory, s.now()}, &struct{}{})
 }
 
-// closePatience is how long a server may take to drop a memory.
-const closePatience = time.Minute
+// closePatience is how long a server may take to drop a memory. Nobody waits longer for one
+// that hangs, as after an interruption.
+const closePatience = 5 * time.Second
 
 // Close drops the memory.
 func (c *client) Close() error { return c.end(true) }

@@ -36,6 +36,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 )
@@ -161,6 +162,9 @@ type recordAnswer struct {
 func decode(answer []byte, into any) error {
 	if len(answer) > maxAnswer {
 		return fmt.Errorf("%w: more than %d bytes", rlab.ErrNonsense, maxAnswer)
+	}
+	if !utf8.Valid(answer) { // encoding/json would replace what is not
+		return fmt.Errorf("%w: not UTF-8: %q", rlab.ErrNonsense, brief(answer))
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
 		return fmt.Errorf("%w: %q: %w", rlab.ErrNonsense, brief(answer), err)

@@ -46,21 +46,24 @@ func (s *asking) Write(ctx context.Context, t rlab.Turn, say rlab.Statement) (st
 	return s.baseline.Write(ctx, t, say)
 }
 
-// Recall implements [rlab.System].
+// Recall implements [rlab.System]. It asks about the rows of the slot that is asked for, or
+// about all if the question has none.
 func (s *asking) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
 	list, err := s.baseline.Recall(ctx, t, q)
-	return s.judged(ctx, list), err
+	return s.judged(ctx, list, q), err
 }
 
 // Look implements [rlab.System].
 func (s *asking) Look(ctx context.Context, ids []string) ([]rlab.Memory, error) {
 	list, err := s.baseline.Look(ctx, ids)
-	return s.judged(ctx, list), err
+	return s.judged(ctx, list, rlab.Query{}), err
 }
 
-func (s *asking) judged(ctx context.Context, list []rlab.Memory) []rlab.Memory {
+func (s *asking) judged(ctx context.Context, list []rlab.Memory, q rlab.Query) []rlab.Memory {
+	slot := slotOf(rlab.Triple{Subject: q.Subject, Predicate: q.Predicate})
 	for i := range list {
-		list[i].Trusted = s.holds(ctx, list[i].Text)
+		triple, ok := rlab.Extract(list[i].Text)
+		list[i].Trusted = ok && (q.Subject == "" || slotOf(triple) == slot) && s.holds(ctx, list[i].Text)
 	}
 	return list
 }

@@ -128,7 +128,7 @@ const (
 // B8 keeps what it reports: its strict preset has no rule that refuses a loop.
 var guard = rule{
 	name:     "owasp-guard-like",
-	sentence: "A statement that resembles three of the same agent's of the last minute, with none of a user or a tool in between, is reported as a loop and stored; an agent acts on any row.",
+	sentence: "A statement that resembles two others of the same agent in the last minute, with none of a user or a tool in between, is reported as a loop and stored; an agent acts on any row.",
 	place: func(s *baseline, t rlab.Turn, say rlab.Statement) *row {
 		if say.Author.Kind != rlab.Agent {
 			s.recent, s.loop = nil, false
