@@ -328,11 +328,11 @@ def value(system, name, n):
     return r["value"]
 assert value("append", "rows_per_claim", 1) == 808
 for system in "append", "hash-dedup":
-    assert value(system, "support_factor", 1) == 808 and value(system, "unsafe_actions", 4) == 1
+    assert value(system, "support_factor", 1) == 808 and value(system, "unsafe_actions", 1) == 1
 landed = d["landed"] # of every write: the other words are of a list that the rule was not tuned on
 assert sum(landed.values()) == 808, landed
 assert value("hearsay", "rows_per_claim", 1) == landed["first"] + landed["own"], landed
-for name, n in ("support_factor", 1), ("false_verified", 1), ("unsafe_actions", 4), ("near_misses_merged", 12), ("merged", 860), ("benign_blocked", 20):
+for name, n in ("support_factor", 1), ("false_verified", 1), ("unsafe_actions", 1), ("near_misses_merged", 12), ("merged", 940), ("benign_blocked", 20):
     assert value("hearsay", name, n) == 0, name
 assert d["told"].startswith("NOT EXECUTED: update_setting"), d["told"]
 print("demo: %d figures checked" % len(rows))
