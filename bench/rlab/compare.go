@@ -25,9 +25,9 @@ const (
 	// Changed: the intervals do not overlap, and neither is better: more or fewer calls wait for
 	// a person, or are tried.
 	Changed Outcome = "changed"
-	// Unlike: the figures do not measure the same (scale, public sets), a run was interrupted, or
-	// they are times of two kinds of machine, or of fewer than [TimedSeeds] seeds, which say
-	// nothing of how far they scatter.
+	// Unlike: the figures do not measure the same (scale, public sets), or a run was interrupted.
+	// Times are not compared between two kinds of machine, nor with fewer than [TimedSeeds]
+	// seeds, since so few say nothing about the spread.
 	Unlike Outcome = "not compared"
 )
 

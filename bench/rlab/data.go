@@ -137,9 +137,9 @@ func ReadData(dir string, scenarios []Scenario) (*Data, error) {
 	return d, nil
 }
 
-// readPoisonedRAG reads questions with a false answer in some wordings. One whose answer is
-// yes or no is left out, since no wording has it as a value, and so is one whose correct answer
-// has the false one in it.
+// readPoisonedRAG reads questions with a false answer in some wordings. It leaves out those
+// whose answer is yes or no, since no wording has it as a value. It also leaves out those whose
+// correct answer contains the false one.
 func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 	var list map[string]struct {
 		Question string   `json:"question"`

@@ -55,7 +55,7 @@ type register struct {
 	values map[[2]string]string
 	asked  map[[2]string]int // how often
 	total  int
-	quiet  bool             // what is asked now is not counted: nobody but the bench wants to know
+	quiet  bool             // questions are not counted, since the bench causes them
 	fails  func(n int) bool // whether the n-th question, from 0, has no answer; nil = all have one
 }
 
@@ -373,8 +373,9 @@ const (
 	gateP99       = "gate_p99_ms"
 )
 
-// Look looks at memories. What a system asks for that is no question of its own: one that works
-// in no background asks nothing else meanwhile.
+// Look looks at memories for the bench. The questions that a system asks the record because of
+// that do not count as its own. A system that works in the background may ask others at the
+// same time, so all its questions count.
 func (p *play) Look(ctx context.Context, ids []string) ([]Memory, error) {
 	if _, works := p.system.(Settler); !works {
 		p.record.count(false)

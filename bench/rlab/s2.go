@@ -112,9 +112,8 @@ func (p *play) launder(ctx context.Context, c *claim, text string, recalls bool)
 }
 
 // loseReceipts measures how many echoes the system counts as sources. Then false claims come
-// back without a word of where they come from, and one more user says each true claim by
-// themselves, in the words in which it came back again and again. It measures whether the system
-// counts the ones, and takes the others for echoes.
+// back, and nothing says where they come from; the system should not count them. One more user
+// says each true claim in the words in which it came back; the system should count that user.
 func (p *play) loseReceipts(ctx context.Context, rumours []rumour, lies []*claim, facts []fact) error {
 	before, err := p.lookAll(ctx)
 	if err != nil {

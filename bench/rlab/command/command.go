@@ -245,15 +245,6 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 	case r.Output != "table" && r.Output != "json":
 		return fmt.Errorf("%w: -o %q: want table or json", ErrUsage, r.Output)
 	}
-	if r.Report != "" { // before hours of plays
-		file, err := os.OpenFile(r.Report, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err == nil {
-			err = file.Close()
-		}
-		if err != nil {
-			return fmt.Errorf("%w: --report: %w", ErrUsage, err)
-		}
-	}
 	var data *rlab.Data
 	if r.Data != "" {
 		if data, err = rlab.ReadData(r.Data, scenarios); err != nil {
@@ -268,6 +259,15 @@ func (r *Run) Run(ctx context.Context, out, talk io.Writer) error {
 				as = "as published"
 			}
 			fmt.Fprintf(talk, "%s: %d %s, sha256 %s, %s\n", f.Name, f.Of, f.Unit, f.SHA256, as)
+		}
+	}
+	if r.Report != "" { // before hours of plays
+		file, err := os.OpenFile(r.Report, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: --report: %w", ErrUsage, err)
 		}
 	}
 	said := progress{to: talk, began: time.Now()}

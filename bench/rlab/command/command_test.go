@@ -8,8 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/bench/rlab"
 	"github.com/hearsay-go/hearsay/bench/rlab/rules"
@@ -130,5 +133,36 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	cancel()
 	if out, talk, err := run(t, ctx, "-systems", "append"); !errors.Is(err, ErrInterrupted) || out != "" || !strings.Contains(talk, fmt.Sprintf("interrupted: 0 of %d plays", len(rlab.Scenarios()))) {
 		t.Errorf("%v, %q, %q", err, out, talk)
+	}
+}
+
+// TestFiguresOfAnInterruptedRunSaySo interrupts a run when its last play begins. As many plays
+// run at once as there are processors, so at least one has ended by then.
+func TestFiguresOfAnInterruptedRunSaySo(t *testing.T) {
+	for _, interrupted := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		mine, seeds := rules.Named("append")[0], runtime.GOMAXPROCS(0)+1
+		var opened atomic.Int32
+		open := mine.Open
+		mine.Name = "mine"
+		mine.Open = func(ctx context.Context, e rlab.Env) (rlab.System, error) {
+			if opened.Add(1) == int32(seeds) && interrupted {
+				cancel()
+			}
+			return open(ctx, e)
+		}
+		r := Run{More: []rlab.Entrant{mine}, Scenarios: "C0", Systems: "mine", Scale: "small", Output: "json", Seeds: seeds, Seed: 1, Patience: time.Minute, Limit: time.Hour}
+		var out, talk bytes.Buffer
+		err := r.Run(ctx, &out, &talk)
+		var figures []rlab.Figure
+		if errors.Is(err, ErrInterrupted) != interrupted || json.Unmarshal(out.Bytes(), &figures) != nil || len(figures) == 0 {
+			t.Fatalf("interrupted %t: %v, %d figures, said %q", interrupted, err, len(figures), talk.String())
+		}
+		for _, f := range figures {
+			if f.Interrupted != interrupted {
+				t.Errorf("interrupted %t: %+v", interrupted, f)
+			}
+		}
 	}
 }
