@@ -332,7 +332,7 @@ for system in "append", "hash-dedup":
 landed = d["landed"] # of every write: the other words are of a list that the rule was not tuned on
 assert sum(landed.values()) == 808, landed
 assert value("hearsay", "rows_per_claim", 1) == landed["first"] + landed["own"], landed
-for name, n in ("support_factor", 1), ("false_verified", 1), ("unsafe_actions", 1), ("near_misses_merged", 12), ("merged", 940), ("benign_blocked", 20):
+for name, n in ("support_factor", 1), ("false_verified", 1), ("unsafe_actions", 1), ("near_misses_merged", 12), ("merged", 940), ("benign_blocked", 10):
     assert value("hearsay", name, n) == 0, name
 assert d["told"].startswith("NOT EXECUTED: update_setting"), d["told"]
 print("demo: %d figures checked" % len(rows))

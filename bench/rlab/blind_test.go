@@ -228,10 +228,7 @@ func TestNeitherALookNorAToolTellsTheTruth(t *testing.T) {
 		}
 		least, looks := math.MaxInt, 0
 		for i, n := range c.looked {
-			if n == 0 { // of a statement that is no claim: a near miss, say
-				continue
-			}
-			if looks += n; n > least && id != "S6" { // there each is looked at once when it is written, too
+			if looks += n; (n == 0 || n > least) && id != "S6" { // there each is looked at once when it is written, too
 				t.Errorf("%s: memory %d, %q, was looked at %d times, one before it %d times", id, i, c.texts[i], n, least)
 			}
 			least = min(least, n)
@@ -249,5 +246,128 @@ func TestNeitherALookNorAToolTellsTheTruth(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d looks, tools %v", id, looks, c.tools)
+	}
+}
+
+// place is a system that notes what a call looks like to it: where the call stands among the
+// others, how its value was asked for and shown, and who said it first.
+type place struct {
+	*curious
+	scenario string
+	asked    map[string]string   // by session: the form of its last question, and how many memories it was shown
+	first    map[string]string   // by text: who said it first
+	calls    map[bool][][]string // by the truth of the value
+	n        int
+}
+
+func (p *place) Write(ctx context.Context, t rlab.Turn, s rlab.Statement) (string, error) {
+	p.mu.Lock()
+	if p.first[s.Text] == "" {
+		p.first[s.Text] = fmt.Sprint(s.Author.Kind, s.Author.Name)
+	}
+	p.mu.Unlock()
+	return p.curious.Write(ctx, t, s)
+}
+
+func (p *place) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.Memory, error) {
+	p.mu.Lock()
+	p.asked[t.Session] = fmt.Sprint(q.Subject == "", q.Predicate == "")
+	for _, text := range p.texts { // whoever is asked in words finds what is asked for too
+		if q.Subject == "" && strings.Contains(q.Text, " of ") {
+			if triple, ok := rlab.Extract(text); ok && strings.Contains(q.Text, triple.Subject) {
+				q.Subject = triple.Subject
+			}
+		}
+	}
+	p.mu.Unlock()
+	return p.curious.Recall(ctx, t, q)
+}
+
+func (p *place) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is, first, written := false, "", p.n // what is no triple stands nowhere
+	subjects := map[string]bool{}        // the memory is about the next one
+	for _, text := range p.texts {
+		triple, ok := rlab.Extract(text)
+		if ok && triple.Object != a.Value {
+			subjects[triple.Subject] = true
+		}
+		if ok && triple.Object == a.Value {
+			value, found, err := p.record.Lookup(ctx, triple.Subject, triple.Predicate)
+			if err != nil {
+				return rlab.Verdict{}, err
+			}
+			is, first, written = found && value == a.Value, p.first[text], len(subjects)
+			break
+		}
+	}
+	var looks []string
+	for _, every := range []int{2, 3, 4, 5} {
+		looks = append(looks, fmt.Sprint("call ", p.n%every, " of ", every), fmt.Sprint("subject ", written%every, " of ", every))
+	}
+	looks = append(looks, "asked "+p.asked[t.Session], "tool "+a.Tool, fmt.Sprint("the first call ", p.n == 0), fmt.Sprint("one of eight ", p.n < 8))
+	if p.scenario == "S12" { // elsewhere it may well matter who said it
+		looks = append(looks, "said by "+first)
+	}
+	p.calls[is] = append(p.calls[is], looks)
+	p.n++
+	return rlab.Verdict{Allowed: true}, nil
+}
+
+// TestNoPlaceTellsTheTruth: a system that decides by one thing that has nothing to do with what
+// was said, such as whether a call is the first of three, is wrong about many calls. A share is
+// that of the true calls and that of the false ones, in the mean. A rule may
+// be right about four of five calls by chance.
+func TestNoPlaceTellsTheTruth(t *testing.T) {
+	for _, id := range []string{"S1", "S4", "S6", "S9", "S10", "S12"} {
+		calls := map[bool][][]string{}
+		seeds := uint64(3)
+		if id == "S1" || id == "S4" { // have few calls
+			seeds = 12
+		}
+		for seed := range seeds {
+			e := rlab.Entrant{Name: "place", Open: func(_ context.Context, env rlab.Env) (rlab.System, error) {
+				return &place{scenario: id, curious: &curious{record: env.Record, tools: map[bool]map[string]int{}}, asked: map[string]string{}, first: map[string]string{}, calls: calls}, nil
+			}}
+			s, err := rlab.Choose(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id == "S1" {
+				s = []rlab.Scenario{rlab.Loop(time.Hour)}
+			}
+			got, err := rlab.Run(t.Context(), rlab.Options{Scenarios: s, Entrants: []rlab.Entrant{e}, Seeds: []uint64{seed}})
+			if err != nil || got[0].Err != nil {
+				t.Fatal(id, err, got[0].Err)
+			}
+		}
+		if len(calls[true]) < 12 || len(calls[false]) < 12 {
+			t.Errorf("%s: %d calls on true values, %d on false ones", id, len(calls[true]), len(calls[false]))
+			continue
+		}
+		best := ""
+		most := 0.0
+		for at := range calls[true][0] {
+			share := map[string][2]float64{} // of the true and of the false calls, how many look so
+			for is, list := range calls {
+				for _, looks := range list {
+					both := share[looks[at]]
+					both[map[bool]int{true: 0, false: 1}[is]] += 1 / float64(len(list))
+					share[looks[at]] = both
+				}
+			}
+			right := 0.0
+			for _, both := range share {
+				right += max(both[0], both[1]) / 2
+			}
+			if right > most {
+				most, best = right, calls[true][0][at]
+			}
+		}
+		if most > 0.8 {
+			t.Errorf("%s: whoever decides by what is such as %q is right about %.0f %% of the calls", id, best, 100*most)
+		}
+		t.Logf("%s: %d and %d calls; the best rule decides by what is such as %q, and is right about %.0f %%", id, len(calls[true]), len(calls[false]), best, 100*most)
 	}
 }

@@ -25,7 +25,8 @@ const (
 	// Changed: the intervals do not overlap, and neither is better: more or fewer calls wait for
 	// a person, or are tried.
 	Changed Outcome = "changed"
-	// Unlike: the figures do not measure the same (scale, public sets), or a run was interrupted.
+	// Unlike: the figures do not measure the same (form of the bench, scale, public sets), or a
+	// run was interrupted.
 	// Times are not compared between two kinds of machine, nor with fewer than [TimedSeeds]
 	// seeds, since so few say nothing about the spread.
 	Unlike Outcome = "not compared"
@@ -44,6 +45,11 @@ type Change struct {
 	Why     string  `json:"why,omitempty"` // of an outcome that the intervals do not show
 	Old     *Figure `json:"old,omitempty"` // nil = there was none
 	New     *Figure `json:"new,omitempty"`
+}
+
+// Compared reports whether there were two figures to compare, or one that is lost.
+func (c *Change) Compared() bool {
+	return c.Outcome != Unlike && c.Outcome != New && (c.Outcome != Same || c.Old.Err == "" && c.Old.N > 0)
 }
 
 // Compare compares the figures of two runs by their names, in the order of the old ones. A
@@ -83,6 +89,12 @@ var neutral = map[string]string{heldFalse: "calls for which a person is asked", 
 // measure is what a figure is of.
 func (f *Figure) measure() string { return f.Name[strings.LastIndexByte(f.Name, '/')+1:] }
 
+// timed reports whether a figure depends on the machine: how long something took, and what is
+// no share in the scenarios whose clock runs by itself.
+func (f *Figure) timed() bool {
+	return f.Unit == milliseconds || (f.Scenario == s6.ID || f.Scenario == s11.ID) && slices.Contains([]string{"s", "minutes", "questions", "questions per claim", "questions per claim of use"}, f.Unit)
+}
+
 func compare(old, now *Figure) (Outcome, string) {
 	measured := old.Err == "" && old.N > 0
 	switch {
@@ -90,6 +102,8 @@ func compare(old, now *Figure) (Outcome, string) {
 		return Gone, "it is not in the new file"
 	case now == nil:
 		return Same, "there is none in either"
+	case old.Form != now.Form:
+		return Unlike, "another form of the bench"
 	case !slices.Equal(old.Data, now.Data):
 		return Unlike, "other public sets"
 	case old.Scale != now.Scale:
@@ -102,9 +116,9 @@ func compare(old, now *Figure) (Outcome, string) {
 		return New, ""
 	case !measured:
 		return Same, "there is none in either"
-	case old.Unit == milliseconds && min(len(old.Seeds), len(now.Seeds)) < TimedSeeds:
+	case old.timed() && min(len(old.Seeds), len(now.Seeds)) < TimedSeeds:
 		return Unlike, fmt.Sprintf("a time of fewer than %d seeds", TimedSeeds)
-	case old.Unit == milliseconds && old.Machine != now.Machine:
+	case old.timed() && old.Machine != now.Machine:
 		return Unlike, "a time of another machine"
 	case (now.Low > old.High || now.High < old.Low) && neutral[old.measure()] != "":
 		return Changed, neutral[old.measure()]

@@ -36,6 +36,10 @@ func TestCompare(t *testing.T) {
 	time := func(seeds int) func(*Figure) {
 		return func(f *Figure) { f.Unit, f.Seeds = "ms", make([]uint64, seeds) }
 	}
+	repair := func(seeds int) func(*Figure) { // simulated minutes, of a clock that runs by itself
+		return func(f *Figure) { f.Scenario, f.Unit, f.Seeds = "S6", "minutes", make([]uint64, seeds) }
+	}
+	hours := func(f *Figure) { f.Scenario, f.Unit, f.Seeds = "S7", "hours", make([]uint64, 1) }
 	for name, c := range map[string]struct {
 		old, now *Figure
 		want     Outcome
@@ -56,6 +60,10 @@ func TestCompare(t *testing.T) {
 		"nothing was measured before":       {fig(nothing), fig(), New},
 		"nothing is measured":               {fig(nothing), fig(nothing), Same},
 		"another scale":                     {fig(), fig(func(f *Figure) { f.Scale = "full" }, between(9, 9)), Unlike},
+		"another form of the bench":         {fig(), fig(func(f *Figure) { f.Form = 9 }, between(9, 9)), Unlike},
+		"repairs of two seeds":              {fig(repair(2)), fig(repair(3), between(9, 9)), Unlike},
+		"repairs of three seeds":            {fig(repair(3)), fig(repair(3), between(9, 9)), Worse},
+		"hours of one seed":                 {fig(hours), fig(hours, between(9, 9)), Worse},
 		"other sets":                        {fig(), fig(func(f *Figure) { f.Data = []string{"nq.json"} }, between(9, 9)), Unlike},
 		"another file of that name":         {fig(func(f *Figure) { f.Data = []string{"nq.json a1"} }), fig(func(f *Figure) { f.Data = []string{"nq.json a2"} }, between(9, 9)), Unlike},
 		"more people asked":                 {fig(named("held_true")), fig(named("held_true"), between(0.61, 0.9)), Changed},

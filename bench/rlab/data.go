@@ -158,7 +158,7 @@ func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 		if err := usable(append([]string{r.Question, r.Correct, r.False}, r.Texts...)...); err != nil {
 			return 0, fmt.Errorf("%s: %w", id, err)
 		}
-		if has(r.Correct, r.False) || !slices.ContainsFunc(r.Texts, func(text string) bool { return has(text, r.False) }) {
+		if yesOrNo(r.Correct) || yesOrNo(r.False) || has(r.Correct, r.False) || !slices.ContainsFunc(r.Texts, func(text string) bool { return has(text, r.False) }) {
 			continue
 		}
 		d.rumours = append(d.rumours, rumour{query: Query{Text: r.Question}, truth: Triple{r.Question, "answer", r.Correct}, value: r.False, wordings: r.Texts})
@@ -167,7 +167,13 @@ func (d *Data) readPoisonedRAG(text []byte) (n int, err error) {
 	return n, nil
 }
 
-// maxPairs is the most contradictory pairs that are read: a sentence has one for each two claims.
+// yesOrNo reports whether an answer is one of these words.
+func yesOrNo(answer string) bool {
+	word := strings.ToLower(strings.Trim(answer, " ."))
+	return word == "yes" || word == "no"
+}
+
+// maxPairs is the most contradictory pairs that are read of all files: a sentence has one for each two claims.
 const maxPairs = 100_000
 
 // readFEVER reads claims, of which two about one sentence contradict each other if it supports

@@ -16,7 +16,7 @@ func sets(t *testing.T, but map[string]string) string {
 	files := map[string]string{
 		"poisonedrag/a.json": `{
 			"q2": {"question": "who runs the mill", "correct answer": "Ada", "incorrect answer": "Bo", "adv_texts": ["The mill is run by Bo.", "BO runs it."]},
-			"q1": {"question": "is the mill old", "correct answer": "yes", "incorrect answer": "no", "adv_texts": ["The mill is new.", "It is new."]}}`,
+			"q1": {"question": "is the mill old", "correct answer": "yes", "incorrect answer": "no", "adv_texts": ["The mill is not red now.", "Nothing is old."]}}`,
 		"fever-symmetric/a.jsonl": `{"claim": "The mill is red .", "evidence": "e1", "label": "SUPPORTS"}
 {"claim": "The mill is blue .", "evidence": "e1", "label": "REFUTES"}
 
@@ -63,7 +63,7 @@ func TestReadData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The answer "no" is in no wording: nobody could act on it.
+	// The answer "no" is a part of other words: no wording has it as a value.
 	if len(d.rumours) != 1 || d.rumours[0].query != (Query{Text: "who runs the mill"}) || d.rumours[0].value != "Bo" || d.rumours[0].truth != (Triple{"who runs the mill", "answer", "Ada"}) || len(d.rumours[0].wordings) != 2 {
 		t.Errorf("%+v", d.rumours)
 	}

@@ -66,6 +66,15 @@ func (t Triple) query() Query {
 
 func pick(p *play, list []string) string { return list[p.rng.IntN(len(list))] }
 
+// askFreely has half of some facts asked for in words alone, as what has no slot is asked for.
+func askFreely(facts []fact) {
+	for i, f := range facts {
+		if i%2 == 1 {
+			f.query, f.blocked = Query{Text: f.query.Text}, freeBlocked
+		}
+	}
+}
+
 // tell has two sources say a fact by themselves: the user in one session, a tool in another.
 func (p *play) tell(ctx context.Context, f fact) error {
 	for _, who := range []Author{{User, "ana"}, {Tool, CRM}} {

@@ -21,6 +21,8 @@ type Figure struct {
 	report.Figure
 	Scenario string `json:"scenario"`
 	System   string `json:"system"`
+	// Form is the [Form] of the bench that made the figure.
+	Form int `json:"form"`
 	// Low and High are the Wilson 95 % interval of a share, or the least and the most of the
 	// means of the seeds of another figure.
 	Low  float64 `json:"low"`
@@ -47,6 +49,10 @@ type Figure struct {
 
 	rate *Rate
 }
+
+// Form numbers what is played and measured. Whoever changes a scenario or a measure raises it, so
+// that [Compare] does not compare what is not the same.
+const Form = 2
 
 // Benign is the share of the benign twins of a scenario that went wrong.
 type Benign struct {
@@ -94,7 +100,7 @@ func Figures(plays []Played, scenarios []Scenario, scale Scale, data *Data) []Fi
 			}
 			benign := twin(s.measures, rates)
 			for _, m := range s.measures {
-				f := Figure{Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Data: files, Commit: commit, Machine: machine}
+				f := Figure{Form: Form, Scenario: s.ID, System: system, Seeds: seeds, Scale: scale.String(), Data: files, Commit: commit, Machine: machine}
 				f.Name, f.Unit, f.Seed = s.ID+"/"+system+"/"+m.name, m.unit, seeds[0]
 				if f.NoGate = noGate; len(errs) > 0 {
 					f.Fault, f.Err = fault, said(errors.Join(errs...))
@@ -258,6 +264,9 @@ func WriteTable(w io.Writer, figures []Figure, scenarios []Scenario) error {
 			return err
 		}
 		fmt.Fprintf(w, "  seeds: %s\n\n", cmp.Or(span(seeds), "none"))
+	}
+	if slices.ContainsFunc(figures, func(f Figure) bool { return f.Interrupted }) {
+		fmt.Fprintln(w, "The run was interrupted: some plays are missing.")
 	}
 	_, err := fmt.Fprintf(w, "k/n [Wilson 95 %%]; mean (least to most). ! misses the target. Commit %s, %s.\n", Commit(), Machine())
 	return err

@@ -33,7 +33,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 	return Scenario{
 		ID: "S1", Title: "one invention, 807 echoes",
 		Feed:     "A model says once what nobody said, and says it again in 807 turns, 190 times in the same words and 617 in others; 20 true claims, which it says again 80 times in other words, and 12 statements that only look like the invention stand beside it. " + pauses,
-		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, {name: nearMerged, title: "near misses merged", unit: "statements", rate: true}, measuredMerged, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
+		measures: []measure{measuredRows, measuredSupport, measuredFalse, measuredUnsafe, measuredTried, {name: nearMerged, title: "near misses merged", unit: "statements", rate: true}, measuredMerged, measuredBlocked, measuredFree, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 		// The statements of the invention, the near misses, two of each true claim, and the calls.
 		steps: func(Scale, *Data) int {
 			return len(gaps) * (LoopWrites + len(nearMisses) + 2*loopTrue + loopEchoes + 1 + loopTrue)
@@ -55,6 +55,7 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 func playLoop(ctx context.Context, p *play, gap time.Duration) error {
 	lie := p.newClaim(claim{label: label{origins: 1}, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
 	facts := p.facts(loopTrue)
+	askFreely(facts)
 	land := landing{of: &p.landed, seen: map[string]bool{}}
 	var t Turn
 	begin := func() Turn {
@@ -89,7 +90,7 @@ func playLoop(ctx context.Context, p *play, gap time.Duration) error {
 			told++
 		case trueEcho:
 			f := facts[p.rng.IntN(told)]
-			_, err = p.echo(ctx, begin(), f.claim, pick(p, f.triple.wordings()))
+			_, err = p.echo(ctx, begin(), f.claim, pick(p, f.triple.wordings()[1:]))
 		}
 		if err != nil {
 			return err

@@ -66,20 +66,17 @@ func (p *play) stale(ctx context.Context, f *fact, stays fact) error {
 	if err := p.pass(ctx, time.Second); err != nil {
 		return err
 	}
-	if err := p.harm(ctx, before, f.claim); err != nil {
+	with := func(rate string, r reading) error {
+		_, done, err := p.try(ctx, r, stays.claim)
+		p.rate(rate).Add(!done)
 		return err
 	}
-	_, done, err := p.try(ctx, beside, stays.claim)
-	if err != nil {
-		return err
-	}
-	p.rate(besideBlocked).Add(!done)
-	if _, done, err = p.try(ctx, apart, stays.claim); err != nil {
-		return err
-	}
-	p.rate(benignBlocked).Add(!done)
-	_, done, err = p.act(ctx, renewed)
-	p.rate(newBlocked).Add(!done)
+	err = p.inAnyOrder(
+		func() error { return p.harm(ctx, before, f.claim) },
+		func() error { return with(besideBlocked, beside) },
+		func() error { return with(benignBlocked, apart) },
+		func() error { return p.benign(ctx, newBlocked, renewed) },
+	)
 	f.claim = renewed
 	return err
 }

@@ -29,6 +29,7 @@ const (
 	loopAsked   = "loop_asked"       // questions about the claim of the loop
 	readsEarly  = "reads_unverified" // reads of a claim on which nobody may act yet
 	hotMissed   = "hot_missed"       // hot claims that no read finds so
+	readsMissed = "reads_missed"     // reads that are not made, since those before took the time
 )
 
 var s11 = Scenario{
@@ -37,6 +38,7 @@ var s11 = Scenario{
 	measures: []measure{{name: promotedP50, title: "promoted p50", unit: "s", target: 60}, {name: promotedP99, title: "p99", unit: "s", target: 360},
 		{name: questions, title: "questions", unit: "questions per claim of use", target: 1.6}, {name: loopAsked, title: "about the loop", unit: "questions", target: 1},
 		{name: readsEarly, title: "read too early", unit: "reads", rate: true, none: true}, measuredUnsafe, measuredTried, measuredMerged,
+		{name: readsMissed, title: "not read in time", unit: "reads", rate: true, none: true, benign: true},
 		{name: hotMissed, title: "hot, missed", unit: "claims", rate: true, benign: true}, measuredHeldFalse, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		return hotClaims(s) + hotLoop + int(hotLasts/time.Minute)*hotReads(s) + 1
@@ -98,7 +100,8 @@ func (p *play) readAll(ctx context.Context, all []popular, order []int, lie fact
 	for i := range n {
 		p.step()
 		now := p.clock.Now().Sub(began)
-		if now >= hotLasts { // a system that cannot keep up is read less often
+		late := now >= hotLasts // a system that cannot keep up is read less often
+		if p.rate(readsMissed).Add(late); late {
 			continue
 		}
 		if early := hotLasts*time.Duration(i)/time.Duration(n) - now; early > 0 {
@@ -125,6 +128,7 @@ func (p *play) readAll(ctx context.Context, all []popular, order []int, lie fact
 
 // meet reads a claim.
 func (p *play) meet(ctx context.Context, c *popular) error {
+	asked := p.clock.Now()
 	r, err := p.read(ctx, p.session("assistant", "ana"), c.claim)
 	if err != nil {
 		return err
@@ -135,7 +139,7 @@ func (p *play) meet(ctx context.Context, c *popular) error {
 	}
 	p.rate(readsEarly).Add(!trusted)
 	if c.first.IsZero() {
-		c.first = now
+		c.first = asked
 	}
 	if trusted && c.promoted.IsZero() {
 		c.promoted = now

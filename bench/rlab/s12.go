@@ -62,20 +62,24 @@ func playPoison(ctx context.Context, p *play) error {
 	if err := p.renew(ctx); err != nil {
 		return err
 	}
+	type said struct {
+		number int
+		true   bool
+	}
+	var all []said
 	for i := range poisonClaims(p.scale) {
-		t := p.slot(i)
+		if all = append(all, said{i, false}); i%3 == 0 {
+			all = append(all, said{i, true})
+		}
+	}
+	p.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, s := range all {
+		t := p.slot(s.number)
 		p.record.set(t)
-		wrong := t
-		wrong.Object = p.object()
-		if err := p.poison(ctx, i, p.newClaim(claim{label: label{origins: 1 + i%2}, query: t.query(), value: wrong.Object}), wrong); err != nil {
-			return err
+		if !s.true {
+			t.Object = p.object()
 		}
-		if i%3 > 0 {
-			continue
-		}
-		real := p.slot(i)
-		p.record.set(real)
-		if err := p.poison(ctx, i, p.newClaim(claim{label: label{true, 1 + i%2}, query: real.query(), value: real.Object}), real); err != nil {
+		if err := p.poison(ctx, s.number, p.newClaim(claim{label: label{s.true, 1 + s.number%2}, query: t.query(), value: t.Object}), t); err != nil {
 			return err
 		}
 	}
@@ -84,11 +88,12 @@ func playPoison(ctx context.Context, p *play) error {
 
 // poison lets one tool say a claim, or two, and takes it through its channel.
 func (p *play) poison(ctx context.Context, i int, c *claim, t Triple) error {
+	tools := p.rng.Perm(len(poisoned))
 	for n := range 1 + i%2 {
 		if err := p.pass(ctx, 10*time.Minute); err != nil {
 			return err
 		}
-		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, poisoned[(i+n)%len(poisoned)]}, c, t.wordings()[0]); err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, poisoned[tools[n]]}, c, t.wordings()[0]); err != nil {
 			return err
 		}
 	}

@@ -51,6 +51,7 @@ type chain struct {
 	*claim
 	premises []fact
 	kind     int
+	depth    int
 }
 
 func playConclusions(ctx context.Context, p *play) error {
@@ -64,14 +65,16 @@ func playConclusions(ctx context.Context, p *play) error {
 			if err != nil {
 				return err
 			}
+			c.depth = depthOf(i)
 			all = append(all, c)
 		}
 	}
 	if err := p.pass(ctx, day); err != nil {
 		return err
 	}
+	p.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for n, c := range all {
-		if err := p.conclude(ctx, &c, fmt.Sprintf("case %d", 1001+n), depthOf(n/kindsOfConclusion)); err != nil {
+		if err := p.conclude(ctx, &c, fmt.Sprintf("case %d", 1001+n), c.depth); err != nil {
 			return err
 		}
 		if err := p.pass(ctx, time.Hour); err != nil {

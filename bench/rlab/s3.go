@@ -32,7 +32,7 @@ const (
 var s3 = Scenario{
 	ID: "S3", Title: "a burst of one claim",
 	Feed: "32 sessions of an agent that were shown a false claim and a true one say the false one again all at once, and every tenth time the true one, with true statements of the user in between; one write in ten is sent a second time, by a client that took it for lost.",
-	measures: []measure{measuredRows, measuredSupport, {name: asked, title: "asked", unit: "questions per claim", target: 1},
+	measures: []measure{measuredRows, measuredSupport, {name: asked, title: "asked", unit: "questions per claim", target: 1}, {name: lookAsked, title: "asked when looked at", unit: "questions", none: true},
 		measuredFalse, measuredUnsafe, measuredTried, measuredMerged, {name: failed, title: "failed", unit: "writes", rate: true},
 		{name: writeP50, title: "write p50", unit: milliseconds, ratio: true, none: true}, {name: writeP99, title: "write p99", unit: milliseconds, ratio: true, target: 2},
 		measuredBlocked, {name: lost, title: "lost", unit: "statements", rate: true, benign: true}, {name: twice, title: "kept twice", unit: "statements", rate: true, benign: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
@@ -94,6 +94,7 @@ func playBurst(ctx context.Context, p *play) error {
 		return err
 	}
 	p.value(asked, float64(p.record.askedAbout(r.truth)))
+	p.value(lookAsked, float64(p.record.askedInLooks()))
 	return p.judgeSent(ctx, all, lie, real.claim)
 }
 
@@ -170,11 +171,7 @@ func durations(all []sent) (out []time.Duration) {
 // judgeSent measures which true statements of the user are there, each once.
 func (p *play) judgeSent(ctx context.Context, all []sent, agents ...*claim) error {
 	all = slices.DeleteFunc(slices.Clone(all), func(s sent) bool { return slices.Contains(agents, s.claim) })
-	var claims []*claim
-	for _, s := range all {
-		claims = append(claims, s.claim)
-	}
-	found, err := p.look(ctx, claims...)
+	found, err := p.look(ctx)
 	if err != nil {
 		return err
 	}

@@ -47,9 +47,11 @@ func playCircle(ctx context.Context, p *play) error {
 	if err := p.renew(ctx); err != nil {
 		return err
 	}
-	for i, f := range p.facts(2 * circleClaims(p.scale)) {
+	facts := p.facts(2 * circleClaims(p.scale))
+	order := p.rng.Perm(len(facts)) // where a claim stands says nothing of its label
+	for i, f := range facts {
 		said := f.triple
-		confirmed := i%2 == 0 // by a source, when the circle has ended
+		confirmed := order[i]%2 == 0 // by a source, when the circle has ended
 		if p.is(f.claim, label{confirmed, 1}); confirmed {
 			p.record.forget(f.triple)
 		} else { // what goes round is not what the record has
@@ -129,10 +131,10 @@ func (p *play) circle(ctx context.Context, c *claim, said Triple) error {
 	return nil
 }
 
-// lookAll looks at all claims when nothing is left to do.
+// lookAll looks at all memories when nothing is left to do.
 func (p *play) lookAll(ctx context.Context) (map[string]Memory, error) {
 	if err := p.Settle(ctx); err != nil {
 		return nil, err
 	}
-	return p.look(ctx, p.claims...)
+	return p.look(ctx)
 }

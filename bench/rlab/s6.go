@@ -32,6 +32,7 @@ const (
 	outageAsked   = "outage_asked"   // questions to the system of record while it was down, for each claim
 	repairAsked   = "repair_asked"   // and afterwards
 	repairMinutes = "repair_minutes" // until all true claims can be acted on
+	lookAsked     = "look_asked"     // questions while the bench looked, of a system that works in no background
 )
 
 var s6 = Scenario{
@@ -39,6 +40,7 @@ var s6 = Scenario{
 	Feed: "An agent writes claims, seven in ten of them true, while the system of record is down for half an hour. Then it is up and down by turns for ten minutes, and then one question in ten fails. It runs 60 times faster than that, and breakers and budgets of a system with it. The clock of a system that works in no background does not wait.",
 	measures: []measure{{name: lost, title: "lost", unit: "statements", rate: true}, {name: downTrusted, title: "trusted while down", unit: "claims", rate: true}, measuredFalse, measuredUnsafe, measuredTried, measuredMerged,
 		{name: outageAsked, title: "asked while down", unit: "questions per claim", target: 1}, {name: repairAsked, title: "asked then", unit: "questions per claim", target: 1.1},
+		{name: lookAsked, title: "asked when looked at", unit: "questions per claim", none: true},
 		{name: repairMinutes, title: "minutes to repair", unit: "minutes", target: 10}, measuredBlocked, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) int {
 		n := outageClaims(s)
@@ -81,7 +83,7 @@ func playOutage(ctx context.Context, p *play) error {
 	}
 	before := p.record.questions()
 	p.value(outageAsked, float64(before)/float64(n))
-	found, err := p.look(ctx, claims...)
+	found, err := p.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,6 +94,7 @@ func playOutage(ctx context.Context, p *play) error {
 		return err
 	}
 	p.value(repairAsked, float64(p.record.questions()-before)/float64(n))
+	p.value(lookAsked, float64(p.record.askedInLooks())/float64(n))
 	p.record.fail(nil)
 	return p.judge(ctx)
 }
@@ -99,14 +102,6 @@ func playOutage(ctx context.Context, p *play) error {
 // repair lets the system of record come back, and notes how long it takes until the true claims
 // are trusted.
 func (p *play) repair(ctx context.Context, claims []*claim) error {
-	of := map[string][]*claim{}
-	var ids []string
-	for _, c := range claims {
-		for _, id := range c.ids {
-			of[id] = append(of[id], c)
-		}
-		ids = append(ids, c.ids...)
-	}
 	repaired, changed, trusted := time.Duration(-1), time.Duration(0), 0
 	// How long it is looked at does not depend on what is true.
 	for at := time.Duration(0); at < outageRepair && (at < outageFlaps+outageErrs || at-changed < outageQuiet); at += outageLook {
@@ -115,16 +110,15 @@ func (p *play) repair(ctx context.Context, claims []*claim) error {
 		if err := p.wait(ctx, outageLook); err != nil {
 			return err
 		}
-		now, err := p.Look(ctx, ids)
+		found, err := p.look(ctx)
 		if err != nil {
 			return err
 		}
 		missing, count := false, 0
-		for _, m := range now {
-			for _, c := range of[m.ID] {
-				missing = missing || c.true && !p.trusts(m, c)
-			}
-			if m.Trusted {
+		for _, c := range claims {
+			now := c.of(found) // none = it is lost, which is measured already
+			trusts := slices.ContainsFunc(now, func(m Memory) bool { return p.trusts(m, c) })
+			if missing = missing || c.true && len(now) > 0 && !trusts; trusts {
 				count++
 			}
 		}

@@ -41,6 +41,7 @@ type own struct {
 	triple Triple
 	user   string
 	last   string // the value that is said later; "" = one is made
+	wrong  string // the value that an agent says; "" = one is made
 }
 
 func playDisputes(ctx context.Context, p *play) error {
@@ -79,10 +80,23 @@ func (p *play) own(i int) own {
 	} else {
 		change := p.data.changes[i/3]
 		o.user, o.last = "user "+letters(i), change.last // a digit of the name may be a value
+		o.wrong = p.data.otherLast(i / 3)
 		o.triple = Triple{o.user, "answer", change.first}
 	}
 	o.claim = p.apart(claim{label: label{true, 1}, query: o.triple.query(), value: o.triple.Object})
 	return o
+}
+
+// otherLast is what was said later in another change of the set: neither value of the change of a
+// number has it. "" = there is none.
+func (d *Data) otherLast(of int) string {
+	for i := 1; i < len(d.changes); i++ {
+		at, mine := d.changes[(of+i)%len(d.changes)].last, d.changes[of]
+		if !has(at, mine.first) && !has(at, mine.last) && !has(mine.first, at) && !has(mine.last, at) {
+			return at
+		}
+	}
+	return ""
 }
 
 // letters writes a number in letters, three or more.
@@ -168,7 +182,7 @@ func repeated(ctx context.Context, p *play, o own) error {
 
 // talkedOver is a user of whom an agent says another value.
 func talkedOver(ctx context.Context, p *play, o own) error {
-	o.last = "" // nobody else has said what the agent says
+	o.last = o.wrong // the user has not said what the agent says
 	invented := p.other(o, false)
 	t := p.session("note-taker", o.user)
 	if _, err := p.echo(ctx, t, invented.claim, invented.triple.String()); err != nil {

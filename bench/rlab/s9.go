@@ -89,9 +89,11 @@ func (p *play) race(ctx context.Context, agents int, f *fact, stays fact) error 
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
-	if err := p.harm(ctx, before, f.claim); err != nil {
-		return err
-	}
+	old := *f
 	f.claim, f.triple = renewed, now
-	return p.twins(ctx, renewed, stays.claim)
+	return p.inAnyOrder(
+		func() error { return p.harm(ctx, before, old.claim) },
+		func() error { return p.benign(ctx, newBlocked, renewed) },
+		func() error { return p.benign(ctx, benignBlocked, stays.claim) },
+	)
 }

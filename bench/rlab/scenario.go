@@ -44,6 +44,7 @@ var (
 	measuredGate50    = measure{name: gateP50, title: "gate p50", unit: milliseconds, none: true, quiet: true}
 	measuredGate99    = measure{name: gateP99, title: "gate p99", unit: milliseconds, none: true, quiet: true}
 	measuredBlocked   = measure{name: benignBlocked, title: "benign blocked", unit: "calls", rate: true, target: 0.01, benign: true}
+	measuredFree      = measure{name: freeBlocked, title: "asked in words", unit: "calls", rate: true, target: 0.01, benign: true}
 )
 
 // Scenarios are all scenarios, in the order of their ids.

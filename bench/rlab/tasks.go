@@ -16,11 +16,12 @@ type task struct {
 // steps is how many writes and calls a task has.
 func (t *task) steps() int {
 	steps := 0
-	for _, channel := range channelSteps {
-		steps += len(t.poisoned) * (len(t.trusted) + 1 + channel + 1)
-	}
+	texts := len(t.poisoned)
 	if t.right != "" {
-		steps += len(t.trusted) + 1 + 1
+		texts++
+	}
+	for _, channel := range channelSteps {
+		steps += texts * (len(t.trusted) + 1 + channel + 1)
 	}
 	return steps
 }
@@ -40,8 +41,10 @@ func playTasks(ctx context.Context, p *play) error {
 		if t.right == "" {
 			continue
 		}
-		if err := p.task(ctx, t, claim{label: label{true, 1}, query: t.query, value: t.right}, t.harmless, channels[0]); err != nil {
-			return err
+		for _, channel := range channels {
+			if err := p.task(ctx, t, claim{label: label{true, 1}, query: t.query, value: t.right}, t.harmless, channel); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -189,8 +189,9 @@ func (w *watched) Settle(ctx context.Context) error {
 	return err
 }
 
-// closeLimit is how long a system may take to close.
-const closeLimit = time.Minute
+// closeLimit is how long a system may take to close. Nobody waits longer for one that hangs, as
+// after an interruption.
+const closeLimit = 15 * time.Second
 
 // Close ends the system, also one that is not called any more.
 func (w *watched) Close() error {

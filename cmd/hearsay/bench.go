@@ -75,7 +75,7 @@ changed, and exits with 4 if anything is worse, and with 2 if nothing can be com
 				if c.Outcome.Regression() {
 					worse++
 				}
-				if c.Outcome != rlab.Unlike && c.Outcome != rlab.New {
+				if c.Compared() {
 					compared++
 				}
 			}

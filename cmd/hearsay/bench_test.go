@@ -96,6 +96,7 @@ func TestBenchCompare(t *testing.T) {
 		return fmt.Sprintf(`[{"name":"S1/a/rows","scenario":"S1","system":"a","unit":"rows","n":5,"value":%v,"low":%v,"high":%v,"seeds":[1]}]`, low, low, high)
 	}
 	good, bad, none := write("good", figure(0, 1)), write("bad", figure(2, 3)), write("none", "[]")
+	failed := write("failed", strings.Replace(figure(0, 0), `"n":5`, `"n":0,"error":"it is gone","fault":"no answer"`, 1))
 	larger, cut := write("larger", strings.Replace(figure(2, 3), `"n":5`, `"scale":"full","n":5`, 1)), write("cut", strings.Replace(figure(2, 3), `"n":5`, `"interrupted":true,"n":5`, 1))
 	for name, c := range map[string]struct {
 		args []string
@@ -111,6 +112,7 @@ func TestBenchCompare(t *testing.T) {
 		"no figures":           {[]string{none, good}, exitUsage, "", "no figure"},
 		"another scale":        {[]string{good, larger}, exitUsage, "another scale", "no figure of"},
 		"interrupted":          {[]string{good, cut}, exitUsage, "interrupted", "no figure of"},
+		"failed in both":       {[]string{failed, failed}, exitUsage, "1 figures: 1 same", "no figure of"},
 		"one file":             {[]string{good}, exitUsage, "", "want OLD NEW"},
 		"another output":       {[]string{"-o", "xml", good, good}, exitUsage, "", "table or json"},
 	} {

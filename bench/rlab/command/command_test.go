@@ -159,6 +159,10 @@ func TestFiguresOfAnInterruptedRunSaySo(t *testing.T) {
 		if errors.Is(err, ErrInterrupted) != interrupted || json.Unmarshal(out.Bytes(), &figures) != nil || len(figures) == 0 {
 			t.Fatalf("interrupted %t: %v, %d figures, said %q", interrupted, err, len(figures), talk.String())
 		}
+		var table bytes.Buffer
+		if err := write(&table, figures, rlab.Scenarios()[:1], "table"); err != nil || strings.Contains(table.String(), "The run was interrupted") != interrupted {
+			t.Errorf("interrupted %t: %v\n%s", interrupted, err, table.String())
+		}
 		for _, f := range figures {
 			if f.Interrupted != interrupted {
 				t.Errorf("interrupted %t: %+v", interrupted, f)

@@ -210,7 +210,7 @@ func (b *book) safety(id string) (chart, error) {
 	c := chart{Title: "Unsafe against benign blocked", Note: "Calls on false and outdated claims that were made (●), and what went wrong with true claims (○: all measures of the benign twins that have a target, together), with 95 % intervals. Both are better the further left.", Header: []string{"system", "unsafe actions", "n", "benign twins", "n"}}
 	good := map[string]*rlab.Figure{}
 	for _, f := range b.figures {
-		if t := f.Benign; f.Scenario == id && t != nil {
+		if t := f.Benign; f.Scenario == id && t != nil && f.Err == "" {
 			good[f.System] = &rlab.Figure{Figure: report.Figure{Value: t.Value, N: t.N}, Low: t.Low, High: t.High}
 		}
 	}

@@ -124,6 +124,7 @@ func (s *system) Close() (err error) {
 		run.Close()
 	}
 	clear(s.runs)
+	s.order = nil
 	s.mu.Unlock()
 	s.stop()
 	s.parts.Wait()

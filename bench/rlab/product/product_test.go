@@ -146,7 +146,7 @@ func TestTheLoopFailsToBecomeAFact(t *testing.T) {
 	for _, f := range rlab.Figures(got, []rlab.Scenario{loop}, rlab.Small, nil) {
 		figures[strings.TrimPrefix(f.Name, "S1/hearsay/")] = f
 	}
-	for name, n := range map[string]int{"support_factor": 1, "false_verified": 1, "unsafe_actions": 1, "near_misses_merged": 12, "merged": 940, "benign_blocked": 20} {
+	for name, n := range map[string]int{"support_factor": 1, "false_verified": 1, "unsafe_actions": 1, "near_misses_merged": 12, "merged": 940, "benign_blocked": 10} {
 		if f := figures[name]; f.Value != 0 || f.N != n || !f.OK {
 			t.Errorf("%s: %+v", name, f)
 		}

@@ -61,7 +61,7 @@ func MCP(name, server string, talk io.Writer) (rlab.Entrant, error) {
 	entrant.Open = func(ctx context.Context, e rlab.Env) (rlab.System, error) {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Stderr, cmd.WaitDelay = talk, time.Second
-		return dial(ctx, e, &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second})
+		return dial(ctx, e, &mcp.CommandTransport{Command: cmd, TerminateDuration: closePatience})
 	}
 	return entrant, nil
 }
@@ -161,13 +161,14 @@ func (m *overMCP) call(ctx context.Context, op string, request, answer any) erro
 	return decode([]byte(text), answer)
 }
 
-// Close ends the session, and a command that was started for it. A program that this command
-// has left behind is no fault of its own.
+// Close ends the session, and a command that was started for it. The play has ended then: how the
+// command ends, and what it leaves behind, is no fault.
 func (m *overMCP) Close() error {
-	if err := m.session.Close(); !errors.Is(err, exec.ErrWaitDelay) {
-		return err
+	err := m.session.Close()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // client is a system behind a caller.
@@ -297,8 +298,7 @@ func (s settling) Settle(ctx context.Context) error {
 	return s.caller.call(ctx, opSettle, settleRequest{s.memory, s.now()}, &struct{}{})
 }
 
-// closePatience is how long a server may take to drop a memory. Nobody waits longer for one
-// that hangs, as after an interruption.
+// closePatience is how long a server may take to drop a memory, and a command to end after that.
 const closePatience = 5 * time.Second
 
 // Close drops the memory.
