@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"math"
 	"slices"
 	"time"
 )
@@ -255,75 +254,4 @@ func (s *Store) evidenceOf(ctx context.Context, of *Head, o Object) (evidenceObj
 		err = d.end()
 	}
 	return e, faulty(err, "row evidence")
-}
-
-// due is the mark of a row that wants a check.
-type due struct {
-	At     time.Time
-	Reason string
-	Parked bool
-	Tries  int // verdicts asked for since the last move
-}
-
-// dueReasons are the store's own words, by their stored number. Any other reason
-// is sealed: it may quote a verifier, and a verifier may quote the row.
-var dueReasons = [...]string{1: dueAgain, dueRebuilt, "written " + "unverified", "written " + "unavailable_at_write_time", "written " + "verified"}
-
-const (
-	dueAgain   = "to be checked again"
-	dueRebuilt = "the store was rebuilt"
-)
-
-func (t *transaction) due(h *Head, old Object, d due, at time.Time) {
-	if h.Layer == LayerWorking { // it is gone before an answer comes
-		t.notDue(h.ID, old)
-		return
-	}
-	key := dueKey.of(h.ID)
-	e := encoder{}
-	e.time(at)
-	p := Put{Key: key, From: old.Revision}
-	if d.Parked {
-		e.byte(1)
-		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
-	} else {
-		e.byte(0)
-		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
-	}
-	if old.Revision == 0 {
-		p.Remove = nil // it carries nothing yet
-	}
-	e.num(uint64(d.Tries))
-	code := max(slices.Index(dueReasons[:], d.Reason), 0)
-	e.byte(byte(code))
-	p.Data = e.b
-	if code == 0 {
-		p.Data = append(p.Data, t.seal(h.Class, key, old.Revision, []byte(d.Reason))...)
-	}
-	t.put(p)
-}
-
-func (s *Store) dueOf(ctx context.Context, o Object) (due, error) {
-	r := decoder{b: o.Data}
-	d := due{At: r.time(), Parked: r.byte() == 1, Tries: int(min(r.num(), math.MaxInt32))}
-	code := int(r.byte())
-	switch {
-	case r.bad || code >= len(dueReasons):
-		return d, faulty(errWire, "due mark")
-	case code > 0:
-		d.Reason = dueReasons[code]
-		return d, faulty(r.end(), "due mark")
-	}
-	plain, err := s.unseal(ctx, o.Key, o.Revision, r.b)
-	if isErased(err) {
-		return d, nil
-	}
-	d.Reason = string(plain)
-	return d, err
-}
-
-func (t *transaction) notDue(id ID, old Object) {
-	if old.Data != nil {
-		t.put(Put{Key: dueKey.of(id), From: old.Revision, Remove: []string{termDue, termParked}})
-	}
 }

@@ -83,6 +83,7 @@ func TestASourceThatAnsweredIsNotAskedAgainWhileAnotherIsDown(t *testing.T) {
 	crm, model := verifiertest.New("crm", verifiertest.Down(time.Second)), ranked("model", memory.RankSecondModel, verifiertest.Supports())
 	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour}, source(crm), source(model))
 	for range 5 {
+		worker = w.worker(&promotion.Options{VerdictLifetime: time.Hour}, source(crm), source(model)) // any worker knows
 		r := w.check(worker, id)
 		w.want(id, memory.StateUnverified, r, promotion.Down) // somebody answered: the outage of the write is over
 		if r.RetryAt.IsZero() || w.mark(id).At.After(w.clock()) {
@@ -109,6 +110,7 @@ func TestADemotedRowIsCheckedAtOnceButNotByTheSourceThatJustSpoke(t *testing.T) 
 		t.Fatalf("a demoted row is due at once: %+v", m)
 	}
 	for range 10 {
+		worker = w.worker(&promotion.Options{VerdictLifetime: time.Hour}, source(crm), source(other)) // any worker knows
 		w.check(worker, id)
 	}
 	if crm.Calls() != 1 || other.Calls() != 1 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ type Store interface {
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
+	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) error
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
 	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
 	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
@@ -123,7 +123,7 @@ type Options struct {
 	// same row again before, however often the row is read. If nothing moved, the
 	// next check waits twice as long, and so on, up to a week; a row that nobody reads
 	// is parked then, after ten such checks, until it is read (D-19, X-16). When an
-	// answer ends is kept in the store, so that it stands for all workers. 0 = one hour.
+	// answer ends is kept in the due mark, so that it stands for all workers. 0 = one hour.
 	VerdictLifetime time.Duration
 	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
 	// limit. What an open breaker refuses is no question.
@@ -162,11 +162,10 @@ type Worker struct {
 	sources []Source
 	opts    Options
 
-	mu       sync.Mutex
-	answered map[answer]time.Time // until when an answer stands, by the store's clock
-	heard    map[string]uint64    // answers of a source
-	failed   map[answer]failure   // questions that failed since they were answered last
-	said     map[string]time.Time // when a line was last logged
+	mu     sync.Mutex
+	heard  map[string]uint64    // answers of a source
+	failed map[answer]failure   // questions that failed since they were answered last
+	said   map[string]time.Time // when a line was last logged
 }
 
 // answer names what one source said of one row.
@@ -181,7 +180,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources),
-		answered: map[answer]time.Time{}, heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
+		heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -287,8 +286,11 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 		return Result{}, err
 	}
 	var round round
-	res, err := w.ask(ctx, rows[0], &round)
-	if err != nil || res.Status == Promoted || res.Status == Demoted || res.Status == Renewed || res.Status == Moved {
+	res, err := w.ask(ctx, rows[0], &mark, &round)
+	if err == nil && (res.Status == Demoted || res.Status == Moved) {
+		return res, w.stand(ctx, id, round.answers)
+	}
+	if err != nil || res.Status == Promoted || res.Status == Renewed {
 		return res, err
 	}
 	if round.answered {
@@ -301,7 +303,7 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 		res.Status = Parked
 		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, uncovered)
 	case !res.RetryAt.IsZero():
-		return res, nil // down or deferred: the row stays due, as it is
+		return res, w.note(ctx, mark, round.answers) // down or deferred: the row stays due
 	case !round.answered && !round.until.IsZero():
 		// Brought back before the verdicts ended, by a read or a demotion.
 		res.Status = NotDue
@@ -322,19 +324,20 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 
 // round is what is learned while the sources are asked about one row.
 type round struct {
-	covered  bool      // somebody can be asked
-	answered bool      // somebody answered now
-	kept     bool      // evidence was kept
-	alarm    bool      // somebody can never answer
-	until    time.Time // when the first verdict ends that still stands
-	held     []string  // who refused; "" = a question about this row failed
-	alone    bool      // one that refused did so to this worker alone
+	covered  bool                // somebody can be asked
+	answered bool                // somebody answered now
+	kept     bool                // evidence was kept
+	alarm    bool                // somebody can never answer
+	until    time.Time           // when the first verdict ends that still stands
+	answers  []memory.SourceMark // of the sources that are not to be asked again for a while
+	held     []string            // who refused; "" = a question about this row failed
+	alone    bool                // one that refused did so to this worker alone
 
 	asked memory.LineMark // where the line of the row stood before anybody was asked
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
-func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, error) {
+func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *round) (Result, error) {
 	var res Result
 	if row.Content.Cardinality == memory.CardinalityFunctional {
 		marks, err := w.store.MarkLines(ctx, row.Content) // before anybody is asked: an answer may take its time
@@ -348,9 +351,9 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			continue
 		}
 		r.covered = true
-		if until, stands := w.stands(answer{row.ID, s.Name}); stands {
-			if r.until.IsZero() || until.Before(r.until) {
-				r.until = until
+		if m := mark.Of(s.Name); m.Failures == 0 && m.Until.After(w.store.Now()) {
+			if r.until.IsZero() || m.Until.Before(r.until) {
+				r.until = m.Until
 			}
 			continue
 		}
@@ -380,7 +383,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 			}
 			if w.fault(ctx, &res, r, s.Name, row.ID, err) {
 				r.alarm = true
-				w.remember(answer{row.ID, s.Name}) // asking again changes nothing
+				w.answered(&s, r) // asking again changes nothing
 			}
 			continue
 		}
@@ -389,7 +392,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
 			w.fault(ctx, &res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
 			r.alarm = true
-			w.remember(answer{row.ID, s.Name})
+			w.answered(&s, r)
 			continue
 		}
 		if err != nil {
@@ -401,7 +404,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, r *round) (Result, err
 		}
 		if move.Answered {
 			r.answered = true
-			w.remember(answer{row.ID, s.Name})
+			w.answered(&s, r)
 		}
 		switch status {
 		case Promoted, Demoted, Renewed:
@@ -504,25 +507,35 @@ type overspent struct {
 
 func (o *overspent) Error() string { return "the budget of this tick is spent" }
 
-func (w *Worker) stands(a answer) (until time.Time, ok bool) {
-	now := w.store.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	until, ok = w.answered[a]
-	return until, ok && until.After(now)
+// answered notes that a source has answered, or cannot.
+func (w *Worker) answered(s *Source, r *round) {
+	r.answers = append(r.answers, memory.SourceMark{Source: s.Name, Until: w.store.Now().Add(w.opts.VerdictLifetime)})
 }
 
-func (w *Worker) remember(a answer) {
-	now := w.store.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.answered) >= maxAnswers {
-		maps.DeleteFunc(w.answered, func(_ answer, until time.Time) bool { return !until.After(now) })
-		if len(w.answered) >= maxAnswers {
-			clear(w.answered)
+// note notes answers in a mark, unless somebody marked the row anew meanwhile.
+func (w *Worker) note(ctx context.Context, mark memory.Due, answers []memory.SourceMark) error {
+	for _, m := range answers {
+		err := w.store.Note(ctx, mark, m)
+		if errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
-	w.answered[a] = now.Add(w.opts.VerdictLifetime)
+	return nil
+}
+
+// stand notes answers in the mark that a row has now that they have moved it: it is due again.
+func (w *Worker) stand(ctx context.Context, id memory.ID, answers []memory.SourceMark) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	mark, due, err := w.store.DueMark(ctx, id)
+	if err != nil || !due {
+		return err
+	}
+	return w.note(ctx, mark, answers)
 }
 
 // failure is what is known of the questions about a row that failed.

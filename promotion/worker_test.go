@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func TestAVerifierThatIsDownLeavesTheRowAsItIs(t *testing.T) { // SR-7.6
 				t.Errorf("comes back in %s", in)
 			}
 		}
-		if after := w.mark(id); after != before || len(w.moves(id)) != 0 {
+		if after := w.mark(id); !reflect.DeepEqual(after, before) || len(w.moves(id)) != 0 {
 			t.Errorf("the outage left a mark: %+v, %+v", after, w.moves(id))
 		}
 	})
