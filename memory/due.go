@@ -161,28 +161,34 @@ func (s *Store) Postpone(ctx context.Context, mark Due, at time.Time, tries int,
 // Note notes in a mark what became of a question to one source, in the place of what the mark
 // said of it. The round goes on: the time and the generation of the mark stay. If the row has
 // been marked anew since the mark was read, nothing is written and the error is a
-// [*ConflictError].
-func (s *Store) Note(ctx context.Context, mark Due, m SourceMark) error {
+// [*ConflictError]. It returns the mark as it is then, with what others noted meanwhile.
+func (s *Store) Note(ctx context.Context, mark Due, m SourceMark) (Due, error) {
 	if err := m.check(); err != nil {
-		return err
+		return mark, err
 	}
 	m.Until = m.Until.UTC().Truncate(time.Microsecond)
-	return s.remark(ctx, mark.ID, func(now due) (due, error) {
+	var written due
+	err := s.remark(ctx, mark.ID, func(now due) (due, error) {
 		if now.Generation != mark.Generation {
 			return due{}, &ConflictError{Key: dueKey.of(mark.ID)}
 		}
 		at, is := slices.BinarySearchFunc(now.Sources, m.Source, func(have SourceMark, name string) int { return strings.Compare(have.Source, name) })
 		if is {
 			now.Sources[at] = m
-			return now, nil
+		} else {
+			now.Sources = slices.Insert(now.Sources, at, m)
 		}
-		now.Sources = slices.Insert(now.Sources, at, m)
 		if len(now.Sources) > maxMarkSources {
 			first := slices.MinFunc(now.Sources, func(a, b SourceMark) int { return a.Until.Compare(b.Until) })
 			now.Sources = slices.DeleteFunc(now.Sources, func(have SourceMark) bool { return have == first })
 		}
+		written = now
 		return now, nil
 	})
+	if err != nil {
+		return mark, err
+	}
+	return written.of(mark.ID, mark.Heat), nil
 }
 
 // remark writes the mark of a row as change makes it of the mark that is there. If another

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +25,16 @@ func (b *bench) due(id memory.ID) memory.Due {
 	return mark
 }
 
+func noteErr(b *bench, mark memory.Due, m memory.SourceMark) error {
+	_, err := b.Note(b.Context(), mark, m)
+	return err
+}
+
 func (b *bench) note(mark memory.Due, source string, after time.Duration, failures int) {
 	b.Helper()
-	if err := b.Note(b.Context(), mark, memory.SourceMark{Source: source, Until: b.Now().Add(after), Failures: failures}); err != nil {
-		b.Fatal(err)
+	noted, err := b.Note(b.Context(), mark, memory.SourceMark{Source: source, Until: b.Now().Add(after), Failures: failures})
+	if now := b.due(mark.ID); err != nil || !reflect.DeepEqual(noted, now) {
+		b.Fatalf("%+v, and the mark is %+v: %v", noted, now, err)
 	}
 }
 
@@ -92,7 +99,7 @@ func TestARoundThatIsOver(t *testing.T) {
 			t.Errorf("%s: generation %d, and then %d", name, old.Generation, now.Generation)
 		}
 		wantErr(t, b.Postpone(t.Context(), old, b.Now(), 9, "late"), memory.ErrConflict)
-		wantErr(t, b.Note(t.Context(), old, memory.SourceMark{Source: "crm", Until: b.Now()}), memory.ErrConflict)
+		wantErr(t, noteErr(b, old, memory.SourceMark{Source: "crm", Until: b.Now()}), memory.ErrConflict)
 		if after := b.due(id); after.Reason != now.Reason || after.Tries != now.Tries || after.Generation != now.Generation || len(after.Sources) > 0 {
 			t.Errorf("%s: %+v, and then %+v", name, now, after)
 		}
@@ -126,25 +133,25 @@ func TestANoteIsChecked(t *testing.T) {
 		"until":    {Source: "crm"},
 	} {
 		var f *memory.FieldError
-		if err := b.Note(t.Context(), mark, m); !errors.As(err, &f) || f.Field != field {
+		if err := noteErr(b, mark, m); !errors.As(err, &f) || f.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	long := memory.SourceMark{Source: strings.Repeat("x", 257), Until: b.Now()}
-	wantErr(t, b.Note(t.Context(), mark, long), memory.ErrInvalid)
-	wantErr(t, b.Note(t.Context(), mark, memory.SourceMark{Source: "crm", Until: time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)}), memory.ErrInvalid)
+	wantErr(t, noteErr(b, mark, long), memory.ErrInvalid)
+	wantErr(t, noteErr(b, mark, memory.SourceMark{Source: "crm", Until: time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)}), memory.ErrInvalid)
 	if after := b.due(id); len(after.Sources) > 0 {
 		t.Errorf("%+v", after)
 	}
 	long.Source = long.Source[:256]
-	if err := b.Note(t.Context(), mark, long); err != nil {
+	if err := noteErr(b, mark, long); err != nil {
 		t.Error(err)
 	}
 	nobody := mark
 	nobody.ID = newBench(t).put(modelDraft(berlin)).ID // of another store
-	wantErr(t, b.Note(t.Context(), nobody, long), memory.ErrNotFound)
+	wantErr(t, noteErr(b, nobody, long), memory.ErrNotFound)
 	nobody.ID = "no id"
-	wantErr(t, b.Note(t.Context(), nobody, long), memory.ErrInvalid)
+	wantErr(t, noteErr(b, nobody, long), memory.ErrInvalid)
 }
 
 // TestAMarkForgetsOneOfTooManySources: the one that may be asked first.
@@ -169,7 +176,7 @@ func TestNotesAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
-			if err := b.Note(t.Context(), mark, memory.SourceMark{Source: fmt.Sprint("source-", i), Until: b.Now().Add(time.Hour)}); err != nil {
+			if err := noteErr(b, mark, memory.SourceMark{Source: fmt.Sprint("source-", i), Until: b.Now().Add(time.Hour)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -196,7 +203,7 @@ func TestGenerationsOnlyGrow(t *testing.T) {
 				b.note(now, "crm", time.Minute, 1)
 				same = true
 			case "late note":
-				err := b.Note(t.Context(), stale, memory.SourceMark{Source: "wiki", Until: b.Now().Add(time.Hour)})
+				err := noteErr(b, stale, memory.SourceMark{Source: "wiki", Until: b.Now().Add(time.Hour)})
 				if (err == nil) != (stale.Generation == now.Generation) {
 					r.Fatalf("generation %d at %d: %v", stale.Generation, now.Generation, err)
 				}

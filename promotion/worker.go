@@ -26,7 +26,7 @@ type Store interface {
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
-	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) error
+	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) (memory.Due, error)
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
 	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
 	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
@@ -219,13 +219,39 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	return w, nil
 }
 
-// Check asks about one row and applies what the answer leads to. It returns an
-// error only for faults of the store and a cancelled ctx; a verifier that is down
+// Check asks about one row, one source after the other, and applies what the answers lead to. It
+// returns an error only for faults of the store and a cancelled ctx; a verifier that is down
 // is a result, not a failure (SR-7.6).
 func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
+	return w.traced(ctx, id, w.check)
+}
+
+// CheckSource asks one source about a row, in the round of a generation, and applies what the
+// answer leads to. Nobody is asked, and the status is [NotDue], if the row has been marked anew
+// since, if the source does not cover it, if an answer of the source stands, or if the row is set
+// aside for it.
+//
+// A question that fails sets the row aside for this source: for a second, then twice as long
+// after each failure in a row, up to an hour. An answer ends that. What a breaker or a budget
+// refuses is no question, and sets nothing aside. The round of the row goes on until an answer
+// moves it, or all sources of the worker that cover it have answered.
+//
+// It is an error if the worker has no source of that name, and otherwise as for [Worker.Check].
+func (w *Worker) CheckSource(ctx context.Context, id memory.ID, source string, generation uint64) (Result, error) {
+	at := slices.IndexFunc(w.sources, func(s Source) bool { return s.Name == source && !s.observes })
+	if at < 0 {
+		return Result{ID: id}, fmt.Errorf("promotion: CheckSource: no source %q", source)
+	}
+	return w.traced(ctx, id, func(ctx context.Context, id memory.ID) (Result, error) {
+		return w.checkSource(ctx, id, &w.sources[at], generation)
+	})
+}
+
+// traced makes a check in a span, and tells its result.
+func (w *Worker) traced(ctx context.Context, id memory.ID, check func(context.Context, memory.ID) (Result, error)) (Result, error) {
 	ctx, span := w.opts.Tracer.Start(ctx, "promotion.check", trace.WithAttributes(attribute.String("hearsay.row", string(id))))
 	defer span.End()
-	r, err := w.check(ctx, id)
+	r, err := check(ctx, id)
 	r.ID = id
 	if err != nil {
 		span.SetStatus(codes.Error, "not checked")
@@ -257,36 +283,47 @@ func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
 	return nil
 }
 
-func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
+// begin reads a row that is due. ok is false if it is not to be checked, for the reason in the
+// result.
+func (w *Worker) begin(ctx context.Context, id memory.ID) (row memory.Row, mark memory.Due, res Result, ok bool, err error) {
 	// The row first: if it moves after this, its mark tells, and if after that, its
 	// revision. The other way round a check that overlaps asks about a row that was
 	// just verified, and verifies it again.
 	rows, err := w.store.Get(ctx, id)
 	if errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
-		return Result{Status: Moved}, nil
+		return row, mark, Result{Status: Moved}, false, nil
 	}
 	if err != nil {
-		return Result{}, err
+		return row, mark, res, false, err
 	}
+	row = rows[0]
 	mark, due, err := w.store.DueMark(ctx, id)
 	if err != nil {
-		return Result{}, err
+		return row, mark, res, false, err
 	}
 	if !due || mark.At.IsZero() || mark.At.After(w.store.Now()) {
-		return Result{Status: NotDue}, nil
+		return row, mark, Result{Status: NotDue}, false, nil
 	}
 	if mark.Tries >= maxTries && mark.Heat < coldBelow {
 		// Now, and not when it was asked last: a read may bring it back, and not before
 		// that answer ended.
-		return Result{Status: Parked}, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
+		return row, mark, Result{Status: Parked}, false, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
 	}
-	if err := w.aged(ctx, &rows[0]); errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
-		return Result{Status: Moved}, nil
+	if err := w.aged(ctx, &row); errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
+		return row, mark, Result{Status: Moved}, false, nil
 	} else if err != nil {
-		return Result{}, err
+		return row, mark, res, false, err
+	}
+	return row, mark, res, true, nil
+}
+
+func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
+	row, mark, res, ok, err := w.begin(ctx, id)
+	if err != nil || !ok {
+		return res, err
 	}
 	var round round
-	res, err := w.ask(ctx, rows[0], &mark, &round)
+	res, err = w.ask(ctx, row, &mark, &round)
 	if err == nil && (res.Status == Demoted || res.Status == Moved) {
 		return res, w.stand(ctx, id, round.answers)
 	}
@@ -294,7 +331,7 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 		return res, err
 	}
 	if round.answered {
-		if err := w.resolveOutage(ctx, rows[0]); err != nil {
+		if err := w.resolveOutage(ctx, row); err != nil {
 			return res, err
 		}
 	}
@@ -322,12 +359,93 @@ func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
 	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
 }
 
+// Limits of how long a row is set aside for a source about which a question failed.
+const (
+	firstAside = time.Second
+	mostAside  = time.Hour
+)
+
+// aside is for how long a row is set aside after so many failures in a row.
+func aside(failures int) time.Duration { return min(firstAside<<min(failures-1, 20), mostAside) }
+
+func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, generation uint64) (Result, error) {
+	row, mark, res, ok, err := w.begin(ctx, id)
+	if err != nil || !ok {
+		return res, err
+	}
+	said := mark.Of(s.Name)
+	if mark.Generation != generation || !s.covers(&row) || said.Until.After(w.store.Now()) {
+		return Result{Status: NotDue}, nil
+	}
+	var round round
+	if round.asked, err = w.line(ctx, &row); err != nil {
+		return res, err
+	}
+	for i := range w.sources { // what asks nobody comes before each question
+		if o := &w.sources[i]; o.observes && o.covers(&row) {
+			if done, err := w.one(ctx, o, &row, &round, &res); done || err != nil {
+				return res, err
+			}
+		}
+	}
+	done, err := w.one(ctx, s, &row, &round, &res)
+	switch {
+	case err != nil:
+		return res, err
+	case done && (res.Status == Demoted || res.Status == Moved):
+		return res, w.stand(ctx, id, round.answers)
+	case done:
+		return res, nil
+	case round.failed:
+		said = memory.SourceMark{Source: s.Name, Failures: said.Failures + 1}
+		wait := aside(said.Failures)
+		said.Until, res.RetryAt = w.store.Now().Add(wait), time.Now().Add(wait)
+		return res, w.note(ctx, mark, []memory.SourceMark{said})
+	case len(round.answers) == 0:
+		return res, nil // a breaker or a budget refused
+	}
+	if round.answered {
+		if err := w.resolveOutage(ctx, row); err != nil {
+			return res, err
+		}
+	}
+	switch res.Status = Unclear; {
+	case round.alarm:
+		res.Status = Misconfigured
+	case round.kept:
+		res.Status = Kept
+	}
+	others := slices.ContainsFunc(w.sources, func(o Source) bool { return o.Name != s.Name && !o.observes && o.covers(&row) })
+	if others { // they may be asked by others at the same time: whoever answers last ends the round
+		if mark, err = w.store.Note(ctx, mark, round.answers[0]); remarked(err) {
+			return res, nil
+		} else if err != nil {
+			return res, err
+		}
+		open := slices.ContainsFunc(w.sources, func(o Source) bool {
+			m := mark.Of(o.Name)
+			return !o.observes && o.covers(&row) && (m.Failures > 0 || !m.Until.After(w.store.Now()))
+		})
+		if open {
+			return res, nil
+		}
+	}
+	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
+}
+
+// remarked reports whether a mark could not be written since the row has been marked anew, or is
+// gone.
+func remarked(err error) bool {
+	return errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased)
+}
+
 // round is what is learned while the sources are asked about one row.
 type round struct {
 	covered  bool                // somebody can be asked
 	answered bool                // somebody answered now
 	kept     bool                // evidence was kept
 	alarm    bool                // somebody can never answer
+	failed   bool                // a question about this row failed
 	until    time.Time           // when the first verdict ends that still stands
 	answers  []memory.SourceMark // of the sources that are not to be asked again for a while
 	held     []string            // who refused; "" = a question about this row failed
@@ -337,17 +455,13 @@ type round struct {
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
-func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *round) (Result, error) {
-	var res Result
-	if row.Content.Cardinality == memory.CardinalityFunctional {
-		marks, err := w.store.MarkLines(ctx, row.Content) // before anybody is asked: an answer may take its time
-		if err != nil {
-			return res, err
-		}
-		r.asked = marks[0]
+func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *round) (res Result, err error) {
+	if r.asked, err = w.line(ctx, &row); err != nil {
+		return res, err
 	}
-	for _, s := range w.sources {
-		if s.Covers != nil && !s.Covers(row.Content) {
+	for i := range w.sources {
+		s := &w.sources[i]
+		if !s.covers(&row) {
 			continue
 		}
 		r.covered = true
@@ -357,81 +471,106 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *r
 			}
 			continue
 		}
-		v, spent, err := w.verify(ctx, &s, row)
-		if err == nil {
-			w.hear(answer{row.ID, s.Name})
-		}
-		var over *overspent
-		switch {
-		case errors.As(err, &over):
-			res.wait(Deferred, time.Now().Add(over.wait))
-			r.held = append(r.held, over.behind)
-			_, own := w.opts.Spending.(*ownSpending)
-			r.alone = r.alone || own
-			continue
-		case s.observes: // nobody was asked
-		case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
-			if spent {
-				w.refund(ctx, s.Name)
-			}
-		default:
-			res.Calls++
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return res, ctx.Err()
-			}
-			if w.fault(ctx, &res, r, s.Name, row.ID, err) {
-				r.alarm = true
-				w.answered(&s, r) // asking again changes nothing
-			}
-			continue
-		}
-		move := Next(row, v)
-		status, err := w.apply(ctx, &s, row, v, move, r.asked)
-		if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
-			w.fault(ctx, &res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
-			r.alarm = true
-			w.answered(&s, r)
-			continue
-		}
-		if err != nil {
+		if done, err := w.one(ctx, s, &row, r, &res); done || err != nil {
 			return res, err
-		}
-		if status == Moved { // the answer did not count: it is asked for again
-			res.end(Moved)
-			return res, nil
-		}
-		if move.Answered {
-			r.answered = true
-			w.answered(&s, r)
-		}
-		switch status {
-		case Promoted, Demoted, Renewed:
-			if status == Promoted && row.Truth != memory.TruthSupported {
-				res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
-			}
-			res.end(status)
-			return res, nil
-		case Kept:
-			// What was kept is heard beside the next answer, and may have moved the
-			// version that the answer is held against.
-			r.kept = true
-			now, err := w.store.Get(ctx, row.ID)
-			if err != nil {
-				return res, err
-			}
-			if now[0].Truth != row.Truth {
-				res.end(Moved)
-				return res, nil
-			}
-			row = now[0]
 		}
 	}
 	if !slices.Contains(r.held, "") {
 		res.Behind, res.Alone = r.held, r.alone
 	}
 	return res, nil
+}
+
+// covers reports whether the source can be asked about a row.
+func (s *Source) covers(row *memory.Row) bool { return s.Covers == nil || s.Covers(row.Content) }
+
+// line is where the line of a row stands before anybody is asked: an answer may take its time.
+func (w *Worker) line(ctx context.Context, row *memory.Row) (memory.LineMark, error) {
+	if row.Content.Cardinality != memory.CardinalityFunctional {
+		return memory.LineMark{}, nil
+	}
+	marks, err := w.store.MarkLines(ctx, row.Content)
+	if err != nil {
+		return memory.LineMark{}, err
+	}
+	return marks[0], nil
+}
+
+// one asks one source. done says that the check ends with the result; otherwise the next source
+// may be asked, about the row as it is now.
+func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, res *Result) (done bool, err error) {
+	v, spent, err := w.verify(ctx, s, *row)
+	if err == nil {
+		w.hear(answer{row.ID, s.Name})
+	}
+	var over *overspent
+	switch {
+	case errors.As(err, &over):
+		res.wait(Deferred, time.Now().Add(over.wait))
+		r.held = append(r.held, over.behind)
+		_, own := w.opts.Spending.(*ownSpending)
+		r.alone = r.alone || own
+		return false, nil
+	case s.observes: // nobody was asked
+	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
+		if spent {
+			w.refund(ctx, s.Name)
+		}
+	default:
+		res.Calls++
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return true, ctx.Err()
+		}
+		if w.fault(ctx, res, r, s.Name, row.ID, err) {
+			r.alarm = true
+			w.answered(s, r) // asking again changes nothing
+		}
+		return false, nil
+	}
+	move := Next(*row, v)
+	status, err := w.apply(ctx, s, *row, v, move, r.asked)
+	if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
+		w.fault(ctx, res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
+		r.alarm = true
+		w.answered(s, r)
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	if status == Moved { // the answer did not count: it is asked for again
+		res.end(Moved)
+		return true, nil
+	}
+	if move.Answered {
+		if r.answered = true; !s.observes { // to observe again costs nothing
+			w.answered(s, r)
+		}
+	}
+	switch status {
+	case Promoted, Demoted, Renewed:
+		if status == Promoted && row.Truth != memory.TruthSupported {
+			res.Waited = max(w.store.Now().Sub(row.CreatedAt), 0)
+		}
+		res.end(status)
+		return true, nil
+	case Kept:
+		// What was kept is heard beside the next answer, and may have moved the
+		// version that the answer is held against.
+		r.kept = true
+		now, err := w.store.Get(ctx, row.ID)
+		if err != nil {
+			return true, err
+		}
+		if now[0].Truth != row.Truth {
+			res.end(Moved)
+			return true, nil
+		}
+		*row = now[0]
+	}
+	return false, nil
 }
 
 // aged moves a verified row to what the clock has made of it, so that its history says so.
@@ -515,11 +654,9 @@ func (w *Worker) answered(s *Source, r *round) {
 // note notes answers in a mark, unless somebody marked the row anew meanwhile.
 func (w *Worker) note(ctx context.Context, mark memory.Due, answers []memory.SourceMark) error {
 	for _, m := range answers {
-		err := w.store.Note(ctx, mark, m)
-		if errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
+		if _, err := w.store.Note(ctx, mark, m); remarked(err) {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 	}
@@ -601,6 +738,7 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		case errors.Is(err, verifier.ErrOpen):
 			behind, r.alone = source, true
 		case !errors.Is(err, verifier.ErrBusy):
+			r.failed = true
 			res.Yield = max(res.Yield, w.yield(answer{id, source}))
 			if down != nil && down.RetryAfter > 0 { // that is said of all rows
 				behind, r.alone = source, true
