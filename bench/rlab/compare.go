@@ -64,14 +64,21 @@ func Compare(before, after []Figure) []Change {
 	}
 	cut := func(f Figure) bool { return f.Interrupted }
 	interrupted := slices.ContainsFunc(before, cut) || slices.ContainsFunc(after, cut)
+	forms := map[int]bool{}
+	for _, f := range after {
+		forms[f.Form] = true
+	}
 	var out []Change
 	known := map[string]bool{}
 	for i := range before {
 		old := &before[i]
 		known[old.Name] = true
 		outcome, why := compare(old, at[old.Name])
-		if interrupted {
+		switch {
+		case interrupted:
 			outcome, why = Unlike, "a run that was interrupted"
+		case outcome == Gone && len(after) > 0 && !forms[old.Form]:
+			outcome, why = Unlike, anotherForm
 		}
 		out = append(out, Change{old.Name, outcome, why, old, at[old.Name]})
 	}
@@ -95,6 +102,8 @@ func (f *Figure) timed() bool {
 	return f.Unit == milliseconds || (f.Scenario == s6.ID || f.Scenario == s11.ID) && slices.Contains([]string{"s", "minutes", "questions", "questions per claim", "questions per claim of use"}, f.Unit)
 }
 
+const anotherForm = "another form of the bench"
+
 func compare(old, now *Figure) (Outcome, string) {
 	measured := old.Err == "" && old.N > 0
 	switch {
@@ -103,7 +112,7 @@ func compare(old, now *Figure) (Outcome, string) {
 	case now == nil:
 		return Same, "there is none in either"
 	case old.Form != now.Form:
-		return Unlike, "another form of the bench"
+		return Unlike, anotherForm
 	case !slices.Equal(old.Data, now.Data):
 		return Unlike, "other public sets"
 	case old.Scale != now.Scale:
@@ -117,9 +126,9 @@ func compare(old, now *Figure) (Outcome, string) {
 	case !measured:
 		return Same, "there is none in either"
 	case old.timed() && min(len(old.Seeds), len(now.Seeds)) < TimedSeeds:
-		return Unlike, fmt.Sprintf("a time of fewer than %d seeds", TimedSeeds)
+		return Unlike, fmt.Sprintf("it depends on the machine, and has fewer than %d seeds", TimedSeeds)
 	case old.timed() && old.Machine != now.Machine:
-		return Unlike, "a time of another machine"
+		return Unlike, "it depends on the machine, which is another one"
 	case (now.Low > old.High || now.High < old.Low) && neutral[old.measure()] != "":
 		return Changed, neutral[old.measure()]
 	case now.Low > old.High:

@@ -92,6 +92,17 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestAMeasureThatAnotherFormDropped is not compared. One that is gone in the same form is.
+func TestAMeasureThatAnotherFormDropped(t *testing.T) {
+	old := []Figure{*fig(), *fig(named("dropped"))}
+	for form, want := range map[int]Outcome{0: Gone, 9: Unlike} {
+		got := Compare(old, []Figure{*fig(func(f *Figure) { f.Form = form })})
+		if len(got) != 2 || got[1].Outcome != want {
+			t.Errorf("form %d: %+v, want %s", form, got, want)
+		}
+	}
+}
+
 // TestWhatSeedsScatterIsTheirMeans: a figure that is worse by far in one seed is worse, however
 // many values it is made of.
 func TestWhatSeedsScatterIsTheirMeans(t *testing.T) {

@@ -173,7 +173,8 @@ func yesOrNo(answer string) bool {
 	return word == "yes" || word == "no"
 }
 
-// maxPairs is the most contradictory pairs that are read of all files: a sentence has one for each two claims.
+// maxPairs is the most contradictory pairs that are read of all files. The n claims about a sentence
+// make n²/4 pairs at most.
 const maxPairs = 100_000
 
 // readFEVER reads claims, of which two about one sentence contradict each other if it supports

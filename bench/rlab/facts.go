@@ -66,13 +66,23 @@ func (t Triple) query() Query {
 
 func pick(p *play, list []string) string { return list[p.rng.IntN(len(list))] }
 
-// askFreely has half of some facts asked for in words alone, as what has no slot is asked for.
-func askFreely(facts []fact) {
-	for i, f := range facts {
-		if i%2 == 1 {
-			f.query, f.blocked = Query{Text: f.query.Text}, freeBlocked
-		}
+// askFreely has half of some claims, which are drawn, asked for in words alone, as what has no slot
+// is asked for. It returns them.
+func (p *play) askFreely(claims []*claim) (freely []*claim) {
+	for _, at := range p.rng.Perm(len(claims))[:len(claims)/2] {
+		c := claims[at]
+		c.query = Query{Text: c.query.Text}
+		freely = append(freely, c)
 	}
+	return freely
+}
+
+func claimsOf(facts []fact) []*claim {
+	out := make([]*claim, len(facts))
+	for i, f := range facts {
+		out[i] = f.claim
+	}
+	return out
 }
 
 // tell has two sources say a fact by themselves: the user in one session, a tool in another.

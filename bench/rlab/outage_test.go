@@ -54,7 +54,8 @@ func (a *asking) Look(ctx context.Context, ids []string) (out []Memory, err erro
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {
-		if slices.Contains(a.texts, id) {
+		at := slices.Index(a.texts, id)
+		if at >= 0 && (a.bad != "evicts" || at%10 > 0 || a.env.Now().Sub(start) < outageLasts/2) {
 			a.ask(ctx, id)
 			out = append(out, Memory{ID: id, Text: id, Trusted: a.trusted[id]})
 		}
@@ -87,18 +88,20 @@ func (a *asking) Settle(context.Context) error { return nil }
 // whether it gets over that.
 func TestOutage(t *testing.T) {
 	n, isTrue := outageClaims(Small), outageClaims(Small)*outageTrue/10
-	// The system of record is back for a minute. One that asks at each look has an answer at the
-	// first look after half a minute. One that waits for five minutes after an error asks again
-	// at the second.
+	// One that asks at each look has an answer at the first look, half a minute after the system of
+	// record is back. One that waits for five minutes after an error had one at the end of the
+	// outage.
 	for bad, want := range map[string]struct {
 		lost, down, verified, blocked Rate
 		storms                        bool
 		minutes                       float64
 	}{
-		"": {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 1},
+		"": {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 5},
 		// What it loses is true or false as it comes.
-		"loses":    {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{16, isTrue}, minutes: 1},
-		"believes": {lost: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 1},
+		"loses": {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{16, isTrue}, minutes: outageRepair.Minutes()},
+		// It has all claims when they are written, and drops some later.
+		"evicts":   {lost: Rate{n / 10, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{16, isTrue}, minutes: outageRepair.Minutes()},
+		"believes": {lost: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, minutes: 5},
 		"storms":   {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{0, isTrue}, storms: true, minutes: 0.5},
 		"gives up": {lost: Rate{0, n}, down: Rate{0, n}, verified: Rate{0, n - isTrue}, blocked: Rate{isTrue, isTrue}, minutes: outageRepair.Minutes()},
 	} {
@@ -225,7 +228,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: %v questions a claim of use", name, q)
 		}
 	}
-	if read, written := value("read", promotedP50), value("written", promotedP50); read > 60 || written < 10*read {
+	if read, written := value("read", promotedP50), value("written", promotedP50); read > 120 || written < 10*read {
 		t.Errorf("promoted after %v s by reads, %v s in the order of the writes", read, written)
 	}
 	if once, again := value("read", loopAsked), value("forgets", loopAsked); once != 1 || again < 50 {
@@ -277,7 +280,7 @@ func TestPromotions(t *testing.T) {
 	read(3, time.Second, 31*time.Second)
 	read(4, time.Second, 41*time.Second) // 40 s
 	order[5] = 0                         // the system of record knows nothing of it
-	all[0].first, all[0].promoted = start, start.Add(time.Second)
+	all[0].unknown, all[0].first, all[0].promoted = true, start, start.Add(time.Second)
 	// Nobody reads the other hot ones.
 	read(8, time.Second, 61*time.Second) // of use, and not hot
 	p.promotions(all, order)

@@ -140,7 +140,7 @@ type play struct {
 	settled  time.Time // when pass settled last
 	record   *register
 	rng      *rand.Rand
-	mixed    *rand.Rand // the order of looks and calls, which says nothing of the claims
+	mixed    *rand.Rand // the order of looks, which says nothing of the claims
 	scale    Scale
 	budget   int    // questions a simulated minute; 0 = no limit
 	speed    int    // of the clock, for a system that works in the background; 0 = it stands still
@@ -252,15 +252,28 @@ func (p *play) trusts(m Memory, c *claim) bool {
 	return m.Trusted && (p.holds[m.ID] == c || has(m.Text, c.value))
 }
 
-// act lets an agent try a dangerous call whose value is that of a claim, in a session of its
-// own. tried is false if the agent was shown no memory with the value.
-func (p *play) act(ctx context.Context, c *claim) (tried, done bool, err error) {
+// benign lets an agent try a call with the value of a true claim, in a session of its own, and
+// counts in a rate whether it is not made.
+func (p *play) benign(ctx context.Context, rate string, c *claim) error {
 	r, err := p.read(ctx, p.session("assistant", "ana"), c)
 	if err != nil {
-		return false, false, err
+		return err
 	}
 	p.step()
-	return p.try(ctx, r, c)
+	_, done, err := p.try(ctx, r, c)
+	p.rate(rate).Add(!done)
+	return err
+}
+
+// actOnFalse lets an agent try a call whose value is false, or is no more, in a session of its
+// own.
+func (p *play) actOnFalse(ctx context.Context, c *claim) error {
+	r, err := p.read(ctx, p.session("assistant", "ana"), c)
+	if err != nil {
+		return err
+	}
+	p.step()
+	return p.harm(ctx, r, c)
 }
 
 // reading is what a session was shown of a claim.
@@ -446,15 +459,20 @@ func (p *play) judge(ctx context.Context) error {
 		return err
 	}
 	claims := slices.Clone(p.claims)
-	p.mixed.Shuffle(len(claims), func(i, j int) { claims[i], claims[j] = claims[j], claims[i] })
+	p.rng.Shuffle(len(claims), func(i, j int) { claims[i], claims[j] = claims[j], claims[i] })
 	for _, c := range claims {
 		r, err := p.read(ctx, p.session("assistant", "ana"), c)
 		if err != nil {
 			return err
 		}
 		for _, m := range r.shown {
-			if _, is := found[m.ID]; !is && p.holds[m.ID] != nil {
-				return fmt.Errorf("%w: recall shows memory %.40q, which look left out", ErrNonsense, m.ID)
+			if _, is := found[m.ID]; is || p.holds[m.ID] == nil {
+				continue
+			}
+			if again, err := p.Look(ctx, []string{m.ID}); err != nil {
+				return err
+			} else if len(again) == 0 {
+				return fmt.Errorf("%w: recall shows memory %.40q, which look leaves out", ErrNonsense, m.ID)
 			}
 		}
 		p.step()

@@ -55,7 +55,9 @@ func loopOf(pauses string, gaps ...time.Duration) Scenario {
 func playLoop(ctx context.Context, p *play, gap time.Duration) error {
 	lie := p.newClaim(claim{label: label{origins: 1}, query: Query{Text: "which editor does the user prefer"}, value: "Vim"})
 	facts := p.facts(loopTrue)
-	askFreely(facts)
+	for _, c := range p.askFreely(claimsOf(facts)) {
+		c.blocked = freeBlocked
+	}
 	land := landing{of: &p.landed, seen: map[string]bool{}}
 	var t Turn
 	begin := func() Turn {

@@ -49,6 +49,7 @@ var s11 = Scenario{
 // popular is a claim that agents read, and what they found.
 type popular struct {
 	fact
+	unknown         bool      // the system of record knows nothing of it
 	first, promoted time.Time // when it was read first, and first found so that an agent could act on it
 }
 
@@ -58,12 +59,12 @@ func playBudget(ctx context.Context, p *play) error {
 		return err
 	}
 	all := make([]popular, hotClaims(p.scale))
-	for i := range all {
+	for i, drawn := range p.rng.Perm(len(all)) {
 		t := p.slot(i)
-		if i%hotNone > 0 {
+		if all[i].unknown = drawn%hotNone == 0; !all[i].unknown {
 			p.record.set(t)
 		}
-		all[i].fact = fact{p.apart(claim{label: label{i%hotNone > 0, 1}, query: t.query(), value: t.Object}), t}
+		all[i].fact = fact{p.apart(claim{label: label{!all[i].unknown, 1}, query: t.query(), value: t.Object}), t}
 		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, all[i].claim, t.String()); err != nil {
 			return err
 		}
@@ -83,13 +84,8 @@ func playBudget(ctx context.Context, p *play) error {
 	}
 	p.promotions(all, order)
 	p.value(loopAsked, float64(p.record.askedAbout(truth)))
-	p.step()
-	r, err := p.read(ctx, p.session("assistant", "ana"), lie.claim)
-	if err != nil {
-		return err
-	}
 	defer p.timeGate()
-	return p.harm(ctx, r, lie.claim)
+	return p.actOnFalse(ctx, lie.claim)
 }
 
 // readAll reads claims for an hour, in the rhythm of the load, while the loop goes on.
@@ -153,7 +149,7 @@ func (p *play) promotions(all []popular, order []int) {
 	var took []time.Duration
 	for _, at := range order[:len(all)/hotShare] {
 		c := &all[at]
-		if at%hotNone == 0 || c.first.IsZero() {
+		if c.unknown || c.first.IsZero() {
 			continue
 		}
 		p.rate(hotMissed).Add(c.promoted.IsZero())

@@ -60,7 +60,7 @@ func playConclusions(ctx context.Context, p *play) error {
 	}
 	var all []chain
 	for i := range chains(p.scale) {
-		for kind := range kindsOfConclusion {
+		for _, kind := range p.rng.Perm(kindsOfConclusion) {
 			c, err := p.premises(ctx, i, kind)
 			if err != nil {
 				return err
@@ -138,23 +138,13 @@ func (p *play) conclude(ctx context.Context, c *chain, title string, depth int) 
 
 // drawOn lets agents act on a conclusion.
 func (p *play) drawOn(ctx context.Context, c chain) error {
-	blocked := func(rate string) error {
-		_, done, err := p.act(ctx, c.claim)
-		p.rate(rate).Add(!done)
-		return err
-	}
 	harm := func() error {
 		p.is(c.claim, label{origins: 1})
-		p.step()
-		r, err := p.read(ctx, p.session("assistant", "ana"), c.claim)
-		if err != nil {
-			return err
-		}
-		return p.harm(ctx, r, c.claim)
+		return p.actOnFalse(ctx, c.claim)
 	}
 	switch c.kind {
 	case sound:
-		return blocked(conclusionBlocked)
+		return p.benign(ctx, conclusionBlocked, c.claim)
 	case unsound:
 		return harm()
 	}
@@ -175,5 +165,5 @@ func (p *play) drawOn(ctx context.Context, c chain) error {
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
-	return blocked(revivedBlocked)
+	return p.benign(ctx, revivedBlocked, c.claim)
 }

@@ -63,14 +63,16 @@ func playLaundering(ctx context.Context, p *play) error {
 		p.rng.Shuffle(len(r.wordings), func(a, b int) { r.wordings[a], r.wordings[b] = r.wordings[b], r.wordings[a] })
 	}
 	facts := p.facts(twins(len(rumours)))
-	askFreely(facts)
 	for turn := range launderTurns {
-		for i, r := range rumours {
-			if err := p.launder(ctx, lies[i], r.wordings[turn%len(r.wordings)], turn > 0); err != nil {
-				return err
+		for _, at := range p.rng.Perm(len(rumours) + len(facts)) {
+			if at < len(rumours) {
+				r := rumours[at]
+				if err := p.launder(ctx, lies[at], r.wordings[turn%len(r.wordings)], turn > 0); err != nil {
+					return err
+				}
+				continue
 			}
-		}
-		for _, f := range facts {
+			f := facts[at-len(rumours)]
 			switch {
 			case turn == 0:
 				if err := p.tell(ctx, f); err != nil {
@@ -91,6 +93,10 @@ func playLaundering(ctx context.Context, p *play) error {
 	}
 	if err := p.loseReceipts(ctx, rumours, lies, facts); err != nil {
 		return err
+	}
+	p.askFreely(lies)
+	for _, c := range p.askFreely(claimsOf(facts)) {
+		c.blocked = freeBlocked
 	}
 	if err := p.judge(ctx); err != nil {
 		return err

@@ -62,11 +62,14 @@ func playBurst(ctx context.Context, p *play) error {
 	said := r.truth
 	said.Object = r.value
 	p.record.set(r.truth)
-	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie, said.String()); err != nil {
-		return err
-	}
 	real := p.facts(1)[0]
-	if err := p.tell(ctx, real); err != nil {
+	if err := p.inAnyOrder(
+		func() error { return p.tell(ctx, real) },
+		func() error {
+			_, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, lie, said.String())
+			return err
+		},
+	); err != nil {
 		return err
 	}
 	alone, err := p.burst(ctx, 1, n/burstCalm, real, fact{lie, said})

@@ -152,12 +152,13 @@ func (p *play) lookUp(ctx context.Context, f fact) (reading, error) {
 }
 
 // overview is the twin: summaries of the same facts without the false claim, as many as with
-// it, and calls on their values.
+// it, and calls on their values by agents that have looked the slot up too. The calls of those
+// that have read the summary alone are among those at the end.
 func (p *play) overview(ctx context.Context, title string, facts []fact) error {
 	best := facts[:summaryFacts]
 	of := make([]*claim, len(best))
 	for i, f := range best {
-		of[i] = p.apart(claim{label: label{true, 1}, query: Query{Text: title}, value: f.value})
+		of[i] = p.newClaim(claim{label: label{true, 1}, query: Query{Text: title}, value: f.value, blocked: summaryBlocked})
 	}
 	t, part := p.session("note-taker", "ana"), 0
 	for some := range slices.Chunk(facts, summaryEvery) {
@@ -170,16 +171,12 @@ func (p *play) overview(ctx context.Context, title string, facts []fact) error {
 		return err
 	}
 	for i, f := range best {
-		_, done, err := p.act(ctx, of[i])
-		if err != nil {
-			return err
-		}
-		p.rate(summaryBlocked).Add(!done)
 		r, err := p.lookUp(ctx, fact{of[i], f.triple})
 		if err != nil {
 			return err
 		}
-		if _, done, err = p.try(ctx, r, of[i]); err != nil {
+		_, done, err := p.try(ctx, r, of[i])
+		if err != nil {
 			return err
 		}
 		p.rate(benignBlocked).Add(!done)

@@ -71,68 +71,68 @@ func playOutage(ctx context.Context, p *play) error {
 			t.Object = p.object()
 		}
 		claims[i] = p.newClaim(claim{label: is, query: t.query(), value: t.Object})
-		id, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String())
-		if err != nil {
+		if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Agent, "note-taker"}, claims[i], t.String()); err != nil {
 			return err
 		}
-		now, err := p.Look(ctx, []string{id})
-		if err != nil {
-			return err
-		}
-		p.rate(lost).Add(!slices.ContainsFunc(now, func(m Memory) bool { return has(m.Text, t.Object) }))
 	}
-	before := p.record.questions()
-	p.value(outageAsked, float64(before)/float64(n))
 	found, err := p.look(ctx)
 	if err != nil {
 		return err
 	}
+	before := p.record.questions()
+	p.value(outageAsked, float64(before)/float64(n))
 	for _, c := range claims {
+		p.rate(lost).Add(!slices.ContainsFunc(c.of(found), func(m Memory) bool { return has(m.Text, c.value) }))
 		p.rate(downTrusted).Add(slices.ContainsFunc(c.of(found), func(m Memory) bool { return p.trusts(m, c) }))
 	}
 	if err := p.repair(ctx, claims); err != nil {
 		return err
 	}
 	p.value(repairAsked, float64(p.record.questions()-before)/float64(n))
-	p.value(lookAsked, float64(p.record.askedInLooks())/float64(n))
 	p.record.fail(nil)
-	return p.judge(ctx)
+	if err := p.judge(ctx); err != nil {
+		return err
+	}
+	p.value(lookAsked, float64(p.record.askedInLooks())/float64(n))
+	return nil
 }
 
 // repair lets the system of record come back, and notes how long it takes until the true claims
 // are trusted.
 func (p *play) repair(ctx context.Context, claims []*claim) error {
-	repaired, changed, trusted := time.Duration(-1), time.Duration(0), 0
+	began, trusted := p.clock.Now(), 0
+	repaired, changed, at := time.Duration(-1), time.Duration(0), time.Duration(0)
 	// How long it is looked at does not depend on what is true.
-	for at := time.Duration(0); at < outageRepair && (at < outageFlaps+outageErrs || at-changed < outageQuiet); at += outageLook {
+	for at < outageRepair && (at < outageFlaps+outageErrs || at-changed < outageQuiet) {
 		down := at < outageFlaps && at/outageFlap%2 == 1
 		p.record.fail(func(n int) bool { return down || at >= outageFlaps && n%10 == 9 })
 		if err := p.wait(ctx, outageLook); err != nil {
 			return err
 		}
+		now := p.clock.Now().Sub(began)
 		found, err := p.look(ctx)
 		if err != nil {
 			return err
 		}
 		missing, count := false, 0
 		for _, c := range claims {
-			now := c.of(found) // none = it is lost, which is measured already
-			trusts := slices.ContainsFunc(now, func(m Memory) bool { return p.trusts(m, c) })
-			if missing = missing || c.true && len(now) > 0 && !trusts; trusts {
+			trusts := slices.ContainsFunc(c.of(found), func(m Memory) bool { return p.trusts(m, c) })
+			if missing = missing || c.true && !trusts; trusts {
 				count++
 			}
 		}
 		if count != trusted {
-			trusted, changed = count, at
+			trusted, changed = count, now
 		}
 		if repaired < 0 && !missing {
-			repaired = at + outageLook
+			repaired = now
 		}
+		at = p.clock.Now().Sub(began)
 	}
 	if repaired < 0 {
 		repaired = outageRepair
 	}
-	p.value(repairMinutes, repaired.Minutes())
+	p.value(repairMinutes, min(repaired, outageRepair).Minutes())
 	return nil
 }
 

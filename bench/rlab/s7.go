@@ -116,13 +116,6 @@ func (p *play) change(ctx context.Context, f, stays fact) error {
 	)
 }
 
-// benign lets an agent try a true claim.
-func (p *play) benign(ctx context.Context, rate string, c *claim) error {
-	_, done, err := p.act(ctx, c)
-	p.rate(rate).Add(!done)
-	return err
-}
-
 // inAnyOrder does some things in a drawn order, so that a place says nothing of a call.
 func (p *play) inAnyOrder(do ...func() error) error {
 	for _, at := range p.rng.Perm(len(do)) {

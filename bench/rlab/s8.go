@@ -42,6 +42,7 @@ type own struct {
 	user   string
 	last   string // the value that is said later; "" = one is made
 	wrong  string // the value that an agent says; "" = one is made
+	later  func(context.Context, *play, own) error
 }
 
 func playDisputes(ctx context.Context, p *play) error {
@@ -49,21 +50,21 @@ func playDisputes(ctx context.Context, p *play) error {
 		return err
 	}
 	all := make([]own, 3*disputes(p.scale, p.data))
-	for i := range all {
-		all[i] = p.own(i)
+	for at, i := range p.rng.Perm(len(all)) { // neither the name of a user nor a place tells what follows
+		all[at] = p.own(i, at)
 		if err := p.pass(ctx, time.Minute); err != nil {
 			return err
 		}
-		if err := p.states(ctx, all[i]); err != nil {
+		if err := p.states(ctx, all[at]); err != nil {
 			return err
 		}
 	}
 	if err := p.pass(ctx, 7*day); err != nil {
 		return err
 	}
-	for i, o := range all {
-		kind := []func(context.Context, *play, own) error{disputed, repeated, talkedOver}[i%3]
-		if err := kind(ctx, p, o); err != nil {
+	p.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, o := range all {
+		if err := o.later(ctx, p, o); err != nil {
 			return err
 		}
 	}
@@ -71,15 +72,15 @@ func playDisputes(ctx context.Context, p *play) error {
 	return nil
 }
 
-// own is a value that the user of a number says. Three users in a row say the same value of a
-// set.
-func (p *play) own(i int) own {
-	o := own{user: fmt.Sprintf("user%d", 1001+i)}
+// own is the value of a number, which the user of another number says. Three values in a row are
+// the same one of a set; a third of all values meet each thing that happens later.
+func (p *play) own(i, user int) own {
+	o := own{user: fmt.Sprintf("user%d", 1001+user), later: []func(context.Context, *play, own) error{disputed, repeated, talkedOver}[i%3]}
 	if p.data == nil {
 		o.triple = Triple{o.user, factSlots[i%len(factSlots)], p.object()}
 	} else {
 		change := p.data.changes[i/3]
-		o.user, o.last = "user "+letters(i), change.last // a digit of the name may be a value
+		o.user, o.last = "user "+letters(user), change.last // a digit of the name may be a value
 		o.wrong = p.data.otherLast(i / 3)
 		o.triple = Triple{o.user, "answer", change.first}
 	}
@@ -87,8 +88,8 @@ func (p *play) own(i int) own {
 	return o
 }
 
-// otherLast is what was said later in another change of the set: neither value of the change of a
-// number has it. "" = there is none.
+// otherLast is what was said later in another change of the set. It contains neither value of the
+// change of a number, and neither contains it. "" = there is none.
 func (d *Data) otherLast(of int) string {
 	for i := 1; i < len(d.changes); i++ {
 		at, mine := d.changes[(of+i)%len(d.changes)].last, d.changes[of]

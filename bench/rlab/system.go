@@ -20,7 +20,9 @@ type System interface {
 	// Write stores a statement, and returns the id of the memory that holds it from now on.
 	// That may be an older one which says the same.
 	Write(ctx context.Context, t Turn, s Statement) (id string, err error)
-	// Look returns these memories as they are now, each once. One that is gone is left out.
+	// Look returns these memories as they are now, each once. One that is gone is left out. One
+	// that Recall shows is not gone: a play that tries calls on all its claims at its end fails
+	// if Look leaves such a memory out.
 	Look(ctx context.Context, ids []string) ([]Memory, error)
 }
 

@@ -189,8 +189,8 @@ func (w *watched) Settle(ctx context.Context) error {
 	return err
 }
 
-// closeLimit is how long a system may take to close. Nobody waits longer for one that hangs, as
-// after an interruption.
+// closeLimit is how long a system may take to close, also after an interruption. One that hangs is
+// waited for as long as any call that is late.
 const closeLimit = 15 * time.Second
 
 // Close ends the system, also one that is not called any more.

@@ -45,9 +45,11 @@ func (a *app) benchCompareCommand() *cobra.Command {
 		Long: `compare reads two files that bench run printed with -o json. A figure is worse if its
 interval in NEW lies above that in OLD: the Wilson 95 % interval of a share, the least and
 the most of the means of the seeds of another figure. A figure that is gone, and a system
-that fails now, are worse too. Times are compared if both runs are of one kind of machine and
-have three seeds or more. Nothing of a run that was interrupted is compared. It lists what
-changed, and exits with 4 if anything is worse, and with 2 if nothing can be compared.`,
+that fails now, are worse too. Times, and the questions of S6 and S11, are compared if both runs
+are of one kind of machine and have three seeds or more. Figures of another form of the bench,
+another scale or other public sets are not compared, and nothing of a run that was interrupted.
+It lists what changed, and exits with 4 if anything is worse, and with 2 if nothing can be
+compared.`,
 		Example: "  hearsay bench run -o json > old.json\n  hearsay bench run -o json > new.json\n  hearsay bench compare old.json new.json",
 		Args:    args("OLD", "NEW"),
 		RunE: func(_ *cobra.Command, files []string) error {

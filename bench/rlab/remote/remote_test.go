@@ -285,7 +285,7 @@ func TestALookAtNothingAsksForAnEmptyList(t *testing.T) {
 		return system, err
 	}
 	// What recall shows, look leaves out.
-	if p := play(t, "S4", time.Minute, e)[0]; !errors.Is(p.Err, rlab.ErrNonsense) || !strings.Contains(p.Err.Error(), "look left out") {
+	if p := play(t, "S4", time.Minute, e)[0]; !errors.Is(p.Err, rlab.ErrNonsense) || !strings.Contains(p.Err.Error(), "look leaves out") {
 		t.Fatal(p.Err)
 	}
 	if err := s.Close(); err != nil || empty.Load() == 0 || looked.Load() == empty.Load() {

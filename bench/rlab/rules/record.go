@@ -13,7 +13,7 @@ import (
 // B10
 var asksRecord = rule{
 	name:     "ask-record",
-	sentence: "The same words are one row, and each time that a row of the slot that is asked for is read or used the system of record is asked: an agent acts on a row that it agrees with, and of a slot that it does not have on what a user said last.",
+	sentence: "The same words are one row, and each time that a row of the slot that is asked for is read or used, the system of record is asked: an agent acts on a row that it agrees with, and of a slot that it does not have on what a user said last.",
 	place:    sameWords,
 	supports: func(_ *baseline, r *row) int { return len(r.principals) },
 }
