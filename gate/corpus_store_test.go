@@ -498,7 +498,8 @@ var gateFaults = map[string]func(b *troubled, o *gate.Options){
 		return w.AddEvidence(ctx, row, "worker", "it was asked", says(memory.RelationSupports, memory.RankTool, "tool:ledger"))
 	}),
 	"read_meanwhile": meanwhile(func(ctx context.Context, w *scene, row memory.ID) error {
-		return w.AddHeat(ctx, map[memory.ID]float64{row: 1})
+		_, err := w.AddHeat(ctx, map[memory.ID]float64{row: 1})
+		return err
 	}),
 	"verified_meanwhile": meanwhile(func(ctx context.Context, w *scene, row memory.ID) error {
 		return w.verify(ctx, row, memory.RankTool)

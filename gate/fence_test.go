@@ -204,7 +204,8 @@ var erased = move{do: func(p *pair, id memory.ID) error {
 // harmless are the appends that void no permit.
 var harmless = map[string]move{
 	"read": {do: func(p *pair, id memory.ID) error {
-		return p.moves.AddHeat(context.Background(), map[memory.ID]float64{id: 1})
+		_, err := p.moves.AddHeat(context.Background(), map[memory.ID]float64{id: 1})
+		return err
 	}},
 	"echoed": {do: func(p *pair, id memory.ID) error {
 		_, err := p.moves.Echo(context.Background(), id, memory.Asserter{Principal: "w", Model: "sonnet-4.6", Family: "claude"}, "run", "words")

@@ -103,7 +103,7 @@ func TestI7NoPermitStandsOnAStaleReading(t *testing.T) {
 			case move == "echo":
 				_, err = w.Put(ctx, w.fromModel(rows[0].Content))
 			case move == "read":
-				err = w.AddHeat(ctx, map[memory.ID]float64{row: 1})
+				_, err = w.AddHeat(ctx, map[memory.ID]float64{row: 1})
 			case move == "epoch":
 				err = w.BumpEpoch(ctx, "ops", "fail-over")
 			}

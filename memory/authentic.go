@@ -250,8 +250,8 @@ type floor struct {
 // those of the whole store.
 const floorSize = 1 << 16
 
-// decides reports whether somebody would gain by putting an older object back. A heat
-// or a due mark only orders work.
+// decides reports whether somebody would gain by putting an older object back. A due mark
+// only orders work.
 func decides(key string) bool {
 	switch p, _ := placeOf(key); p {
 	case headKey, claimKey, lineKey, callKey, holdKey, decisionKey, fenceKey, systemKey, handKey, identKey, classKey, endedKey, ownKey:

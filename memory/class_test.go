@@ -231,16 +231,10 @@ func TestADamagedDueMarkIsListed(t *testing.T) {
 		}
 		list := func() (rows []memory.Due) {
 			t.Helper()
-			var err error
 			if parked {
-				rows, _, err = s.ParkedRows(t.Context(), "", 10)
-			} else {
-				rows, _, err = s.DueRows(t.Context(), s.Now(), "", 10)
+				return listed(t, s.ParkedRows(t.Context()))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return rows
+			return listed(t, s.DueRows(t.Context(), s.Now()))
 		}
 		d.id = ids[1]
 		list()

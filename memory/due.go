@@ -2,8 +2,10 @@ package memory
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -17,7 +19,7 @@ type Due struct {
 	At     time.Time // not before; zero = the row is parked
 	Reason string
 	Tries  int     // checks since the row last moved
-	Heat   float64 // decayed reads, see [Store.AddHeat]
+	Heat   float64 // the decayed count of reads to a millionth, see [Store.AddHeat]
 	// Generation numbers the rounds of checks of a row. Whoever marks the row anew begins the
 	// next round: a move, [Store.Reschedule], [Store.Postpone]. [Store.Note] does not. No
 	// number comes twice for a row.
@@ -64,28 +66,103 @@ func (m *SourceMark) check() error {
 	return checkTime("until", m.Until)
 }
 
-// DueRows lists the rows due at a moment, in the order they fell due, starting
-// after a cursor ("" = from the start). Parked rows are listed by [Store.ParkedRows]. A
-// mark that cannot be read is listed with its time alone.
-func (s *Store) DueRows(ctx context.Context, at time.Time, after string, limit int) (rows []Due, next string, err error) {
-	return s.marks(ctx, Query{Term: termDue, After: after, To: uint64(at.UnixMicro()), Limit: limit})
+// DueNow lists the rows that are due, the most read first: those with the highest decayed count of
+// reads and, of rows that nobody has read, the one written first. With predicates it lists only
+// rows about one of them, as [Canonical] writes it. A row whose predicate is not known, since it
+// had no mark before or a damaged one, is listed for every predicate.
+//
+// A row whose time came later than it was marked is listed once [Store.WakeDue] has found it. A
+// row that is read or marked anew meanwhile may be listed twice or not at all. A mark that cannot
+// be read is listed with its row alone. The first error ends the list.
+func (s *Store) DueNow(ctx context.Context, predicates ...string) iter.Seq2[Due, error] {
+	if len(predicates) == 0 {
+		return s.marks(ctx, Query{Term: termHot})
+	}
+	lists := []Query{{Term: termAbout}}
+	for _, p := range predicates {
+		if q := (Query{Term: s.scope.termAbout(p)}); !slices.Contains(lists, q) {
+			lists = append(lists, q)
+		}
+	}
+	return s.marks(ctx, lists...)
+}
+
+// DueRows lists the rows due at a moment, in the order they fell due, whether or not
+// [Store.WakeDue] has found them. Otherwise it is as [Store.DueNow]. Parked rows are listed by
+// [Store.ParkedRows].
+func (s *Store) DueRows(ctx context.Context, at time.Time) iter.Seq2[Due, error] {
+	to := uint64(max(at.UnixMicro(), 1))
+	return s.marks(ctx, Query{Term: termDue, To: to}, Query{Term: termLater, To: to})
+}
+
+// OldestDue returns the row that fell due first; ok is false if none is due.
+func (s *Store) OldestDue(ctx context.Context) (mark Due, ok bool, err error) {
+	for mark, err := range s.DueRows(ctx, s.Now()) {
+		return mark, err == nil, err
+	}
+	return Due{}, false, nil
 }
 
 // ParkedRows lists the rows that nobody could be asked about: their time is zero
 // and their reason says why. They stay what they are until [Store.Reschedule]
 // marks them due again.
-func (s *Store) ParkedRows(ctx context.Context, after string, limit int) (rows []Due, next string, err error) {
-	return s.marks(ctx, Query{Term: termParked, After: after, Limit: limit})
+func (s *Store) ParkedRows(ctx context.Context) iter.Seq2[Due, error] {
+	return s.marks(ctx, Query{Term: termParked})
 }
 
-func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, err error) {
+// Sizes of the pages in which marks are listed: a look at the first few rows reads few marks.
+const (
+	firstMarks = 32
+	mostMarks  = 1024
+)
+
+// listed is a mark, and its place in the list that it was found in.
+type listed struct {
+	Due
+	hit Hit
+}
+
+// marks lists the marks of some lists as one, in the order of the lists.
+func (s *Store) marks(ctx context.Context, lists ...Query) iter.Seq2[Due, error] {
+	return func(yield func(Due, error) bool) {
+		lists, ends := slices.Clone(lists), make([]bool, len(lists))
+		pages := make([][]listed, len(lists))
+		for {
+			first := -1
+			for i := range lists {
+				for len(pages[i]) == 0 && !ends[i] {
+					q := &lists[i]
+					q.Limit = min(max(2*q.Limit, firstMarks), mostMarks)
+					var err error
+					if pages[i], q.After, err = s.page(ctx, *q); err != nil {
+						yield(Due{}, err)
+						return
+					}
+					ends[i] = q.After == ""
+				}
+				if len(pages[i]) > 0 && (first < 0 || pages[i][0].hit.before(pages[first][0].hit)) {
+					first = i
+				}
+			}
+			if first < 0 || !yield(pages[first][0].Due, nil) {
+				return
+			}
+			pages[first] = pages[first][1:]
+		}
+	}
+}
+
+func (h Hit) before(o Hit) bool { return h.Sort < o.Sort || h.Sort == o.Sort && h.Key < o.Key }
+
+// page reads a page of one list of marks.
+func (s *Store) page(ctx context.Context, q Query) (page []listed, next string, err error) {
 	hits, ids, next, err := s.queryRows(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
-	keys := make([]string, 0, 2*len(ids))
+	keys := make([]string, 0, len(ids))
 	for _, id := range ids {
-		keys = append(keys, dueKey.of(id), heatKey.of(id))
+		keys = append(keys, dueKey.of(id))
 	}
 	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
@@ -93,42 +170,101 @@ func (s *Store) marks(ctx context.Context, q Query) (rows []Due, next string, er
 	}
 	for i, id := range ids {
 		var d due
-		if slices.Contains(damaged, 2*i) {
+		if slices.Contains(damaged, i) {
 			err = ErrDamaged
-		} else if objs[2*i].Data == nil {
+		} else if objs[i].Data == nil {
 			continue // it moved between the listing and the read
 		} else {
-			d, err = s.dueOf(ctx, objs[2*i])
+			d, err = s.dueOf(ctx, objs[i])
 		}
 		switch {
-		case errors.Is(err, ErrDamaged), errors.Is(err, ErrKey):
-			// One that cannot be read hides no other. The index knows when it is due.
-			if d = (due{}); q.Term == termDue {
+		case unreadable(err): // it hides no other; the index may know when it is due
+			if d = (due{}); q.Term == termDue || q.Term == termLater {
 				d.At = time.UnixMicro(int64(hits[i].Sort)).UTC()
 			}
 		case err != nil:
 			return nil, "", err
 		}
-		rows = append(rows, d.of(id, decodeHeat(objs[2*i+1]).at(s.Now())))
+		page = append(page, listed{d.of(id, s.Now()), hits[i]})
 	}
-	return rows, next, nil
+	return page, next, nil
+}
+
+// WakeDue puts rows whose time has come on the list of [Store.DueNow]: those that fell due first,
+// up to limit, which is 1 to [MaxWoken]. It returns how many there were, and when it is to be called
+// again: when the next row is due; zero = no row is to come. A mark that cannot be read is written
+// anew. Several processes may call it at once.
+func (s *Store) WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error) {
+	if limit < 1 || limit > MaxWoken {
+		return 0, next, invalid("limit", "out_of_range", "%d: want 1 to %d", limit, MaxWoken)
+	}
+	_, err = retry(ctx, func() (struct{}, error) {
+		woken, next, err = s.wakeDue(ctx, limit)
+		return struct{}{}, err
+	})
+	return woken, next, err
+}
+
+// MaxWoken is the highest limit of [Store.WakeDue].
+const MaxWoken = 500
+
+func (s *Store) wakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error) {
+	now, b := s.Now(), Batch{}
+	for q := (Query{Term: termLater, Limit: limit}); next.IsZero(); {
+		hits, ids, after, err := s.queryRows(ctx, q)
+		if err != nil {
+			return 0, next, err
+		}
+		var keys []string
+		for i, h := range hits {
+			if at := time.UnixMicro(int64(h.Sort)).UTC(); at.After(now) {
+				next = at
+				break
+			}
+			keys = append(keys, dueKey.of(ids[i]))
+		}
+		objs, damaged, err := s.each(ctx, keys)
+		if err != nil {
+			return 0, next, err
+		}
+		for i, o := range objs {
+			d, err := decodeDue(o.Data)
+			switch lost := slices.Contains(damaged, i); {
+			case o.Data == nil && !lost: // it is gone, or was never there
+				continue
+			case err != nil || lost:
+				d = due{At: now, Reason: dueAgain, Generation: uint64(max(now.UnixMicro(), 1)), About: termAbout}
+			case d.State != dueLater:
+				continue
+			}
+			if d.State = dueNow; len(b.Puts) == limit {
+				next = now
+				break
+			}
+			b.Puts = append(b.Puts, d.put(o))
+		}
+		if q.After = after; after == "" {
+			break
+		}
+	}
+	if len(b.Puts) > 0 {
+		err = s.write(ctx, b)
+	}
+	return len(b.Puts), next, err
 }
 
 // DueMark returns the due mark of a row: when it wants its next check, and why.
 // ok is false if it wants none; a parked row has a zero time.
 func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err error) {
-	objs, err := s.get(ctx, dueKey.of(row), heatKey.of(row))
-	if err != nil {
+	objs, err := s.get(ctx, dueKey.of(row))
+	if err != nil || objs[0].Data == nil {
 		return Due{}, false, err
-	}
-	if objs[0].Data == nil {
-		return Due{}, false, nil
 	}
 	d, err := s.dueOf(ctx, objs[0])
 	if err != nil {
 		return Due{}, false, err
 	}
-	return d.of(row, decodeHeat(objs[1]).at(s.Now())), true, nil
+	return d.of(row, s.Now()), true, nil
 }
 
 // Reschedule says when a row wants its next check, and why. A zero time parks
@@ -139,7 +275,7 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 		return err
 	}
 	return s.remark(ctx, row, func(due) (due, error) {
-		return due{At: at, Parked: at.IsZero(), Reason: reason, Tries: tries}, nil
+		return due{At: at, Reason: reason, Tries: tries}, nil
 	})
 }
 
@@ -154,7 +290,7 @@ func (s *Store) Postpone(ctx context.Context, mark Due, at time.Time, tries int,
 		if now.Generation != mark.Generation {
 			return due{}, &ConflictError{Key: dueKey.of(mark.ID)}
 		}
-		return due{At: at, Parked: at.IsZero(), Reason: reason, Tries: tries}, nil
+		return due{At: at, Reason: reason, Tries: tries}, nil
 	})
 }
 
@@ -188,7 +324,7 @@ func (s *Store) Note(ctx context.Context, mark Due, m SourceMark) (Due, error) {
 	if err != nil {
 		return mark, err
 	}
-	return written.of(mark.ID, mark.Heat), nil
+	return written.of(mark.ID, s.Now()), nil
 }
 
 // remark writes the mark of a row as change makes it of the mark that is there. If another
@@ -242,16 +378,69 @@ func (s *Store) remark(ctx context.Context, row ID, change func(now due) (due, e
 
 // due is the mark of a row that wants a check.
 type due struct {
-	At         time.Time
+	At         time.Time // zero = parked
+	State      byte      // the list that it is on
 	Reason     string
-	Parked     bool
 	Tries      int    // verdicts asked for since the last move
 	Generation uint64 // 0 = of the next round
-	Sources    []SourceMark
+	Heat       heat
+	// About is the term under which it is listed with its predicate while it is due; "" = it has
+	// none, [termAbout] = it is not known.
+	About   string
+	Sources []SourceMark
+
+	sealed []byte // the reason as it is stored, if it is not one of dueReasons
 }
 
-func (d *due) of(id ID, heat float64) Due {
-	return Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: heat, Generation: d.Generation, Sources: d.Sources}
+// States of a mark.
+const (
+	dueLater  byte = iota // its time is to come, or nobody has looked since it came
+	dueNow                // on the list of DueNow
+	dueParked             // nobody could be asked
+)
+
+func (d *due) of(id ID, now time.Time) Due {
+	return Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: math.Round(d.Heat.at(now)*1e6) / 1e6, Generation: d.Generation, Sources: d.Sources}
+}
+
+// terms are what the object of a mark carries.
+func (d *due) terms() []Term {
+	at := uint64(d.At.UnixMicro())
+	switch d.State {
+	case dueParked:
+		return []Term{{termParked, 0}}
+	case dueLater:
+		return []Term{{termLater, at}}
+	}
+	order := math.MaxUint64 - uint64(d.Heat)
+	terms := []Term{{termDue, at}, {termHot, order}}
+	if d.About != "" {
+		terms = append(terms, Term{d.About, order})
+	}
+	return terms
+}
+
+// put writes a mark in the place of another, or of none.
+func (d *due) put(old Object) Put {
+	e := encoder{}
+	e.time(d.At)
+	e.byte(d.State)
+	e.num(uint64(d.Tries))
+	e.num(d.Generation)
+	e.num(uint64(d.Heat))
+	e.str(d.About)
+	e.num(uint64(len(d.Sources)))
+	for _, m := range d.Sources {
+		e.str(m.Source)
+		e.time(m.Until)
+		e.num(uint64(m.Failures))
+	}
+	code := max(slices.Index(dueReasons[:], d.Reason), 0)
+	if d.sealed != nil {
+		code = 0
+	}
+	e.byte(byte(code))
+	return Put{Key: old.Key, From: old.Revision, Data: append(e.b, d.sealed...), Add: d.terms(), Clear: old.Revision > 0}
 }
 
 // dueReasons are the store's own words, by their stored number. Any other reason
@@ -263,8 +452,19 @@ const (
 	dueRebuilt = "the store was rebuilt"
 )
 
-// due marks a row. Without a generation in d the mark is that of the next round.
+// due marks a row. Without a generation in d the mark is that of the next round. How often the
+// row was read and what it is about, the mark before says.
 func (t *transaction) due(h *Head, old Object, d due, at time.Time) {
+	before, err := decodeDue(old.Data)
+	if err != nil || old.Data == nil {
+		before = due{About: termAbout}
+	}
+	d.Heat, d.About = before.Heat, before.About
+	t.dueAbout(h, old, d, at)
+}
+
+// dueAbout is due of a row about which no mark says anything yet.
+func (t *transaction) dueAbout(h *Head, old Object, d due, at time.Time) {
 	if h.Layer == LayerWorking { // it is gone before an answer comes
 		t.notDue(h.ID, old)
 		return
@@ -272,73 +472,61 @@ func (t *transaction) due(h *Head, old Object, d due, at time.Time) {
 	if d.Generation == 0 {
 		d.Generation, d.Sources = nextRound(old, t.now)
 	}
-	key := dueKey.of(h.ID)
-	e := encoder{}
-	e.time(at)
-	p := Put{Key: key, From: old.Revision}
-	if d.Parked {
-		e.byte(1)
-		p.Remove, p.Add = []string{termDue}, []Term{{termParked, 0}}
-	} else {
-		e.byte(0)
-		p.Remove, p.Add = []string{termParked}, []Term{{termDue, uint64(at.UnixMicro())}}
+	switch d.At = at; {
+	case at.IsZero():
+		d.State = dueParked
+	case at.After(t.now):
+		d.State = dueLater
+	default:
+		d.State = dueNow
 	}
-	if old.Revision == 0 {
-		p.Remove = nil // it carries nothing yet
+	old.Key = dueKey.of(h.ID)
+	if d.sealed = nil; !slices.Contains(dueReasons[1:], d.Reason) {
+		d.sealed = binary.AppendUvarint(nil, old.Revision+1)
+		d.sealed = append(d.sealed, t.seal(h.Class, old.Key, old.Revision, []byte(d.Reason))...)
 	}
-	e.num(uint64(d.Tries))
-	e.num(d.Generation)
-	e.num(uint64(len(d.Sources)))
-	for _, m := range d.Sources {
-		e.str(m.Source)
-		e.time(m.Until)
-		e.num(uint64(m.Failures))
-	}
-	code := max(slices.Index(dueReasons[:], d.Reason), 0)
-	e.byte(byte(code))
-	p.Data = e.b
-	if code == 0 {
-		p.Data = append(p.Data, t.seal(h.Class, key, old.Revision, []byte(d.Reason))...)
-	}
-	t.put(p)
+	t.put(d.put(old))
 }
 
 // nextRound is the generation of the round after that of a mark, and what holds in it too: of
 // sources that may not be asked yet. A mark that cannot be read says nothing.
 func nextRound(old Object, now time.Time) (generation uint64, kept []SourceMark) {
 	generation = uint64(max(now.UnixMicro(), 1))
-	d, _, _, err := decodeDue(old.Data)
+	d, err := decodeDue(old.Data)
 	if old.Data == nil || err != nil {
 		return generation, nil
 	}
 	return max(generation, d.Generation+1), slices.DeleteFunc(d.Sources, func(m SourceMark) bool { return !m.Until.After(now) })
 }
 
-// decodeDue decodes what is not sealed of a mark. sealed is its reason if it has no code.
-func decodeDue(data []byte) (d due, code int, sealed []byte, err error) {
+// decodeDue decodes a mark, but for a reason that is sealed.
+func decodeDue(data []byte) (due, error) {
 	r := decoder{b: data}
-	d = due{At: r.time(), Parked: r.byte() == 1, Tries: int(min(r.num(), math.MaxInt32)), Generation: r.num()}
+	d := due{At: r.time(), State: r.byte(), Tries: int(min(r.num(), math.MaxInt32)), Generation: r.num(), Heat: heat(r.num()), About: r.str()}
 	for range min(r.num(), maxMarkSources) {
 		d.Sources = append(d.Sources, SourceMark{r.str(), r.time(), int(min(r.num(), math.MaxInt32))})
 	}
-	code = int(r.byte())
-	if r.bad || code >= len(dueReasons) {
-		return due{}, 0, nil, errWire
+	code := int(r.byte())
+	if r.bad || code >= len(dueReasons) || d.State > dueParked || d.At.IsZero() != (d.State == dueParked) {
+		return due{}, errWire
 	}
-	if code > 0 {
-		d.Reason = dueReasons[code]
-		return d, code, nil, r.end()
+	if code == 0 {
+		d.sealed = r.b
+		return d, nil
 	}
-	return d, 0, r.b, nil
+	d.Reason = dueReasons[code]
+	return d, r.end()
 }
 
-// dueOf opens a mark.
+// dueOf opens a mark. Of a row that is being erased it has no reason.
 func (s *Store) dueOf(ctx context.Context, o Object) (due, error) {
-	d, code, sealed, err := decodeDue(o.Data)
-	if err != nil || code > 0 {
+	d, err := decodeDue(o.Data)
+	if err != nil || d.sealed == nil {
 		return d, faulty(err, "due mark")
 	}
-	plain, err := s.unseal(ctx, o.Key, o.Revision, sealed)
+	r := decoder{b: d.sealed}
+	revision := r.num() // another one does not open it
+	plain, err := s.unseal(ctx, o.Key, revision, r.b)
 	if isErased(err) {
 		return d, nil
 	}
@@ -346,9 +534,123 @@ func (s *Store) dueOf(ctx context.Context, o Object) (due, error) {
 	return d, err
 }
 
+// about is the term under which a row that says this is listed while it is due.
+func (s *scope) about(c Content) string {
+	if c.Predicate == "" {
+		return ""
+	}
+	return s.termAbout(c.Predicate)
+}
+
 // notDue takes the mark of a row away.
 func (t *transaction) notDue(id ID, old Object) {
 	if old.Data != nil {
-		t.put(Put{Key: dueKey.of(id), From: old.Revision, Remove: []string{termDue, termParked}})
+		t.put(Put{Key: dueKey.of(id), From: old.Revision, Clear: true})
 	}
+}
+
+// HeatHalfLife is how long it takes a read to count half (D-21).
+const HeatHalfLife = 24 * time.Hour
+
+// heat is the decayed count of reads of a row, in a form that time does not change:
+// log2(count at t) + t/HeatHalfLife, in units of 2^-32; 0 = never read.
+type heat uint64
+
+const (
+	heatUnit = 1 << 32
+	maxHeat  = 1 << 60 // reads; a clock that was set back makes no more of them
+)
+
+func halfLives(t time.Time) float64 {
+	return float64(t.UnixMicro()) / float64(HeatHalfLife.Microseconds())
+}
+
+func (h heat) at(now time.Time) float64 {
+	if h == 0 {
+		return 0
+	}
+	return min(math.Exp2(float64(h)/heatUnit-halfLives(now)), maxHeat)
+}
+
+// add counts reads, which are more than 0.
+func (h heat) add(reads float64, now time.Time) heat {
+	return heat(max((math.Log2(min(h.at(now)+reads, maxHeat))+halfLives(now))*heatUnit, 1))
+}
+
+// AddHeat counts reads of rows, and returns the marks of those that have one; of the others
+// nothing is counted, since none of them wants a check. Heat orders the queue of checks, and is
+// never evidence. A lost count costs order, not truth: callers batch it off the tool-call
+// path and may drop it. After an error some of the reads may have been counted. Marks that cannot
+// be read are named by a [*DamagedError], beside those of the other rows.
+func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) ([]Due, error) {
+	ids := make([]ID, 0, len(reads))
+	for id, weight := range reads {
+		if err := id.check("reads"); err != nil {
+			return nil, err
+		}
+		if math.IsNaN(weight) || math.IsInf(weight, 0) || weight < 0 {
+			return nil, invalid("reads", "out_of_range", "%v is no count of reads", weight)
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	var marks []Due
+	var lost []string
+	for page := range slices.Chunk(ids, heatPage) {
+		err := s.addHeat(ctx, page, reads, &marks, &lost)
+		if err != nil {
+			return marks, err
+		}
+	}
+	if len(lost) > 0 {
+		return marks, &DamagedError{Keys: lost}
+	}
+	return marks, nil
+}
+
+// heatPage is how many reads are counted in one transaction.
+const heatPage = 500
+
+func (s *Store) addHeat(ctx context.Context, ids []ID, reads map[ID]float64, marks *[]Due, lost *[]string) error {
+	keys := dueKey.each(nil, ids)
+	type counted struct {
+		marks []Due
+		lost  []string
+	}
+	c, err := retry(ctx, func() (c counted, err error) {
+		objs, damaged, err := s.each(ctx, keys)
+		if err != nil {
+			return c, err
+		}
+		now, b := s.Now(), Batch{}
+		for i, o := range objs {
+			lost := slices.Contains(damaged, i)
+			if o.Data == nil && !lost {
+				continue
+			}
+			d, err := s.dueOf(ctx, o)
+			switch {
+			case lost || unreadable(err):
+				c.lost = append(c.lost, keys[i])
+				continue
+			case err != nil:
+				return c, err
+			}
+			if reads[ids[i]] > 0 {
+				d.Heat = d.Heat.add(reads[ids[i]], now)
+				p := d.put(o)
+				if p.Clear = false; d.State != dueNow {
+					p.Add = nil // its place does not depend on reads
+				}
+				b.Puts = append(b.Puts, p)
+			}
+			c.marks = append(c.marks, d.of(ids[i], now))
+		}
+		if len(b.Puts) == 0 {
+			return c, nil
+		}
+		return c, s.write(ctx, b)
+	})
+	*marks, *lost = append(*marks, c.marks...), append(*lost, c.lost...)
+	return err
 }

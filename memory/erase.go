@@ -59,7 +59,7 @@ var ErrPending = errors.New("the rows are erased, and their keys are dropped; th
 
 // Erase erases what the store holds of a subject: the rows about it or asserted by
 // it, the rows whose words name it, whatever was made from those through any
-// depth, and the decisions that cite them. Contents, evidence, indexes and heat go,
+// depth, and the decisions that cite them. Contents, evidence, indexes and due marks go,
 // the data keys of all classes that the subject has a part in are destroyed, and
 // the driver compacts. The skeleton stays: that a row was there, and what moved
 // when; the chain of its log still holds.
@@ -862,7 +862,7 @@ func (x *erasing) reload(ctx context.Context) error {
 // doomed is a row that is being erased, with what hangs on it.
 type doomed struct {
 	Head
-	objs               []Object // head, body, evidence, due mark, heat, note
+	objs               []Object // head, body, evidence, due mark, note
 	draft              Draft    // of the body: what makes its identity
 	readable           bool     // the body could be opened
 	ident, claim, echo Object
@@ -904,10 +904,10 @@ func (x *erasing) look(ctx context.Context, ids []ID, all map[ID]bool) (rows []*
 
 // lookAt reads rows that are not erased yet.
 func (x *erasing) lookAt(ctx context.Context, ids []ID) (rows []*doomed, err error) {
-	const each = 6
+	const each = 5
 	keys := make([]string, 0, each*len(ids))
 	for _, id := range ids {
-		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), heatKey.of(id), noteKey.of(id))
+		keys = append(keys, headKey.of(id), bodyKey.of(id), evidKey.of(id), dueKey.of(id), noteKey.of(id))
 	}
 	objs, damaged, err := x.s.each(ctx, keys)
 	if err != nil {
@@ -1006,12 +1006,12 @@ func (x *erasing) eraseRow(tx *transaction, r *doomed) error {
 	}
 	// The terms of a body that nobody can open any more go with it: none of them has to
 	// be known.
-	for _, o := range r.objs[1:5] { // body, evidence, due mark, heat
+	for _, o := range r.objs[1:4] { // body, evidence, due mark
 		if o.Data != nil {
 			tx.put(Put{Key: o.Key, From: o.Revision, Clear: true})
 		}
 	}
-	if note := r.objs[5]; note.Data != nil {
+	if note := r.objs[4]; note.Data != nil {
 		var prev link
 		if _, err := prev.decode(note.Data); err != nil {
 			return faulty(err, "row note")

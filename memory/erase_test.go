@@ -105,7 +105,7 @@ func (e *erasable) gone(t *testing.T) {
 	if _, err := e.Verify(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if due, _, err := e.DueRows(t.Context(), e.Now(), "", 100); err != nil || len(due) != len(e.kept) {
+	if due := listed(t, e.DueRows(t.Context(), e.Now())); len(due) != len(e.kept) {
 		t.Fatal(due, err)
 	}
 }

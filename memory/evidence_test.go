@@ -692,6 +692,7 @@ func TestHeatIsACountOfReads(t *testing.T) {
 	b := newBench(t)
 	id := b.put(modelDraft(berlin)).ID
 	for _, reads := range []map[memory.ID]float64{{id: math.NaN()}, {id: math.Inf(1)}, {id: -1}, {"mem_x": 1}} {
-		wantErr(t, b.AddHeat(b.Context(), reads), memory.ErrInvalid)
+		_, err := b.AddHeat(b.Context(), reads)
+		wantErr(t, err, memory.ErrInvalid)
 	}
 }

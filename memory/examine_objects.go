@@ -71,12 +71,6 @@ func (x *examination) object(o Restored) error {
 		err = x.evidence(o)
 	case dueKey:
 		terms, err = x.due(o)
-	case heatKey:
-		if d := (decoder{b: o.Data}); o.Data != nil {
-			d.float()
-			d.time()
-			err = faulty(d.end(), "heat")
-		}
 	case identKey:
 		x.identity(o, rest)
 	case claimKey:
@@ -340,10 +334,7 @@ func (x *examination) due(o Restored) ([]Term, error) {
 		return nil, nil
 	}
 	d, err := x.s.dueOf(x.ctx, o.Object)
-	if d.Parked {
-		return []Term{{termParked, 0}}, err
-	}
-	return []Term{{termDue, uint64(d.At.UnixMicro())}}, err
+	return d.terms(), err
 }
 
 func (x *examination) identity(o Restored, rest string) {

@@ -25,7 +25,7 @@ func TestTheFenceMovesWithWhatTakesFromARow(t *testing.T) {
 		{"a row is written", false, func(b *bench, _, _ memory.ID, _ func()) { b.put(modelDraft(says("x", "is", "y"))) }},
 		{"a claim comes back", false, func(b *bench, verified, _ memory.ID, note func()) { b.put(modelDraft(b.row(verified).Content)) }},
 		{"a row is read", false, func(b *bench, verified, _ memory.ID, note func()) {
-			if err := b.AddHeat(b.Context(), map[memory.ID]float64{verified: 1}); err != nil {
+			if _, err := b.AddHeat(b.Context(), map[memory.ID]float64{verified: 1}); err != nil {
 				b.Fatal(err)
 			}
 		}},

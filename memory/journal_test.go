@@ -279,7 +279,7 @@ func TestARebuildMakesTheProjectionsByteForByte(t *testing.T) {
 		_, key, _ = strings.Cut(key, "\x00")
 		kind, _, _ := strings.Cut(memory.KeyText(key), "/")
 		switch kind {
-		case "head", "evidence", "note", "identity", "claim", "line", "due", "heat", "echo":
+		case "head", "evidence", "note", "identity", "claim", "line", "due", "echo":
 			drop = append(drop, memory.Restored{Object: memory.Object{Key: key}})
 		case "body", "decision": // their indexes only
 			objs, err := b.driver.Get(t.Context(), b.Tenant(), []string{key})

@@ -6,7 +6,7 @@ import (
 )
 
 // place is a kind of object, and what its keys begin with. A row is several
-// objects: heat, corroboration, evidence and due marks are their own, so that they
+// objects: corroboration, evidence and due marks are their own, so that they
 // conflict with nothing and move no fitness version.
 type place string
 
@@ -15,8 +15,7 @@ const (
 	bodyKey     place = "b/" // what the row says, sealed
 	evidKey     place = "e/" // its evidence, sealed: a projection of the logs of head and note
 	noteKey     place = "n/" // has the log of evidence that moved no state
-	dueKey      place = "d/" // when it wants a check
-	heatKey     place = "t/" // how often it was read
+	dueKey      place = "d/" // when it wants a check, and how often it was read
 	identKey    place = "i/" // which row has an identity
 	claimKey    place = "c/" // what is known of a claim, and which rows it has
 	echoKey     place = "o/" // how often a claim came back
@@ -44,7 +43,7 @@ const (
 	statusKey place = "j/"
 )
 
-var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due", heatKey: "heat",
+var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", holdKey: "hold", callKey: "call", erasureKey: "erasure",
 	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint",
 	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", runKey: "run", ownKey: "own write", systemKey: "system", statusKey: "status"}
@@ -96,7 +95,7 @@ func placeOf(key string) (place, string) {
 func rowOf(key string) ID {
 	p, rest := placeOf(key)
 	switch p {
-	case headKey, bodyKey, evidKey, noteKey, dueKey, heatKey:
+	case headKey, bodyKey, evidKey, noteKey, dueKey:
 		if len(rest) == packedID {
 			return unpackIDs([]byte(rest))[0]
 		}

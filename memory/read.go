@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -770,76 +769,6 @@ func (s *Store) logOf(ctx context.Context, key string, row ID) (out []AuditEntry
 		out = append(out, e)
 	}
 	return out, nil
-}
-
-// HeatHalfLife is how long it takes a read to count half (D-21).
-const HeatHalfLife = 24 * time.Hour
-
-type heat struct {
-	Score float64
-	At    time.Time
-}
-
-func (h *heat) encode() []byte {
-	e := encoder{}
-	e.float(h.Score)
-	e.time(h.At)
-	return e.b
-}
-
-func decodeHeat(o Object) heat {
-	d := decoder{b: o.Data}
-	h := heat{Score: d.float(), At: d.time()}
-	if d.end() != nil { // nothing hangs on it
-		return heat{}
-	}
-	return h
-}
-
-func (h heat) at(now time.Time) float64 {
-	if h.Score == 0 {
-		return 0
-	}
-	return h.Score * math.Exp2(-float64(max(now.Sub(h.At), 0))/float64(HeatHalfLife))
-}
-
-// AddHeat counts reads of rows. Heat orders the queue of checks and retention,
-// and is never evidence. A lost count costs order, not truth: callers
-// batch it off the tool-call path and may drop it.
-func (s *Store) AddHeat(ctx context.Context, reads map[ID]float64) error {
-	if len(reads) == 0 {
-		return nil
-	}
-	for id, weight := range reads {
-		if err := id.check("reads"); err != nil {
-			return err
-		}
-		if math.IsNaN(weight) || math.IsInf(weight, 0) || weight < 0 {
-			return invalid("reads", "out_of_range", "%v is no count of reads", weight)
-		}
-	}
-	_, err := retry(ctx, func() (struct{}, error) {
-		ids := make([]ID, 0, len(reads))
-		keys := make([]string, 0, len(reads))
-		for id := range reads {
-			ids = append(ids, id)
-		}
-		slices.Sort(ids)
-		for _, id := range ids {
-			keys = append(keys, heatKey.of(id))
-		}
-		objs, err := s.get(ctx, keys...)
-		if err != nil {
-			return struct{}{}, err
-		}
-		now, b := s.Now(), Batch{}
-		for i, id := range ids {
-			h := heat{Score: decodeHeat(objs[i]).at(now) + reads[id], At: now}
-			b.Puts = append(b.Puts, Put{Key: keys[i], From: objs[i].Revision, Data: h.encode()})
-		}
-		return struct{}{}, s.write(ctx, b)
-	})
-	return err
 }
 
 // Cited is a row at the fitness version a decision was made on.

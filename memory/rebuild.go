@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Rebuilt is what [Store.Rebuild] made again.
@@ -67,7 +68,7 @@ func (s *Store) readmit(ctx context.Context) error {
 }
 
 func (s *Store) rebuilding() *rebuilding {
-	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}, dues: map[string]Term{}}
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}, dues: map[string][]Term{}}
 }
 
 // all makes everything again that has a log, or that is a function of what has one.
@@ -177,7 +178,7 @@ type rebuilding struct {
 	calls   map[Digest]*callHistory // by slot
 	acts    map[Digest]*callHistory
 	steps   uint64            // entries of the logs that may have moved a fence
-	dues    map[string]Term   // of the due marks that were made again, by key; a zero one has none
+	dues    map[string][]Term // of the due marks that were made again, by key; nil = there is none
 	own     map[string][][]ID // by object, what each call rested on that noted there what it set
 	batch   []Restored
 	size    int
@@ -352,7 +353,7 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if about.Quotes != "" { // nobody is asked about it
 		return nil
 	}
-	return b.due(ctx, &h, objs[1])
+	return b.due(ctx, &h, objs[1], about.Content)
 }
 
 // line notes a verified row for the object of its line. What may contradict others is
@@ -448,42 +449,41 @@ func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]c
 	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: n, Data: sealed}})
 }
 
-func (b *rebuilding) due(ctx context.Context, h *Head, old Object) error {
+func (b *rebuilding) due(ctx context.Context, h *Head, old Object, c Content) error {
 	t := b.s.begin(ctx, b.s.Now())
+	about := b.s.scope.about(c)
 	switch {
 	case h.Truth == TruthSuperseded && !h.Has(FlagOutdated):
 		t.notDue(h.ID, old)
 	case h.Truth == TruthSupported:
-		t.due(h, old, due{Reason: dueAgain}, h.StaleAt)
+		t.dueAbout(h, old, due{Reason: dueAgain, About: about}, h.StaleAt)
 	default:
-		t.due(h, old, due{Reason: dueRebuilt}, b.s.Now())
+		t.dueAbout(h, old, due{Reason: dueRebuilt, About: about}, b.s.Now())
 	}
 	key := dueKey.of(h.ID)
-	b.dues[key] = Term{}
+	b.dues[key] = nil
 	if t.err != nil || len(t.Puts) == 0 {
 		return t.err
 	}
 	p := t.Puts[0]
-	if len(p.Add) > 0 {
-		b.dues[key] = p.Add[0]
-	}
+	b.dues[key] = p.Add
 	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: p.From + 1, Data: p.Data}, Terms: p.Add})
 }
 
 // strays takes lines out of the index by which due marks are found that were lost: only these
-// come back with another term than they had. A mark carries such a line first, so that the
+// come back with other terms than they had. A mark carries such a line first, so that the
 // driver knows of it when the mark is put as it is.
 func (b *rebuilding) strays(ctx context.Context) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
 	var strays []Carrier
-	for _, name := range []string{termDue, termParked} {
+	for _, name := range []string{termDue, termHot, termAbout, termLater, termParked} {
 		for c, err := range b.s.driver.Carriers(ctx, b.s.scope.tenant, name) {
 			if err != nil {
 				return err
 			}
-			if is, made := b.dues[c.Key]; made && is != c.Term {
+			if is, made := b.dues[c.Key]; made && !slices.Contains(is, c.Term) {
 				strays = append(strays, c)
 			}
 		}
@@ -493,10 +493,7 @@ func (b *rebuilding) strays(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		mark := Restored{Object: objs[0]}
-		if is := b.dues[c.Key]; is.Name != "" {
-			mark.Terms = []Term{is}
-		}
+		mark := Restored{Object: objs[0], Terms: b.dues[c.Key]}
 		with := mark
 		with.Revision, with.Terms = max(mark.Revision, 1), []Term{c.Term}
 		for _, o := range []Restored{with, mark} {

@@ -213,6 +213,11 @@ func (s *scope) termCalls(run string) string   { return s.blindTerm("q", "run", 
 func (s *scope) termModel(model string) string { return s.blindTerm("m", "model", model) }
 func (s *scope) termBy(group string) string    { return s.blindTerm("b", "by", group) }
 
+// termAbout is carried by rows that are due, sorted by how often they were read.
+func (s *scope) termAbout(predicate string) string {
+	return s.blindTerm(termAbout, "due about", Canonical(predicate))
+}
+
 // Rows of one claim or line are listed by the whole token.
 func (s *scope) termClaim(t Token) string { return "c" + string(t[:]) }
 
@@ -226,7 +231,10 @@ func (s *scope) termAlike(name string) string { return s.blindTerm("a", "alike",
 
 const (
 	termRow      = "R"
-	termDue      = "D"
+	termDue      = "D" // is due, by the time it fell due
+	termHot      = "J" // the same, by how often it was read
+	termAbout    = "j" // the same, of marks whose predicate is not known; begins those of a predicate
+	termLater    = "T" // is due later, by that time
 	termParked   = "P"
 	termDecision = "X"
 	termLeft     = "V" // what is left under a nonce, by the time it may be dropped
@@ -684,9 +692,9 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 	switch {
 	case d.Quotes != "", h.Truth == TruthSuperseded, h.Layer == LayerWorking: // nobody is asked about it
 	case h.Truth == TruthSupported && !h.Has(FlagOwnWord):
-		t.due(&h, Object{}, due{Reason: dueAgain}, h.StaleAt)
+		t.dueAbout(&h, Object{}, due{Reason: dueAgain, About: s.scope.about(d.Content)}, h.StaleAt)
 	default:
-		t.due(&h, Object{}, due{Reason: "written " + state.String()}, now)
+		t.dueAbout(&h, Object{}, due{Reason: "written " + state.String(), About: s.scope.about(d.Content)}, now)
 	}
 	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
 	if about == ofThisName && h.Truth == TruthSupported && (!own || s.own(known.Rejection.By, d.Content.Subject, d.Content.Predicate)) {

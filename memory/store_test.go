@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -166,7 +167,7 @@ func TestI2NoVerbChangesWhatARowWasWrittenWith(t *testing.T) {
 			}
 		},
 		func() {
-			if err := b.AddHeat(t.Context(), map[memory.ID]float64{id: 3}); err != nil {
+			if _, err := b.AddHeat(t.Context(), map[memory.ID]float64{id: 3}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -208,7 +209,7 @@ func TestI3NothingAModelDoesVerifies(t *testing.T) {
 					rt.Fatal(err)
 				}
 			case 2:
-				if err := b.AddHeat(t.Context(), map[memory.ID]float64{id: 1e6}); err != nil {
+				if _, err := b.AddHeat(t.Context(), map[memory.ID]float64{id: 1e6}); err != nil {
 					rt.Fatal(err)
 				}
 			case 3:
@@ -672,7 +673,8 @@ func TestI7ARecordIsConsumedWithItsChecks(t *testing.T) {
 		b := newBench(t)
 		id := b.put(userDraft("ana", berlin)).ID
 		b.put(modelDraft(berlin))
-		if err := errors.Join(b.AddHeat(t.Context(), map[memory.ID]float64{id: 1}),
+		_, err := b.AddHeat(t.Context(), map[memory.ID]float64{id: 1})
+		if err := errors.Join(err,
 			b.AddEvidence(t.Context(), id, "w", "r", contradicts(memory.RankModel, "family:gpt")),
 			b.Record(t.Context(), record(b, id, 1))); err != nil {
 			t.Fatal(err)
@@ -761,19 +763,15 @@ func TestI11ADemotionMakesEarlierCallsDependentWithConstantWrites(t *testing.T) 
 func TestAParkedRowIsListedUntilItIsDueAgain(t *testing.T) {
 	b := newBench(t)
 	id := b.put(modelDraft(berlin)).ID
-	list := func(of func() ([]memory.Due, string, error)) (ids []memory.ID) {
+	list := func(of func() iter.Seq2[memory.Due, error]) (ids []memory.ID) {
 		t.Helper()
-		rows, _, err := of()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range rows {
+		for _, r := range listed(t, of()) {
 			ids = append(ids, r.ID)
 		}
 		return ids
 	}
-	due := func() ([]memory.Due, string, error) { return b.DueRows(b.Context(), b.Now(), "", 10) }
-	parked := func() ([]memory.Due, string, error) { return b.ParkedRows(b.Context(), "", 10) }
+	due := func() iter.Seq2[memory.Due, error] { return b.DueRows(b.Context(), b.Now()) }
+	parked := func() iter.Seq2[memory.Due, error] { return b.ParkedRows(b.Context()) }
 	if len(list(due)) != 1 || len(list(parked)) != 0 {
 		t.Fatalf("a new row: due %v, parked %v", list(due), list(parked))
 	}

@@ -150,7 +150,8 @@ func (a *actor) do(op string, x, y int) []string {
 		sayErr(err)
 		say(r.Disposition)
 	case "heat":
-		sayErr(a.s.AddHeat(ctx, map[memory.ID]float64{pick(x): 1}))
+		_, err := a.s.AddHeat(ctx, map[memory.ID]float64{pick(x): 1})
+		sayErr(err)
 	case "record":
 		id := pick(x)
 		sayErr(a.s.Record(ctx, memory.DecisionRecord{ID: a.s.NewDecisionID(), Tool: "t", Run: "r", Fired: y%2 == 0, Epoch: a.epoch(ctx), Rows: []memory.Cited{{Row: id, Revision: head(id).Revision}}}))
@@ -173,9 +174,8 @@ func (a *actor) do(op string, x, y int) []string {
 			say(e.Kind, e.Revision, e.To, len(e.Evidence), e.Erased)
 		}
 	case "due":
-		due, _, err := a.s.DueRows(ctx, a.now, "", 100)
-		sayErr(err)
-		for _, d := range due {
+		for d, err := range a.s.DueRows(ctx, a.now) {
+			sayErr(err)
 			reason, _, _ := strings.Cut(d.Reason, "mem_") // an id is random
 			say(name(d.ID), reason, d.Tries, d.Heat > 0)
 		}

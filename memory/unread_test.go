@@ -50,7 +50,7 @@ func spoil(t *testing.T, d memory.Driver, key string, alter func(*memory.Restore
 	}
 }
 
-// furnish puts objects of further kinds into the store: heat, notes, a segment of a ledger, and
+// furnish puts objects of further kinds into the store: notes, a segment of a ledger, and
 // the record of an erasure.
 func (e *erasable) furnish(t *testing.T) {
 	t.Helper()
@@ -64,7 +64,7 @@ func (e *erasable) furnish(t *testing.T) {
 		heat[id] = 2
 		rows = append(rows, memory.Cited{Row: id, Revision: e.head(id).Revision})
 	}
-	if err := e.AddHeat(t.Context(), heat); err != nil {
+	if _, err := e.AddHeat(t.Context(), heat); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second one has the ledger of the first
@@ -162,7 +162,7 @@ func TestWhatIsLostBlocksNoErasure(t *testing.T) {
 		}
 	}
 	t.Logf("%v, %d rebuilt, %d rows not read", tried, rebuilt, unread)
-	for _, kind := range strings.Fields("body call claim class decision due echo erasure evidence fence head heat hold identity ledger line note system") {
+	for _, kind := range strings.Fields("body call claim class decision due echo erasure evidence fence head hold identity ledger line note system") {
 		if tried[kind] < 2 {
 			t.Errorf("no %s was tried", kind)
 		}

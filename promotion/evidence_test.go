@@ -141,7 +141,7 @@ func TestD30AutoPromotionIsNarrowAndOff(t *testing.T) { // LS-10, LS-11, LS-13
 		}, false},
 		{"the agent read, succeeded and said so again", func(w *world, id memory.ID) {
 			for i := range 20 {
-				if err := w.store.AddHeat(w.ctx, map[memory.ID]float64{id: float64(i)}); err != nil {
+				if _, err := w.store.AddHeat(w.ctx, map[memory.ID]float64{id: float64(i)}); err != nil {
 					w.t.Fatalf("%v", err)
 				}
 				w.claim("acme", "Oslo", func(d *memory.Draft) {

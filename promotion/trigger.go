@@ -69,26 +69,33 @@ func NewSweeper(store Store, queue Queue, interval time.Duration, logger *slog.L
 
 // Sweep offers all rows that are due now, and says how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
-	n, now := 0, s.store.Now()
-	for after := ""; ; {
-		rows, next, err := s.store.DueRows(ctx, now, after, sweepPage)
+	for woken := sweepPage; woken == sweepPage; {
+		var err error
+		if woken, _, err = s.store.WakeDue(ctx, sweepPage); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	var page []memory.Due
+	flush := func() error {
+		offers, err := offer(ctx, s.store, page)
+		if page = nil; err != nil || len(offers) == 0 {
+			return err
+		}
+		n += len(offers)
+		return s.queue.Offer(ctx, offers)
+	}
+	for d, err := range s.store.DueNow(ctx) {
 		if err != nil {
 			return n, err
 		}
-		offers, err := offer(ctx, s.store, rows)
-		if err != nil {
-			return n, err
-		}
-		if len(offers) > 0 {
-			if err := s.queue.Offer(ctx, offers); err != nil {
+		if page = append(page, d); len(page) == sweepPage {
+			if err := flush(); err != nil {
 				return n, err
 			}
 		}
-		n += len(offers)
-		if after = next; after == "" {
-			return n, nil
-		}
 	}
+	return n, flush()
 }
 
 // Why rows are parked.
@@ -108,28 +115,22 @@ func (s *Sweeper) Reconsider(ctx context.Context) (int, error) {
 // a sweep takes them up.
 func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) bool) (int, error) {
 	n := 0
-	for after := ""; ; {
-		rows, next, err := store.ParkedRows(ctx, after, sweepPage)
+	for r, err := range store.ParkedRows(ctx) {
 		if err != nil {
 			return n, err
 		}
-		for _, r := range rows {
-			if !want(r) {
-				continue
-			}
-			err := store.Reschedule(ctx, r.ID, store.Now(), r.Tries, why)
-			switch {
-			case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
-			case err != nil:
-				return n, err
-			default:
-				n++
-			}
+		if !want(r) {
+			continue
 		}
-		if after = next; after == "" {
-			return n, nil
+		switch err := store.Reschedule(ctx, r.ID, store.Now(), r.Tries, why); {
+		case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
+		case err != nil:
+			return n, err
+		default:
+			n++
 		}
 	}
+	return n, nil
 }
 
 // sweepShare bounds what of the time sweeps take, of a store with very many due rows:
@@ -302,7 +303,8 @@ func (h *Heater) Flush(ctx context.Context) error {
 	if len(reads) == 0 {
 		return nil
 	}
-	if err := h.store.AddHeat(ctx, reads); err != nil {
+	marks, fault := h.store.AddHeat(ctx, reads)
+	if err := fault; err != nil && !errors.Is(err, memory.ErrDamaged) {
 		if ctx.Err() != nil { // for the last flush
 			for id, weight := range reads {
 				h.ObserveReads(trace.ContextWithSpanContext(ctx, readers[id]), []memory.ID{id}, weight)
@@ -311,38 +313,30 @@ func (h *Heater) Flush(ctx context.Context) error {
 		return err
 	}
 	var due []memory.Due
-	var fault error // of a row, which holds up no other
-	for id := range reads {
-		mark, ok, err := h.wanted(ctx, id)
+	for _, mark := range marks { // of damaged ones, fault says so
+		wanted, err := h.wanted(ctx, mark)
 		switch {
-		case err == nil && ok:
-			due = append(due, mark)
-		case err == nil, errors.Is(err, memory.ErrErased), errors.Is(err, memory.ErrNotFound): // it goes this moment
-		case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
-			fault = err
-		default:
+		case errors.Is(err, memory.ErrErased), errors.Is(err, memory.ErrNotFound): // it goes this moment
+		case err != nil:
 			return err
+		case wanted:
+			due = append(due, mark)
 		}
 	}
 	return errors.Join(fault, h.offer(ctx, due, readers))
 }
 
-// wanted is the mark of a row that wants a check now. A row that was parked does so
+// wanted reports whether a row that was read wants a check now. A row that was parked does so
 // because it was read, once in a while.
-func (h *Heater) wanted(ctx context.Context, id memory.ID) (mark memory.Due, ok bool, err error) {
-	if mark, ok, err = h.store.DueMark(ctx, id); err != nil || !ok {
-		return mark, false, err
+func (h *Heater) wanted(ctx context.Context, mark memory.Due) (bool, error) {
+	if !mark.At.IsZero() {
+		return !mark.At.After(h.store.Now()), nil
 	}
-	if mark.At.IsZero() {
-		if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(id) {
-			return mark, false, nil
-		}
-		if err := h.store.Reschedule(ctx, id, h.store.Now(), mark.Tries, "read again"); err != nil {
-			return mark, false, err
-		}
-		mark.At = h.store.Now()
+	if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(mark.ID) {
+		return false, nil
 	}
-	return mark, !mark.At.After(h.store.Now()), nil
+	err := h.store.Reschedule(ctx, mark.ID, h.store.Now(), mark.Tries, "read again")
+	return err == nil, err
 }
 
 // offer passes rows that are due on to the queue.

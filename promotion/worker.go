@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -28,10 +29,11 @@ type Store interface {
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
 	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) (memory.Due, error)
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
-	ParkedRows(ctx context.Context, after string, limit int) ([]memory.Due, string, error)
-	DueRows(ctx context.Context, at time.Time, after string, limit int) ([]memory.Due, string, error)
+	ParkedRows(ctx context.Context) iter.Seq2[memory.Due, error]
+	DueNow(ctx context.Context, predicates ...string) iter.Seq2[memory.Due, error]
+	WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
-	AddHeat(ctx context.Context, reads map[memory.ID]float64) error
+	AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]memory.Due, error)
 	Now() time.Time
 }
 
@@ -227,9 +229,9 @@ func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
 }
 
 // CheckSource asks one source about a row, in the round of a generation, and applies what the
-// answer leads to. Nobody is asked, and the status is [NotDue], if the row has been marked anew
-// since, if the source does not cover it, if an answer of the source stands, or if the row is set
-// aside for it.
+// answer leads to. Nobody is asked if the row has been marked anew since, or if the source does
+// not cover it. Nor is it asked while its last answer stands or the row is set aside for it. The
+// status is [NotDue] then.
 //
 // A question that fails sets the row aside for this source: for a second, then twice as long
 // after each failure in a row, up to an hour. An answer ends that. What a breaker or a budget

@@ -71,7 +71,7 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 		for _, id := range part {
 			heat[id] = 100
 		}
-		report.Check(store.AddHeat(ctx, heat))
+		report.Must(store.AddHeat(ctx, heat))
 	}
 	fill(ctx, store, "cold", cold, memory.StateUnverified)
 	report.Must(promotion.NewSweeper(store, queue, 0, nil).Sweep(ctx))

@@ -70,8 +70,8 @@ func (b *bench) outage(ctx context.Context, dir string) (figures []report.Figure
 	down.Store(false)
 	began := time.Now()
 	report.Check(until(ctx, 10*time.Minute, "no row is due", func() (bool, error) {
-		due, _, err := store.DueRows(ctx, store.Now(), "", 1)
-		return len(due) == 0, err
+		_, due, err := store.OldestDue(ctx)
+		return !due && err == nil, err
 	}))
 	drained := time.Since(began).Seconds()
 	stop()

@@ -182,8 +182,8 @@ func until(ctx context.Context, within time.Duration, what string, holds func() 
 
 func (y *yard) done(ctx context.Context, within time.Duration) error {
 	return until(ctx, within, "no row is due", func() (bool, error) {
-		due, _, err := y.store.DueRows(ctx, y.store.Now(), "", 1)
-		return len(due) == 0, err
+		_, due, err := y.store.OldestDue(ctx)
+		return !due && err == nil, err
 	})
 }
 

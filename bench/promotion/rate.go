@@ -182,8 +182,8 @@ func promote(ctx context.Context, store *memory.Store, client redis.UniversalCli
 
 // nothingDue reports an error if a row wants a check.
 func nothingDue(ctx context.Context, s *memory.Store) error {
-	due, _, err := s.DueRows(ctx, s.Now(), "", 1)
-	if err == nil && len(due) > 0 {
+	_, due, err := s.OldestDue(ctx)
+	if due {
 		err = errors.New("a row is still due")
 	}
 	return err

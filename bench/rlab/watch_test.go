@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,18 +200,18 @@ func TestASystemThatDoesNotOpen(t *testing.T) {
 func TestASystemThatOpensTooLateIsClosed(t *testing.T) {
 	for _, late := range []time.Duration{time.Second, 2 * unwind} {
 		synctest.Test(t, func(t *testing.T) {
-			closed := 0
+			var closed atomic.Int64
 			open := func(context.Context, Env) (System, error) {
 				time.Sleep(time.Minute + late)
-				return &odd{oddity: oddity{close: func() error { closed++; return nil }}}, nil
+				return &odd{oddity: oddity{close: func() error { closed.Add(1); return nil }}}, nil
 			}
 			got, err := Run(t.Context(), Options{Scenarios: chosen(t, "C0"), Entrants: []Entrant{{Name: "a", Open: open}}, Seeds: []uint64{1}})
 			if err != nil || !errors.Is(got[0].Err, ErrLate) {
 				t.Errorf("%v, %v", err, got)
 			}
 			time.Sleep(2 * late)
-			if closed != 1 {
-				t.Errorf("%s too late: closed %d times", late, closed)
+			if n := closed.Load(); n != 1 {
+				t.Errorf("%s too late: closed %d times", late, n)
 			}
 		})
 	}

@@ -361,20 +361,28 @@ func (x *examination) checkpoints(ctx context.Context, s *memory.Store, last mem
 // due looks for rows that wait for a check and get none.
 func (x *examination) due(ctx context.Context, s *memory.Store) {
 	const most = 1000
-	rows, more, err := s.DueRows(ctx, s.Now(), "", most)
-	if err != nil {
-		x.failed("rows due", err)
-		return
+	n, oldest := 0, memory.Due{}
+	for d, err := range s.DueRows(ctx, s.Now()) {
+		if err != nil {
+			x.failed("rows due", err)
+			return
+		}
+		if n++; n == 1 {
+			oldest = d
+		}
+		if n > most {
+			break
+		}
 	}
-	if len(rows) == 0 {
+	if n == 0 {
 		x.good("rows due", "none")
 		return
 	}
-	count := plural(len(rows), "row")
-	if more != "" {
+	count := plural(min(n, most), "row")
+	if n > most {
 		count = "more than " + count
 	}
-	wait := s.Now().Sub(rows[0].At).Round(time.Second)
+	wait := s.Now().Sub(oldest.At).Round(time.Second)
 	if wait > x.maxWait {
 		x.bad("rows due", fmt.Sprintf("%s, the oldest for %s", count, wait),
 			"nothing; but nobody checks them: what was true and is not any more stays verified, and calls stay blocked", "start a worker with a verifier that covers them, and look at its log")

@@ -255,7 +255,7 @@ func office(t *testing.T) *world {
 		}
 	}
 	w.apply("email", memory.TruthSupported, memory.RelationSupports, memory.RankTool, "ledger")
-	if err := w.store.AddHeat(ctx, map[memory.ID]float64{w.ids["email"]: 8, w.ids["plan"]: 2}); err != nil {
+	if _, err := w.store.AddHeat(ctx, map[memory.ID]float64{w.ids["email"]: 8, w.ids["plan"]: 2}); err != nil {
 		t.Fatal(err)
 	}
 	return w

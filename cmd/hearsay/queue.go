@@ -147,31 +147,26 @@ const (
 // stored counts what the store says is due and parked.
 func stored(ctx context.Context, s *memory.Store) (*queueStored, error) {
 	out := &queueStored{Rows: []parkedRow{}}
-	for after := ""; ; {
-		rows, next, err := s.DueRows(ctx, s.Now(), after, 1000)
+	for _, err := range s.DueRows(ctx, s.Now()) {
 		if err != nil {
 			return nil, err
 		}
-		out.Due += len(rows)
-		if after = next; after == "" || out.Due >= countedMost {
+		if out.Due++; out.Due == countedMost {
 			break
 		}
 	}
-	for after := ""; ; {
-		rows, next, err := s.ParkedRows(ctx, after, 1000)
+	for r, err := range s.ParkedRows(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range rows {
-			if len(out.Rows) < shownParked {
-				out.Rows = append(out.Rows, parkedRow{r.ID, r.Tries, r.Reason})
-			}
+		if len(out.Rows) < shownParked {
+			out.Rows = append(out.Rows, parkedRow{r.ID, r.Tries, r.Reason})
 		}
-		out.Parked += len(rows)
-		if after = next; after == "" || out.Parked >= countedMost {
-			return out, nil
+		if out.Parked++; out.Parked == countedMost {
+			break
 		}
 	}
+	return out, nil
 }
 
 func (a *app) emitQueue(ctx context.Context, q *asynqqueue.Queue, tenant string, s *queueStored) error {

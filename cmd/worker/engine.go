@@ -434,26 +434,24 @@ func (s *space) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	now := s.store.Now()
 	var (
-		due        []memory.Due
+		oldest     float64 // seconds
 		q          asynqqueue.Stats
 		noDue, err error
 		all        sync.WaitGroup
 	)
 	all.Go(func() {
-		due, noDue = within(context.Background(), func(ctx context.Context) ([]memory.Due, error) {
-			due, _, err := s.store.DueRows(ctx, now, "", 1)
-			return due, err
+		oldest, noDue = within(context.Background(), func(ctx context.Context) (float64, error) {
+			due, ok, err := s.store.OldestDue(ctx)
+			if !ok {
+				return 0, err
+			}
+			return max(s.store.Now().Sub(due.At).Seconds(), 0), nil
 		})
 	})
 	all.Go(func() { q, err = within(context.Background(), s.queue.Stats) })
 	all.Wait()
 	if noDue == nil {
-		oldest := 0.0
-		if len(due) > 0 {
-			oldest = max(now.Sub(due[0].At).Seconds(), 0)
-		}
 		gauge(queueOldest, oldest, "rows")
 	}
 	if err != nil {

@@ -435,7 +435,8 @@ func TestAnIdenticalCallAttachesToItsHold(t *testing.T) {
 	t.Run("harmless appends void nothing", func(t *testing.T) {
 		w.approve(d.HoldID)
 		w.say("billing.email", "ops@acme.example") // it comes back, and is an echo
-		must(t, w.AddHeat(t.Context(), map[memory.ID]float64{w.rows[0]: 3}))
+		_, err := w.AddHeat(t.Context(), map[memory.ID]float64{w.rows[0]: 3})
+		must(t, err)
 		if got := w.decide(req); got.Blocked() {
 			t.Error(got.Err())
 		}

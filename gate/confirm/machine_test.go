@@ -392,7 +392,7 @@ func (m *machine) disturb() {
 			m.again(m.t.Fatalf)
 		}
 	case 5: // harmless: it voids nothing
-		if err := m.AddHeat(context.Background(), map[memory.ID]float64{m.rows[0]: 1}); err != nil {
+		if _, err := m.AddHeat(context.Background(), map[memory.ID]float64{m.rows[0]: 1}); err != nil {
 			m.t.Fatal(err)
 		}
 	}

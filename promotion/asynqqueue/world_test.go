@@ -215,7 +215,7 @@ func (w *world) write(object string, state memory.State) memory.ID {
 
 func (w *world) heat(reads map[memory.ID]float64) {
 	w.t.Helper()
-	if err := w.store.AddHeat(w.t.Context(), reads); err != nil {
+	if _, err := w.store.AddHeat(w.t.Context(), reads); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -356,11 +356,11 @@ func (s *system) Settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		due, _, err := s.store.DueRows(ctx, s.store.Now(), "", 1)
+		_, due, err := s.store.OldestDue(ctx)
 		if err != nil {
 			return err
 		}
-		if len(due) == 0 && stats.Waiting == 0 && stats.Claimed == 0 {
+		if !due && stats.Waiting == 0 && stats.Claimed == 0 {
 			return nil
 		}
 		select {

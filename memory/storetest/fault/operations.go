@@ -241,7 +241,8 @@ func operations() []operation {
 			name:  "heat",
 			setup: puts(byModel(acme)),
 			act: of(acme, func(x *scene, r *memory.Row) error {
-				return x.s.AddHeat(x.ctx, map[memory.ID]float64{r.ID: 1})
+				_, err := x.s.AddHeat(x.ctx, map[memory.ID]float64{r.ID: 1})
+				return err
 			}),
 			done: of(acme, func(x *scene, r *memory.Row) error {
 				if mark, ok, err := x.plain.DueMark(x.ctx, r.ID); err != nil || !ok || mark.Heat < 0.9 {
@@ -257,8 +258,14 @@ func operations() []operation {
 				return x.s.Reschedule(x.ctx, r.ID, time.Time{}, 5, "the crm does not know")
 			}),
 			done: of(acme, func(x *scene, r *memory.Row) error {
-				if list, _, err := x.plain.ParkedRows(x.ctx, "", 10); err != nil || len(list) != 1 || list[0].Tries != 5 {
-					return fmt.Errorf("parked are %v (%w)", list, err)
+				n := 0
+				for parked, err := range x.plain.ParkedRows(x.ctx) {
+					if n++; err != nil || n > 1 || parked.Tries != 5 {
+						return fmt.Errorf("number %d of the parked rows is %+v (%w)", n, parked, err)
+					}
+				}
+				if n == 0 {
+					return errors.New("no row is parked")
 				}
 				return nil
 			}),
