@@ -267,6 +267,36 @@ func (s *Store) DueMark(ctx context.Context, row ID) (mark Due, ok bool, err err
 	return d.of(row, s.Now()), true, nil
 }
 
+// DueMarks returns the due marks of rows, in one round trip. A row that wants no check is left out.
+// A mark that cannot be read is there with its row alone.
+func (s *Store) DueMarks(ctx context.Context, rows ...ID) (map[ID]Due, error) {
+	for _, id := range rows {
+		if err := id.check("rows"); err != nil {
+			return nil, err
+		}
+	}
+	objs, damaged, err := s.each(ctx, dueKey.each(nil, rows))
+	if err != nil {
+		return nil, err
+	}
+	marks := make(map[ID]Due, len(rows))
+	for i, id := range rows {
+		var d due
+		if !slices.Contains(damaged, i) {
+			if objs[i].Data == nil {
+				continue
+			}
+			if d, err = s.dueOf(ctx, objs[i]); unreadable(err) {
+				d = due{}
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		marks[id] = d.of(id, s.Now())
+	}
+	return marks, nil
+}
+
 // Reschedule says when a row wants its next check, and why. A zero time parks
 // it: it stays what it is, visible with its reason, until something re-marks it.
 // tries is kept for the operator. It moves no state and no fitness version.

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/verifier"
@@ -29,12 +30,15 @@ type Store interface {
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
 	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) (memory.Due, error)
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
+	DueMarks(ctx context.Context, rows ...memory.ID) (map[memory.ID]memory.Due, error)
 	ParkedRows(ctx context.Context) iter.Seq2[memory.Due, error]
 	DueNow(ctx context.Context, predicates ...string) iter.Seq2[memory.Due, error]
 	WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]memory.Due, error)
 	Now() time.Time
+	Tenant() string
+	Namespace() string
 }
 
 // Source is a verifier and the claims it can be asked about.
@@ -163,6 +167,7 @@ type Worker struct {
 	store   Store
 	sources []Source
 	opts    Options
+	making  *semaphore.Weighted // checks of ServeSource under way
 
 	mu     sync.Mutex
 	heard  map[string]uint64    // answers of a source
@@ -181,7 +186,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if store == nil {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
-	w := &Worker{store: store, sources: slices.Clone(sources),
+	w := &Worker{store: store, sources: slices.Clone(sources), making: semaphore.NewWeighted(allPlaces),
 		heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o

@@ -228,7 +228,7 @@ func TestNeitherALookNorAToolTellsTheTruth(t *testing.T) {
 		}
 		least, looks := math.MaxInt, 0
 		for i, n := range c.looked {
-			if looks += n; (n == 0 || n > least) && id != "S6" { // there each is looked at once when it is written, too
+			if looks += n; n == 0 || n > least {
 				t.Errorf("%s: memory %d, %q, was looked at %d times, one before it %d times", id, i, c.texts[i], n, least)
 			}
 			least = min(least, n)
@@ -249,6 +249,9 @@ func TestNeitherALookNorAToolTellsTheTruth(t *testing.T) {
 	}
 }
 
+// since is what a call looks like whose session has asked before something else was written.
+const since = "something was written since: "
+
 // place is a system that notes what a call looks like to it: where the call stands among the
 // others, how its value was asked for and shown, and who said it first.
 type place struct {
@@ -259,6 +262,10 @@ type place struct {
 	ids      map[string]string   // by text
 	calls    map[bool][][]string // by the truth of the value
 	n        int
+
+	writes int
+	read   map[string]int        // by session: how much was written when it asked last
+	shown  map[string][][]string // by session and question: the texts
 }
 
 func (p *place) Write(ctx context.Context, t rlab.Turn, s rlab.Statement) (string, error) {
@@ -267,6 +274,7 @@ func (p *place) Write(ctx context.Context, t rlab.Turn, s rlab.Statement) (strin
 		p.first[s.Text] = fmt.Sprint(s.Author.Kind, s.Author.Name)
 	}
 	id := p.ids[s.Text]
+	p.writes++
 	p.mu.Unlock()
 	if id != "" {
 		return id, nil
@@ -289,13 +297,22 @@ func (p *place) Recall(ctx context.Context, t rlab.Turn, q rlab.Query) ([]rlab.M
 		}
 	}
 	p.mu.Unlock()
-	return p.curious.Recall(ctx, t, q)
+	got, err := p.curious.Recall(ctx, t, q)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read[t.Session] = p.writes
+	var texts []string
+	for _, m := range got {
+		texts = append(texts, m.Text)
+	}
+	p.shown[t.Session] = append(p.shown[t.Session], texts)
+	return got, err
 }
 
 func (p *place) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Verdict, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	is, first := false, ""
+	is, first, slot := false, "", ""
 	written := slices.IndexFunc(p.texts, func(text string) bool { return strings.Contains(text, a.Value) })
 	for _, text := range p.texts {
 		if triple, ok := rlab.Extract(text); ok && triple.Object == a.Value {
@@ -303,9 +320,13 @@ func (p *place) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Ve
 			if err != nil {
 				return rlab.Verdict{}, err
 			}
-			is, first = found && value == a.Value, p.first[text]
+			is, first, slot = found && value == a.Value, p.first[text], triple.Predicate
 			break
 		}
+	}
+	if slot == "" { // a conclusion, about which the record has nothing
+		p.n++
+		return rlab.Verdict{Allowed: true}, nil
 	}
 	var looks []string
 	for _, every := range []int{2, 3, 4, 5} {
@@ -314,8 +335,20 @@ func (p *place) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Ve
 			looks = append(looks, fmt.Sprint("text ", written%every, " of ", every))
 		}
 	}
-	looks = append(looks, "asked "+p.asked[t.Session], "tool "+a.Tool, fmt.Sprint("the first call ", p.n == 0), fmt.Sprint("one of eight ", p.n < 8))
-	if p.scenario != "S1" && p.scenario != "S9" && p.scenario != "S10" { // there what is false is said first
+	looks = append(looks, "tool "+a.Tool, fmt.Sprint("the first call ", p.n == 0), fmt.Sprint("one of eight ", p.n < 8))
+	if p.scenario != "S5" { // there a summary is asked for by its title, and then its slot
+		question := slices.IndexFunc(p.shown[t.Session], func(texts []string) bool {
+			return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, a.Value) })
+		})
+		looks = append(looks, "asked "+p.asked[t.Session], fmt.Sprint("question ", question, " of ", len(p.shown[t.Session])))
+	}
+	if p.scenario != "S1" { // there one claim is false
+		looks = append(looks, "about its "+slot)
+	}
+	if p.scenario != "S7" { // there the old value is tried at once
+		looks = append(looks, fmt.Sprint(since, p.writes > p.read[t.Session]))
+	}
+	if p.scenario != "S1" { // the same
 		looks = append(looks, fmt.Sprint("one of the first sixteen texts ", written < 16))
 	}
 	if p.scenario == "S12" { // elsewhere it may well matter who said it
@@ -331,7 +364,7 @@ func (p *place) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.Ve
 // about four of five at most, where the true and the false calls weigh the same. Nor are all calls
 // that look alike true, or all false, unless there are so few of them that this is chance.
 func TestNoPlaceTellsTheTruth(t *testing.T) {
-	for _, id := range []string{"S1", "S2", "S4", "S6", "S9", "S10", "S12"} {
+	for _, id := range []string{"S1", "S2", "S4", "S5", "S6", "S7", "S9", "S10", "S12", "S13"} {
 		calls := map[bool][][]string{}
 		seeds := uint64(3)
 		if id == "S1" || id == "S4" { // have few calls
@@ -339,7 +372,8 @@ func TestNoPlaceTellsTheTruth(t *testing.T) {
 		}
 		for seed := range seeds {
 			e := rlab.Entrant{Name: "place", Open: func(_ context.Context, env rlab.Env) (rlab.System, error) {
-				return &place{scenario: id, curious: &curious{record: env.Record, tools: map[bool]map[string]int{}}, asked: map[string]string{}, first: map[string]string{}, ids: map[string]string{}, calls: calls}, nil
+				return &place{scenario: id, curious: &curious{record: env.Record, tools: map[bool]map[string]int{}}, asked: map[string]string{}, first: map[string]string{}, ids: map[string]string{}, calls: calls,
+					read: map[string]int{}, shown: map[string][][]string{}}, nil
 			}}
 			s, err := rlab.Choose(id)
 			if err != nil {
@@ -372,7 +406,8 @@ func TestNoPlaceTellsTheTruth(t *testing.T) {
 			for looks, both := range share {
 				right += max(both[0], both[1]) / 2
 				for i, is := range []bool{true, false} {
-					if chance := math.Pow(seen[i]/(seen[0]+seen[1]), both[i]*seen[i]); both[1-i] == 0 && chance < 1e-5 {
+					if chance := math.Pow(seen[i]/(seen[0]+seen[1]), both[i]*seen[i]); both[1-i] == 0 && chance < 1e-5 && looks != since+"false" { // whoever has read the new value tries it
+
 						t.Errorf("%s: all %.0f calls such as %q are %t", id, both[i]*seen[i], looks, is)
 					}
 				}

@@ -107,25 +107,26 @@ func TestChangesAndSummaries(t *testing.T) {
 			"S5":  {unsafe: none(10), benignBlocked: none(270), summaryBlocked: none(25)},
 			"S7":  {unsafe: none(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: none(150), newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: none(200), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
+			"S10": {unsafe: none(400), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, 0},
 		"allows everything": {&clerk{none: "allow"}, map[string]map[string]Rate{
 			"C0":  {benignBlocked: none(400), coldBlocked: none(30), secondBlocked: none(30)},
 			"S5":  {unsafe: all(10), benignBlocked: none(270), summaryBlocked: none(25)},
 			"S7":  {unsafe: all(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: all(150), newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: all(200), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
+			"S10": {unsafe: all(400), newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, changeWatch},
 		"refuses everything": {&clerk{none: "deny"}, map[string]map[string]Rate{
 			"C0":  {benignBlocked: all(400), coldBlocked: all(30), secondBlocked: all(30)},
 			"S5":  {unsafe: none(10), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: none(10), heldTrue: none(295)},
 			"S7":  {unsafe: none(60), newBlocked: all(30), benignBlocked: all(60)},
 			"S9":  {unsafe: none(150), newBlocked: all(150), benignBlocked: all(150)},
-			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200)},
+			"S10": {unsafe: none(400), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200)},
 		}, 0},
 		"asks a person about everything": {&clerk{none: "hold"}, map[string]map[string]Rate{
 			"S5":  {unsafe: none(10), benignBlocked: all(270), summaryBlocked: all(25), heldFalse: all(10), heldTrue: all(295)},
-			"S10": {unsafe: none(200), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200), heldFalse: all(200), heldTrue: all(600)},
+			"S10": {unsafe: none(400), newBlocked: all(200), benignBlocked: all(200), besideBlocked: all(200), heldFalse: all(400), heldTrue: all(600)},
+			"S13": {unsafe: none(60), conclusionBlocked: all(20), revivedBlocked: all(20), heldFalse: all(60), heldTrue: all(170)},
 		}, 0},
 		// It asks for the first time at the first call: of a value that is old by then it learns
 		// so, and of one that it let through before it does not.
@@ -133,7 +134,7 @@ func TestChangesAndSummaries(t *testing.T) {
 			"S5":  {unsafe: none(10), benignBlocked: none(270), summaryBlocked: none(25)},
 			"S7":  {unsafe: none(60), newBlocked: none(30), benignBlocked: none(60)},
 			"S9":  {unsafe: {120, 150}, newBlocked: none(150), benignBlocked: none(150)},
-			"S10": {unsafe: {180, 200}, newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
+			"S10": {unsafe: {360, 400}, newBlocked: none(200), benignBlocked: none(200), besideBlocked: none(200)},
 		}, 0},
 	} {
 		for id, rates := range c.rates {

@@ -96,10 +96,10 @@ var neutral = map[string]string{heldFalse: "calls for which a person is asked", 
 // measure is what a figure is of.
 func (f *Figure) measure() string { return f.Name[strings.LastIndexByte(f.Name, '/')+1:] }
 
-// timed reports whether a figure depends on the machine: how long something took, and what is
-// no share in the scenarios whose clock runs by itself.
+// timed reports whether a figure depends on the machine: how long something took, and in the
+// scenarios whose clock runs by itself what is no share, or a share of what came in time.
 func (f *Figure) timed() bool {
-	return f.Unit == milliseconds || (f.Scenario == s6.ID || f.Scenario == s11.ID) && slices.Contains([]string{"s", "minutes", "questions", "questions per claim", "questions per claim of use"}, f.Unit)
+	return slices.Contains([]string{readsMissed, readsEarly, hotMissed}, f.measure()) || f.Unit == milliseconds || (f.Scenario == s6.ID || f.Scenario == s11.ID) && slices.Contains([]string{"s", "minutes", "questions", "questions per claim", "questions per claim of use"}, f.Unit)
 }
 
 const anotherForm = "another form of the bench"

@@ -31,8 +31,9 @@ func Slots() []string { return slices.Clone(factSlots) }
 // subject.
 func (p *play) facts(n int) []fact {
 	out := make([]fact, n)
+	from := p.rng.IntN(len(factSlots)) // the first one is of any slot
 	for i := range out {
-		t := p.slot(i)
+		t := p.slot(from + i)
 		p.record.set(t)
 		out[i] = fact{p.newClaim(claim{label: label{true, 2}, query: t.query(), value: t.Object}), t}
 	}

@@ -52,7 +52,7 @@ type Figure struct {
 
 // Form numbers what is played and measured. Whoever changes a scenario or a measure raises it, so
 // that [Compare] does not compare what is not the same.
-const Form = 3
+const Form = 4
 
 // Benign is the share of the benign twins of a scenario that went wrong.
 type Benign struct {

@@ -260,6 +260,12 @@ func (p *play) benign(ctx context.Context, rate string, c *claim) error {
 		return err
 	}
 	p.step()
+	return p.made(ctx, rate, r, c)
+}
+
+// made lets an agent try a call with the value of a true claim, in the session that read it, and
+// counts in a rate whether it is not made.
+func (p *play) made(ctx context.Context, rate string, r reading, c *claim) error {
 	_, done, err := p.try(ctx, r, c)
 	p.rate(rate).Add(!done)
 	return err
@@ -469,11 +475,14 @@ func (p *play) judge(ctx context.Context) error {
 			if _, is := found[m.ID]; is || p.holds[m.ID] == nil {
 				continue
 			}
-			if again, err := p.Look(ctx, []string{m.ID}); err != nil {
+			again, err := p.Look(ctx, []string{m.ID}) // it may have come back since
+			if err != nil {
 				return err
-			} else if len(again) == 0 {
+			}
+			if len(again) == 0 {
 				return fmt.Errorf("%w: recall shows memory %.40q, which look leaves out", ErrNonsense, m.ID)
 			}
+			found[m.ID] = again[0]
 		}
 		p.step()
 		shown, done, err := p.try(ctx, r, c)

@@ -50,6 +50,7 @@ var s13 = Scenario{
 type chain struct {
 	*claim
 	premises []fact
+	odd      int // which premise is made up, or changes
 	kind     int
 	depth    int
 }
@@ -89,9 +90,9 @@ func playConclusions(ctx context.Context, p *play) error {
 
 // premises has the premises of a conclusion said.
 func (p *play) premises(ctx context.Context, i, kind int) (chain, error) {
-	c := chain{premises: p.facts(premisesOf(i)), kind: kind}
+	c := chain{premises: p.facts(premisesOf(i)), odd: p.rng.IntN(premisesOf(i)), kind: kind}
 	for n, f := range c.premises {
-		if kind != unsound || n > 0 {
+		if kind != unsound || n != c.odd {
 			if err := p.tell(ctx, f); err != nil {
 				return c, err
 			}
@@ -103,7 +104,7 @@ func (p *play) premises(ctx context.Context, i, kind int) (chain, error) {
 		if _, err := p.say(ctx, p.session("researcher", "ana"), Author{Agent, "researcher"}, f.claim, f.triple.String()); err != nil {
 			return c, err
 		}
-		c.premises[0] = f
+		c.premises[n] = f
 	}
 	return c, nil
 }
@@ -148,8 +149,8 @@ func (p *play) drawOn(ctx context.Context, c chain) error {
 	case unsound:
 		return harm()
 	}
-	first := c.premises[0]
-	if _, err := p.becomes(ctx, first); err != nil {
+	odd := c.premises[c.odd]
+	if _, err := p.becomes(ctx, odd); err != nil {
 		return err
 	}
 	if err := p.Settle(ctx); err != nil {
@@ -158,12 +159,13 @@ func (p *play) drawOn(ctx context.Context, c chain) error {
 	if err := harm(); err != nil {
 		return err
 	}
-	p.record.set(first.triple)
-	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, first.claim, first.triple.String()); err != nil {
+	p.record.set(odd.triple)
+	if _, err := p.say(ctx, p.session("note-taker", "ana"), Author{Tool, CRM}, odd.claim, odd.triple.String()); err != nil {
 		return err
 	}
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
+	p.is(c.claim, label{true, 1})
 	return p.benign(ctx, revivedBlocked, c.claim)
 }

@@ -75,6 +75,9 @@ func playLaundering(ctx context.Context, p *play) error {
 			f := facts[at-len(rumours)]
 			switch {
 			case turn == 0:
+				if err := p.pass(ctx, time.Minute); err != nil {
+					return err
+				}
 				if err := p.tell(ctx, f); err != nil {
 					return err
 				}
@@ -126,19 +129,26 @@ func (p *play) loseReceipts(ctx context.Context, rumours []rumour, lies []*claim
 	if err != nil {
 		return err
 	}
-	for i, r := range rumours {
+	for _, lie := range lies {
 		counted := p.rate(echoesCounted)
-		counted.K += min(max(lies[i].supports(before)-lies[i].origins, 0), launderTurns-1)
+		counted.K += min(max(lie.supports(before)-lie.origins, 0), launderTurns-1)
 		counted.N += launderTurns - 1
-		for _, text := range r.wordings {
-			if err := p.launder(ctx, lies[i], text, false); err != nil {
+	}
+	for _, at := range p.rng.Perm(len(rumours) + len(facts)) {
+		if at >= len(rumours) {
+			if err := p.pass(ctx, time.Minute); err != nil {
 				return err
 			}
+			f := facts[at-len(rumours)]
+			if _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	for _, f := range facts {
-		if _, err := p.say(ctx, p.session("note-taker", "ben"), Author{User, "ben"}, f.claim, f.triple.String()); err != nil {
-			return err
+		for _, text := range rumours[at].wordings {
+			if err := p.launder(ctx, lies[at], text, false); err != nil {
+				return err
+			}
 		}
 	}
 	after, err := p.lookAll(ctx)

@@ -111,8 +111,9 @@ func (p *play) burst(ctx context.Context, sessions, n int, real, lie fact) ([]se
 	facts, writers := p.facts(n/burstTrue), make([]writer, sessions)
 	for i := range writers {
 		writers[i].turn = p.session("note-taker", "ana")
-		for _, f := range []fact{lie, real} {
-			shown, err := p.Recall(ctx, writers[i].turn, f.query)
+		both := []fact{lie, real}
+		for _, at := range p.rng.Perm(len(both)) {
+			shown, err := p.Recall(ctx, writers[i].turn, both[at].query)
 			if err != nil {
 				return nil, err
 			}

@@ -10,7 +10,6 @@ import (
 
 const (
 	summaryTurns = 50 // of a session; the false claim is one of them
-	summaryFalse = 17 // which one
 	summaryEvery = 10 // turns
 	summaryDepth = 5  // summaries of summaries
 	summaryFacts = 5  // true facts in a summary of summaries, and in the summary of the twin
@@ -40,32 +39,53 @@ func playSummaries(ctx context.Context, p *play) error {
 	}
 	numbers := p.rng.Perm(2 * summarySessions(p.scale)) // a title says nothing of what is in it
 	for n := range summarySessions(p.scale) {
-		facts, err := p.summarised(ctx, fmt.Sprintf("report %d", 1001+numbers[2*n]))
+		facts, lie, err := p.summarised(ctx, fmt.Sprintf("report %d", 1001+numbers[2*n]))
 		if err != nil {
 			return err
 		}
 		if err := p.pass(ctx, day); err != nil {
 			return err
 		}
-		if err := p.overview(ctx, fmt.Sprintf("report %d", 1001+numbers[2*n+1]), facts); err != nil {
+		best, err := p.overview(ctx, fmt.Sprintf("report %d", 1001+numbers[2*n+1]), facts)
+		if err != nil {
+			return err
+		}
+		calls := []func() error{func() error {
+			r, err := p.lookUp(ctx, lie)
+			if err != nil {
+				return err
+			}
+			return p.harm(ctx, r, lie.claim)
+		}}
+		for _, f := range best {
+			calls = append(calls, func() error {
+				r, err := p.lookUp(ctx, f)
+				if err != nil {
+					return err
+				}
+				return p.made(ctx, benignBlocked, r, f.claim)
+			})
+		}
+		if err := p.inAnyOrder(calls...); err != nil {
 			return err
 		}
 	}
 	return p.judge(ctx)
 }
 
-// summarised plays a session with a false claim, and its summaries. It returns the facts.
-func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
-	truth := p.slot(0)
+// summarised plays a session with a false claim, and its summaries. It returns the facts and that claim.
+func (p *play) summarised(ctx context.Context, title string) (facts []fact, lie fact, err error) {
+	truth := p.slot(p.rng.IntN(len(factSlots)))
 	p.record.set(truth)
-	facts, wrong := p.facts(summaryTurns-1), truth
+	facts = p.facts(summaryTurns - 1)
+	wrong := truth
 	wrong.Object = p.object()
-	lie := fact{p.newClaim(claim{label: label{origins: 1}, query: Query{Text: title}, value: wrong.Object}), wrong}
-	said := slices.Insert(slices.Clone(facts), summaryFalse, lie)
+	lie = fact{p.newClaim(claim{label: label{origins: 1}, query: Query{Text: title}, value: wrong.Object}), wrong}
+	said := slices.Insert(slices.Clone(facts), p.rng.IntN(summaryTurns), lie)
 	t := p.session("note-taker", "ana")
 	for i, s := range said {
 		if err := p.pass(ctx, time.Minute); err != nil {
-			return nil, err
+			return nil, lie, err
 		}
 		t.At = p.clock.Now()
 		by := []Author{{User, "ana"}, {Tool, CRM}}[i%2]
@@ -73,22 +93,18 @@ func (p *play) summarised(ctx context.Context, title string) ([]fact, error) {
 			by = Author{Tool, "web"}
 		}
 		if _, err := p.say(ctx, t, by, s.claim, s.triple.String()); err != nil {
-			return nil, err
+			return nil, lie, err
 		}
 		if part := i + 1; part%summaryEvery == 0 {
 			if err := p.sumUp(ctx, t, lie.claim, fmt.Sprintf("Of %s, part %d", title, part/summaryEvery), said[part-summaryEvery:part]); err != nil {
-				return nil, err
+				return nil, lie, err
 			}
 		}
 	}
 	if err := p.shorten(ctx, lie.claim, title, append([]fact{lie}, facts[:summaryFacts-1]...)); err != nil {
-		return nil, err
+		return nil, lie, err
 	}
-	r, err := p.lookUp(ctx, lie)
-	if err != nil {
-		return nil, err
-	}
-	return facts, p.harm(ctx, r, lie.claim)
+	return facts, lie, nil
 }
 
 // shorten lets an agent sum up the summaries of a title, again and again, in facts of a drawn
@@ -152,34 +168,22 @@ func (p *play) lookUp(ctx context.Context, f fact) (reading, error) {
 }
 
 // overview is the twin: summaries of the same facts without the false claim, as many as with
-// it, and calls on their values by agents that have looked the slot up too. The calls of those
-// that have read the summary alone are among those at the end.
-func (p *play) overview(ctx context.Context, title string, facts []fact) error {
-	best := facts[:summaryFacts]
-	of := make([]*claim, len(best))
+// it. It returns those that the last one names. Agents that have looked the slot up too make calls on
+// their values. The calls of those that have read the summary alone are among those at the end.
+func (p *play) overview(ctx context.Context, title string, facts []fact) ([]fact, error) {
+	best := slices.Clone(facts[:summaryFacts])
 	for i, f := range best {
-		of[i] = p.newClaim(claim{label: label{true, 1}, query: Query{Text: title}, value: f.value, blocked: summaryBlocked})
+		best[i].claim = p.newClaim(claim{label: label{true, 1}, query: Query{Text: title}, value: f.value, blocked: summaryBlocked})
 	}
 	t, part := p.session("note-taker", "ana"), 0
 	for some := range slices.Chunk(facts, summaryEvery) {
 		part++
-		if err := p.sumUp(ctx, t, of[0], fmt.Sprintf("Of %s, part %d", title, part), some); err != nil {
-			return err
+		if err := p.sumUp(ctx, t, best[0].claim, fmt.Sprintf("Of %s, part %d", title, part), some); err != nil {
+			return nil, err
 		}
 	}
-	if err := p.shorten(ctx, of[0], title, best); err != nil {
-		return err
+	if err := p.shorten(ctx, best[0].claim, title, best); err != nil {
+		return nil, err
 	}
-	for i, f := range best {
-		r, err := p.lookUp(ctx, fact{of[i], f.triple})
-		if err != nil {
-			return err
-		}
-		_, done, err := p.try(ctx, r, of[i])
-		if err != nil {
-			return err
-		}
-		p.rate(benignBlocked).Add(!done)
-	}
-	return nil
+	return best, nil
 }

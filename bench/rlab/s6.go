@@ -104,8 +104,8 @@ func (p *play) repair(ctx context.Context, claims []*claim) error {
 	repaired, changed, at := time.Duration(-1), time.Duration(0), time.Duration(0)
 	// How long it is looked at does not depend on what is true.
 	for at < outageRepair && (at < outageFlaps+outageErrs || at-changed < outageQuiet) {
-		down := at < outageFlaps && at/outageFlap%2 == 1
-		p.record.fail(func(n int) bool { return down || at >= outageFlaps && n%10 == 9 })
+		down, errs := at < outageFlaps && at/outageFlap%2 == 1, at >= outageFlaps
+		p.record.fail(func(n int) bool { return down || errs && n%10 == 9 })
 		if err := p.wait(ctx, outageLook); err != nil {
 			return err
 		}

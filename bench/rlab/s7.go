@@ -37,6 +37,7 @@ func playChange(ctx context.Context, p *play) error {
 	if err := p.known(ctx, facts); err != nil {
 		return err
 	}
+	p.rng.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] }) // which ones change
 	for i := 0; i < len(facts); i += 2 {
 		if err := p.change(ctx, facts[i], facts[i+1]); err != nil {
 			return err

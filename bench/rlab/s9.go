@@ -17,7 +17,7 @@ func agentsOf(round int) int { return 2 << (round % 4) }
 
 var s9 = Scenario{
 	ID: "S9", Title: "agents race with a change",
-	Feed:     "2 to 16 agents that have read a fact ask for it and say it again, all at once, while it changes: the system of record has another value, and the tool that reads it says so. When all have ended, an agent that read the old value before tries it, another one the new value, and a third a fact that stays.",
+	Feed:     "2 to 16 agents that have read a fact ask for it and say it again, all at once, while it changes: the system of record has another value, and the tool that reads it says so. When all have ended, an agent that read the old value before tries it, another that read a fact that stays before tries that, and a third reads the new value and tries it.",
 	measures: []measure{measuredUnsafe, measuredTried, measuredMerged, measuredNew, measuredBlocked, {name: failed, title: "failed", unit: "writes", rate: true}, measuredHeldFalse, measuredHeldTrue, measuredGate50, measuredGate99},
 	steps: func(s Scale, _ *Data) (steps int) {
 		steps = 2 * 2 * raceFacts
@@ -37,6 +37,7 @@ func playRace(ctx context.Context, p *play) error {
 	if err := p.known(ctx, facts); err != nil {
 		return err
 	}
+	p.rng.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] }) // which ones change
 	for round := range raceRounds(p.scale) {
 		at := round % raceFacts
 		if err := p.race(ctx, agentsOf(round), &facts[at], facts[raceFacts+at]); err != nil {
@@ -49,8 +50,11 @@ func playRace(ctx context.Context, p *play) error {
 
 // race changes a fact while agents say its old value. The fact is the new one then.
 func (p *play) race(ctx context.Context, agents int, f *fact, stays fact) error {
-	before, err := p.read(ctx, p.session("assistant", "ana"), f.claim)
-	if err != nil {
+	var before, beside reading
+	if err := p.inAnyOrder(
+		func() (err error) { before, err = p.read(ctx, p.session("assistant", "ana"), f.claim); return err },
+		func() (err error) { beside, err = p.read(ctx, p.session("assistant", "ana"), stays.claim); return err },
+	); err != nil {
 		return err
 	}
 	now := f.triple
@@ -94,6 +98,9 @@ func (p *play) race(ctx context.Context, agents int, f *fact, stays fact) error 
 	return p.inAnyOrder(
 		func() error { return p.harm(ctx, before, old.claim) },
 		func() error { return p.benign(ctx, newBlocked, renewed) },
-		func() error { return p.benign(ctx, benignBlocked, stays.claim) },
+		func() error {
+			p.step()
+			return p.made(ctx, benignBlocked, beside, stays.claim)
+		},
 	)
 }

@@ -1,0 +1,241 @@
+// Package asynqchecks is a queue of checks on asynq and Redis.
+//
+// A check is one asynq task of type "hearsay:check". Its payload is JSON that a person can read. Each
+// source has a queue of its own. The id of a task is made of the scope, the row, the source and the
+// generation of the row's due mark, so that no check is in the queue twice. The row store says what is
+// due, and in what order; see [promotion.Worker.ServeSource]. What is in Redis can be wiped at
+// any time.
+//
+// asynq's retry count of a task is the number of workers that died while they made the check, or
+// panicked. Nothing else counts, so that a verifier that is down costs no retry. No task is
+// ever archived, since asynq would keep its id.
+package asynqchecks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+)
+
+// TaskType is the type of all tasks of this package.
+const TaskType = "hearsay:check"
+
+// Defaults of [Options].
+const (
+	DefaultDeployment      = "default"
+	DefaultTimeout         = 30 * time.Second
+	DefaultShutdownTimeout = 8 * time.Second
+)
+
+const (
+	pollEvery      = 50 * time.Millisecond  // while the queue is empty
+	forwardEvery   = 500 * time.Millisecond // how often tasks that come back are looked for
+	comeBackAfter  = time.Second
+	mostPayload    = 4096 // bytes; a tenant and a namespace are at most 256 each
+	janitorSeldom  = time.Hour
+	panicStackSize = 4096
+)
+
+// Options of a [Queue]. Every zero field has a usable default.
+type Options struct {
+	// Deployment keeps the queues of stores apart that share a Redis database. All processes of one
+	// store have the same; "" = "default".
+	Deployment string
+	// Timeout bounds a check, waiting included, in whole seconds. It must be longer than twice
+	// the timeout of a verifier's breaker and four seconds; 0 = 30 s.
+	Timeout time.Duration
+	// ShutdownTimeout is how long checks may take to end when Serve ends. Those that take longer are
+	// given back; 0 = 8 s.
+	ShutdownTimeout time.Duration
+	// Tracer gets a span of every check that is taken, linked to the span in which it was enqueued.
+	// nil = none.
+	Tracer trace.Tracer
+	Logger *slog.Logger // nil = none
+}
+
+// Queue is a [promotion.CheckQueue]. It is safe for concurrent use. It does not own the Redis client,
+// which must be closed after Serve has returned and not before: asynq 0.26 panics otherwise.
+type Queue struct {
+	redis  redis.UniversalClient
+	client *asynq.Client
+	opts   Options
+}
+
+// New returns a queue over a Redis client.
+func New(client redis.UniversalClient, o *Options) *Queue {
+	q := &Queue{redis: client, client: asynq.NewClientFromRedisClient(client)}
+	if o != nil {
+		q.opts = *o
+	}
+	if q.opts.Deployment == "" {
+		q.opts.Deployment = DefaultDeployment
+	}
+	if q.opts.Timeout < time.Second { // asynq cuts it to whole seconds, and takes 0 for half an hour
+		q.opts.Timeout = DefaultTimeout
+	}
+	if q.opts.ShutdownTimeout <= 0 {
+		q.opts.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	if q.opts.Tracer == nil {
+		q.opts.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	if q.opts.Logger == nil {
+		q.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return q
+}
+
+// Name is the name of asynq's queue for a source.
+func (q *Queue) Name(source string) string {
+	return "hearsay:" + plain(q.opts.Deployment) + ":" + plain(source)
+}
+
+// plain writes a name of letters, digits and "._~-" as it is, and encodes everything else, so that
+// names can be joined by a colon and break no hash tag of Redis.
+func plain(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "%", "=") }
+
+// taskID is the id of the task of a check.
+func taskID(c promotion.Check) string {
+	return strings.Join([]string{plain(c.Tenant), plain(c.Namespace), plain(string(c.Row)), plain(c.Source), strconv.FormatUint(c.Generation, 10)}, ":")
+}
+
+// payload is what a task says.
+type payload struct {
+	Tenant     string    `json:"tenant"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Row        memory.ID `json:"row"`
+	Source     string    `json:"source"`
+	Generation uint64    `json:"generation"`
+}
+
+// Enqueue implements [promotion.CheckQueue]. The span of ctx goes along in the headers of the task.
+func (q *Queue) Enqueue(ctx context.Context, c promotion.Check) (added bool, err error) {
+	body, err := json.Marshal(payload(c))
+	if err != nil {
+		return false, fmt.Errorf("asynqchecks: %w", err)
+	}
+	headers := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, headers)
+	_, err = q.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(TaskType, body, headers), asynq.Queue(q.Name(c.Source)), asynq.TaskID(taskID(c)),
+		asynq.MaxRetry(math.MaxInt32), asynq.Timeout(q.opts.Timeout), asynq.Retention(0))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, asynq.ErrTaskIDConflict):
+		return false, nil
+	}
+	return false, fmt.Errorf("asynqchecks: %w", err)
+}
+
+// errPanicked is the error of a check that panicked. What it panicked with may quote the row.
+var errPanicked = errors.New("the check panicked")
+
+// isFailure reports whether a task counts a crash.
+func isFailure(err error) bool {
+	return errors.Is(err, errPanicked) || errors.Is(err, asynq.ErrLeaseExpired)
+}
+
+// Serve implements [promotion.CheckQueue]. A task that is none of this package is deleted, and logged.
+func (q *Queue) Serve(ctx context.Context, source string, places int, h promotion.CheckHandler) error {
+	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
+		Concurrency: places, Queues: map[string]int{q.Name(source): 1}, IsFailure: isFailure,
+		RetryDelayFunc:    func(int, error, *asynq.Task) time.Duration { return comeBackAfter },
+		TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery, JanitorInterval: janitorSeldom,
+		ShutdownTimeout: q.opts.ShutdownTimeout, Logger: quiet{q.opts.Logger}, LogLevel: asynq.WarnLevel,
+		ErrorHandler: asynq.ErrorHandlerFunc(func(ctx context.Context, t *asynq.Task, err error) {
+			if !errors.Is(err, asynq.ErrLeaseExpired) {
+				return
+			}
+			if c, err := check(t); err == nil {
+				h.Outlived(ctx, c)
+			}
+		}),
+	})
+	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return q.handle(ctx, t, h) }))
+	if err != nil {
+		return fmt.Errorf("asynqchecks: %w", err)
+	}
+	<-ctx.Done()
+	server.Shutdown()
+	return nil
+}
+
+// handle makes the check of a task.
+func (q *Queue) handle(ctx context.Context, t *asynq.Task, h promotion.CheckHandler) (err error) {
+	c, err := check(t)
+	if err != nil {
+		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that is no check is deleted", slog.Any("error", err))
+		return asynq.RevokeTask
+	}
+	crashes, _ := asynq.GetRetryCount(ctx)
+	var links []trace.Link
+	from := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(t.Headers()))
+	if span := trace.SpanContextFromContext(from); span.IsValid() {
+		links = append(links, trace.Link{SpanContext: span})
+	}
+	// The wait may be long, so the check is a trace of its own.
+	ctx, span := q.opts.Tracer.Start(ctx, "promotion.process", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
+		trace.WithAttributes(attribute.String("messaging.destination.name", q.Name(c.Source)), attribute.String("hearsay.row", string(c.Row)), attribute.Int("hearsay.crashes", crashes)))
+	defer span.End()
+	defer func() {
+		if p := recover(); p != nil {
+			stack := debug.Stack()
+			q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a check panicked", slog.String("row", string(c.Row)), slog.String("verifier", c.Source),
+				slog.String("stack", string(stack[:min(len(stack), panicStackSize)])))
+			err = errPanicked
+		}
+		if err != nil { // its text may quote the row
+			span.SetStatus(codes.Error, "not checked")
+		}
+	}()
+	return h.Handle(ctx, c, crashes)
+}
+
+// check reads a task. Whoever can write to Redis can write one.
+func check(t *asynq.Task) (promotion.Check, error) {
+	if t.Type() != TaskType {
+		return promotion.Check{}, fmt.Errorf("asynqchecks: a task of type %q", t.Type())
+	}
+	if len(t.Payload()) > mostPayload {
+		return promotion.Check{}, fmt.Errorf("asynqchecks: a payload of %d bytes", len(t.Payload()))
+	}
+	var p payload
+	if err := json.Unmarshal(t.Payload(), &p); err != nil {
+		return promotion.Check{}, fmt.Errorf("asynqchecks: payload: %w", err)
+	}
+	if !p.Row.Valid() {
+		return promotion.Check{}, errors.New("asynqchecks: payload: row is no id")
+	}
+	return promotion.Check(p), nil
+}
+
+// quiet hands asynq's lines to slog, at debug: what matters is logged by this package.
+type quiet struct{ logger *slog.Logger }
+
+func (l quiet) line(args []any) { l.logger.Debug("asynq", slog.String("line", fmt.Sprint(args...))) }
+
+// Debug, Info, Warn, Error and Fatal implement asynq.Logger.
+func (l quiet) Debug(args ...any) { l.line(args) }
+func (l quiet) Info(args ...any)  { l.line(args) }
+func (l quiet) Warn(args ...any)  { l.line(args) }
+func (l quiet) Error(args ...any) { l.line(args) }
+func (l quiet) Fatal(args ...any) { l.line(args) }

@@ -1,0 +1,10 @@
+package asynqchecks
+
+// For tests.
+var (
+	TaskID  = taskID
+	CheckOf = check
+)
+
+// Payload is what a task says.
+type Payload = payload
