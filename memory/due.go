@@ -157,8 +157,8 @@ func (h Hit) before(o Hit) bool { return h.Sort < o.Sort || h.Sort == o.Sort && 
 // page reads a page of one list of marks.
 func (s *Store) page(ctx context.Context, q Query) (page []listed, next string, err error) {
 	hits, ids, next, err := s.queryRows(ctx, q)
-	if err != nil {
-		return nil, "", err
+	if err != nil || len(ids) == 0 {
+		return nil, next, err
 	}
 	keys := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -223,9 +223,12 @@ func (s *Store) wakeDue(ctx context.Context, limit int) (woken int, next time.Ti
 			}
 			keys = append(keys, dueKey.of(ids[i]))
 		}
-		objs, damaged, err := s.each(ctx, keys)
-		if err != nil {
-			return 0, next, err
+		var objs []Object
+		var damaged []int
+		if len(keys) > 0 {
+			if objs, damaged, err = s.each(ctx, keys); err != nil {
+				return 0, next, err
+			}
 		}
 		for i, o := range objs {
 			d, err := decodeDue(o.Data)

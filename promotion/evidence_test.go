@@ -251,8 +251,6 @@ func (n *nobody) Spend(_ context.Context, source string, _ int, tick time.Durati
 	return tick, nil
 }
 
-func (*nobody) Refund(context.Context, string) error { return nil }
-
 // To look at rows side by side asks nobody, and needs no budget of questions.
 func TestObservingSpendsNoBudget(t *testing.T) {
 	w, spent := newWorld(t), &nobody{}

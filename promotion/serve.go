@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/hearsay-go/hearsay/memory"
 )
 
@@ -23,9 +25,9 @@ type Check struct {
 // CheckQueue passes checks on to workers, each to one; package asynqchecks has one. It may lose
 // checks, since the row store says what is due. It must be safe for concurrent use.
 type CheckQueue interface {
-	// Enqueue adds a check. added is false if the queue has the same check already, also one
-	// that is under way.
-	Enqueue(ctx context.Context, c Check) (added bool, err error)
+	// Enqueue adds a check, which may take as long as timeout says. added is false if the queue
+	// has the same check already. This may be under way.
+	Enqueue(ctx context.Context, c Check, timeout time.Duration) (added bool, err error)
 	// Serve takes checks of a source, and handles up to places of them at a time, until ctx ends.
 	// It returns when those under way have ended, or were given back.
 	Serve(ctx context.Context, source string, places int, h CheckHandler) error
@@ -36,59 +38,178 @@ type CheckHandler interface {
 	// Handle makes a check. crashes is how many workers died while they made it. After an error
 	// the check comes back in about a second.
 	Handle(ctx context.Context, c Check, crashes int) error
-	// Outlived is called when the queue has given a check up since it was not reached for long,
-	// though this process lives: the crash that it counts is none.
+	// Outlived is called when the queue was not reached for so long that it has given a check up.
+	// The queue counts a crash then, but this process lives.
 	Outlived(ctx context.Context, c Check)
 }
 
 // Times and limits of [Worker.ServeSource].
 const (
-	mostInPlace = 2 * time.Second // that a check waits in its place while its source may not be asked
-	suspected   = 2               // crashes, from which on a check is made while no other is
-	mostCrashes = 5               // crashes, after which the row is parked
-	givenUp     = 5 * time.Second // for what is written after a check was given up
+	mostInPlace = 2 * time.Second       // that a check waits in its place while its source may not be asked
+	stateEvery  = 50 * time.Millisecond // between two looks at a breaker, which cost nothing
+	suspected   = 2                     // crashes, from which on a check is made while no other is
+	mostCrashes = 5                     // crashes, after which the row is parked
+	givenUp     = 5 * time.Second       // for what is written after a check was given up
+	unbounded   = 30 * time.Second      // for a check of a source that does not say how long an answer takes
 )
 
-// allPlaces is what a check takes of the worker that is made while no other is.
+// allPlaces is what a check takes of the places of the process if no other is to be made meanwhile.
 const allPlaces = 1 << 20
 
-// ServeSource has one source of the worker asked about the rows that are due, the most read
-// first, until ctx ends. It keeps about twice as many checks in the queue as it has places, or as
-// many as come to an end in 200 ms if that is more. The rest stay in the row store, in their order.
-// Other processes may serve the same source over the same store and queue.
-//
-// A check whose source may not be asked, since its breaker is open or its budget is spent, waits
-// in its place for up to two seconds, and then goes back to the queue. A row whose checks have
-// crashed five workers is parked, and so is one that cannot be read.
-//
-// It is an error if the worker has no source of that name, or the queue cannot be served.
-// Otherwise ServeSource returns nil after ctx ended. A store or a queue that is not reached is
-// logged, and tried again.
+// ServeSource is [ServeScopes] for one source of one worker, with so many places.
 func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, places int) error {
-	at := slices.IndexFunc(w.sources, func(s Source) bool { return s.Name == source && !s.observes })
 	switch {
-	case at < 0:
+	case !slices.ContainsFunc(w.sources, func(s Source) bool { return s.Name == source && !s.observes }):
 		return fmt.Errorf("promotion: ServeSource: no source %q", source)
 	case places < 1 || places > allPlaces:
 		return fmt.Errorf("promotion: ServeSource: places: %d is not between 1 and %d", places, allPlaces)
 	}
-	ctx, stop := context.WithCancel(ctx)
+	serve, stop := newService(q, w.making, []Scope{{Worker: w}}).source(source, places)
 	defer stop()
-	s := &service{worker: w, admission: newAdmission(w, &w.sources[at], q, places), stopped: ctx.Done()}
-	served := make(chan error, 1)
-	go func() {
-		defer stop()
-		served <- q.Serve(ctx, source, places, s)
-	}()
-	s.admission.serve(ctx)
-	return <-served
+	return serve(ctx)
 }
 
-// service handles the checks of one source.
+// ServeScopes has the sources of some workers asked about the rows that are due, the most read first,
+// until ctx ends. Each worker is of a scope of its own. A source that several workers have under one
+// name has the same places for all of them.
+//
+// For each source it keeps about twice as many checks in the queue as the source has places, or as
+// many as come to an end in 200 ms if that is more. The rest stay in the row stores, in their order.
+// Other processes may serve the same scopes over the same queue.
+//
+// A row that several sources cover is enqueued for the one of highest rank that can be asked. This
+// is a source that is served here, whose breaker is closed, and that has neither answered about the row
+// yet nor failed to a moment ago. If several scopes have rows that are due, each has its turn.
+//
+// A check whose source may not be asked, since its breaker is open or its budget is spent, waits
+// in its place for up to two seconds. Then it goes back to the queue. When the breaker is half-open,
+// the source is asked about one row that is due, drawn by lot. If that question fails, nothing is
+// noted of the row. A row whose checks have crashed five workers is parked, and so is one that cannot
+// be read.
+//
+// It is an error if there is no source, if two workers are of one scope, or if the queue cannot be
+// served. Otherwise ServeScopes returns nil after ctx ended. A store or a queue that is not reached
+// is logged, and tried again.
+func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
+	places := map[string]int{}
+	taken := map[[2]string]bool{}
+	for i, c := range scopes {
+		if c.Worker == nil || c.Weight < 0 {
+			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight below 0", i)
+		}
+		at := c.Worker.scope()
+		if taken[at] {
+			return fmt.Errorf("promotion: ServeScopes: two workers of tenant %q, namespace %q", at[0], at[1])
+		}
+		taken[at] = true
+		for j := range c.Worker.sources {
+			if s := &c.Worker.sources[j]; !s.observes {
+				places[s.Name] = max(places[s.Name], s.places())
+			}
+		}
+	}
+	if len(places) == 0 {
+		return errors.New("promotion: ServeScopes: no source")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := newService(q, semaphore.NewWeighted(allPlaces), scopes)
+	var all []func(context.Context) error
+	for source, n := range places { // all of them are there before the first row is left to a better one
+		serve, stop := s.source(source, n)
+		defer stop()
+		all = append(all, serve)
+	}
+	ended := make(chan error, len(all))
+	for _, serve := range all {
+		go func() {
+			defer stop()
+			ended <- serve(ctx)
+		}()
+	}
+	var errs []error
+	for range all {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultPlaces is how many checks of a source are made at a time if nothing says otherwise.
+const DefaultPlaces = 8
+
+// places is how many checks of a source are made at a time.
+func (s *Source) places() int {
+	if s.Places > 0 {
+		return min(s.Places, allPlaces)
+	}
+	if b, ok := s.Verifier.(interface{ Places() int }); ok && b.Places() > 0 {
+		return min(b.Places(), allPlaces)
+	}
+	return DefaultPlaces
+}
+
+func (w *Worker) scope() [2]string { return [2]string{w.store.Tenant(), w.store.Namespace()} }
+
+// service is what the sources that are served together have in common.
 type service struct {
-	worker    *Worker
-	admission *admission
-	stopped   <-chan struct{} // closed when no check is to wait any more
+	queue  CheckQueue
+	scopes []*scope
+	making *semaphore.Weighted // checks under way
+}
+
+func newService(q CheckQueue, making *semaphore.Weighted, scopes []Scope) *service {
+	s := &service{queue: q, making: making}
+	for _, c := range scopes {
+		s.scopes = append(s.scopes, newScope(c))
+	}
+	return s
+}
+
+// source returns what has a source asked until ctx ends. stop is to be called after that.
+func (s *service) source(name string, places int) (serve func(context.Context) error, stop func()) {
+	a := &admission{name: name, queue: s.queue, places: places, making: s.making, freed: make(chan struct{}, 1)}
+	h := &handler{source: name, shares: map[[2]string]*share{}}
+	var workers []*Worker
+	for _, c := range s.scopes {
+		at := slices.IndexFunc(c.worker.sources, func(s Source) bool { return s.Name == name && !s.observes })
+		if at < 0 {
+			continue
+		}
+		c.worker.serves(name, 1)
+		workers, a.logger = append(workers, c.worker), c.worker.opts.Logger
+		h.shares[c.worker.scope()] = a.add(c, &c.worker.sources[at])
+	}
+	serve = func(ctx context.Context) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		h.stopped = ctx.Done()
+		served := make(chan error, 1)
+		go func() {
+			defer stop()
+			served <- s.queue.Serve(ctx, name, places, h)
+		}()
+		a.serve(ctx)
+		return <-served
+	}
+	return serve, func() {
+		for _, w := range workers {
+			w.serves(name, -1)
+		}
+	}
+}
+
+// serves counts how often a source is served.
+func (w *Worker) serves(source string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served[source] += n
+}
+
+// handler handles the checks of one source.
+type handler struct {
+	source  string
+	shares  map[[2]string]*share // by scope
+	stopped <-chan struct{}      // closed when no check is to wait any more
 }
 
 var errForeign = errors.New("the check is of another store")
@@ -103,25 +224,45 @@ func (r *refusal) Error() string {
 	return "not asked: the breaker of the verifier is open"
 }
 
+// share is that of a check; nil = it is of another store.
+func (h *handler) share(c Check) *share {
+	if c.Source != h.source {
+		return nil
+	}
+	return h.shares[[2]string{c.Tenant, c.Namespace}]
+}
+
 // Handle implements CheckHandler.
-func (s *service) Handle(ctx context.Context, c Check, crashes int) error {
-	if c.Source != s.admission.source.Name || c.Tenant != s.worker.store.Tenant() || c.Namespace != s.worker.store.Namespace() {
+func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
+	s := h.share(c)
+	if s == nil {
 		return errForeign
 	}
-	s.admission.handled(c)
-	if err := s.handle(ctx, c, crashes); err != nil {
+	s.handled(c)
+	if err := h.handle(ctx, s, c, crashes); err != nil {
 		return err
 	}
-	s.admission.done(c)
+	s.done(c)
 	return nil
 }
 
-func (s *service) handle(ctx context.Context, c Check, crashes int) error {
+func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) error {
 	if crashes >= mostCrashes {
 		return s.park(ctx, c, fmt.Sprintf("%d workers died while they checked it", crashes))
 	}
-	for began := time.Now(); ; {
-		res, err := s.check(ctx, c, crashes)
+	n := int64(1)
+	if crashes >= suspected { // while no other check is made, since it may crash the process
+		n = allPlaces
+	}
+	how := asking{queued: true, until: time.Now().Add(mostInPlace), stopped: h.stopped}
+	alone := asking{queued: true} // all others wait for it, so that it waits for nothing itself
+	refused := Down
+	for s.closed(ctx, &how) {
+		ask := how
+		if n > 1 {
+			ask = alone
+		}
+		res, err := s.ask(ctx, c.Row, c.Generation, n, ask)
 		switch {
 		case isUnreadable(err):
 			return s.park(ctx, c, "it cannot be read: "+err.Error())
@@ -130,20 +271,16 @@ func (s *service) handle(ctx context.Context, c Check, crashes int) error {
 		case res.RetryAt.IsZero() || res.Calls > 0: // it was asked, or need not be
 			return nil
 		}
-		left := mostInPlace - time.Since(began)
-		if left <= 0 {
-			return &refusal{res.Status}
+		if refused = res.Status; !how.wait(ctx, time.Until(res.RetryAt)) {
+			break
 		}
-		t := time.NewTimer(min(max(time.Until(res.RetryAt), time.Millisecond), left))
-		select {
-		case <-t.C:
-			continue
-		case <-ctx.Done():
-		case <-s.stopped:
-		}
-		t.Stop()
-		return &refusal{res.Status}
 	}
+	// Somebody else may have made the check, and its source may not be asked for long.
+	marks, err := s.scope.store().DueMarks(ctx, c.Row)
+	if mark := marks[c.Row]; err == nil && mark.Generation != c.Generation {
+		return nil
+	}
+	return &refusal{refused}
 }
 
 // isUnreadable reports whether an error is of a row that cannot be read. With the wrong keys none can
@@ -154,42 +291,35 @@ func isUnreadable(err error) bool {
 
 // park parks a row, unless it has been marked anew since. If its mark cannot be written, the row
 // is left out for a while.
-func (s *service) park(ctx context.Context, c Check, reason string) error {
-	marks, err := s.worker.store.DueMarks(ctx, c.Row)
+func (s *share) park(ctx context.Context, c Check, reason string) error {
+	store := s.scope.store()
+	marks, err := store.DueMarks(ctx, c.Row)
 	if err != nil || marks[c.Row].Generation != c.Generation {
 		return err
 	}
-	if err = s.worker.Park(ctx, c.Row, reason); isUnreadable(err) {
-		s.worker.opts.Logger.LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(c.Row)), slog.Any("error", err))
-		s.admission.leave(c.Row, s.worker.store.Now().Add(unparkedFor))
+	if err = s.scope.worker.Park(ctx, c.Row, reason); isUnreadable(err) {
+		s.logger.LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(c.Row)), slog.Any("error", err))
+		now := store.Now()
+		s.leave(c.Row, now, now.Add(unparkedFor))
 		return nil
 	}
 	return err
 }
 
-// check makes a check, while no other is made if it may crash the process.
-func (s *service) check(ctx context.Context, c Check, crashes int) (Result, error) {
-	n := int64(1)
-	if crashes >= suspected {
-		n = allPlaces
-	}
-	if err := s.worker.making.Acquire(ctx, n); err != nil {
-		return Result{}, err
-	}
-	defer s.worker.making.Release(n)
-	return s.worker.CheckSource(ctx, c.Row, c.Source, c.Generation)
-}
-
 // Outlived implements CheckHandler.
-func (s *service) Outlived(ctx context.Context, c Check) {
+func (h *handler) Outlived(ctx context.Context, c Check) {
+	s := h.share(c)
+	if s == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givenUp)
 	defer cancel()
-	marks, err := s.worker.store.DueMarks(ctx, c.Row)
+	marks, err := s.scope.store().DueMarks(ctx, c.Row)
 	if mark := marks[c.Row]; err == nil && mark.Generation == c.Generation {
-		err = s.worker.renewRound(ctx, mark)
+		err = s.scope.worker.renewRound(ctx, mark)
 	}
 	if err != nil { // a crash too many is counted then
-		s.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
 	}
 }
 

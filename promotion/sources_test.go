@@ -159,7 +159,7 @@ func TestWhatAnOpenBreakerRefusesCostsNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		crm := verifiertest.New("crm", verifiertest.Down(0))
-		guard := verifier.WithBreaker("crm", crm, &verifier.BreakerOptions{Failures: 1, OpenFor: 10 * time.Second})
+		guard := verifier.WithBreaker("crm", crm, &verifier.BreakerOptions{Failures: 1, FirstOpen: 10 * time.Second, OpenFor: 10 * time.Second})
 		worker := w.worker(&promotion.Options{Budget: 3, Tick: time.Hour}, promotion.Source{Name: "crm", Verifier: guard})
 		var ids []memory.ID
 		for i := range 50 {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/verifier"
@@ -46,8 +47,16 @@ type Source struct {
 	Name     string
 	Verifier verifier.Verifier
 	Rank     memory.Rank // sources are asked in order of rank, highest first; unset = last
-	// Covers says whether the source can be asked about a claim; nil = about all.
+	// Predicates are those of the claims that the source can be asked about; none = of all. They
+	// are compared as [memory.Canonical] writes them. The rows that are due are listed by them,
+	// so that the source does not wait while those of others are passed over.
+	Predicates []string
+	// Covers says whether the source can be asked about a claim of its predicates; nil = about
+	// all of them.
 	Covers func(memory.Content) bool
+	// Places is how many checks of the source are made at a time by [ServeScopes]; 0 = as many as
+	// its breaker lets through ([verifier.Guarded.Places]), or 8.
+	Places int
 
 	observes bool // made by Observed: it asks nobody
 }
@@ -137,8 +146,9 @@ type Options struct {
 	// Tick is how long a budget lasts; 0 = 30 s. A queue takes hot rows at intervals of its own
 	// (250 ms in asynqqueue): in a shorter tick the budget goes to what is due, and hot rows wait.
 	Tick time.Duration
-	// Spending counts the questions of a tick, for all workers of the queue; nil = in this
-	// worker alone, so that two workers ask twice as much.
+	// Spending counts the questions of all workers that share it. nil = this worker counts its
+	// own, so that two workers ask twice as much. It lets a whole budget pass at once if none
+	// was used for a tick, and then one question after the other, evenly.
 	Spending Spending
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
@@ -152,12 +162,10 @@ type Options struct {
 // Spending counts questions against a budget, for one worker or for all that share it.
 // It must be safe for concurrent use.
 type Spending interface {
-	// Spend takes one question to a source from the budget of this tick. It returns 0 if
-	// the source may be asked, else how long its tick lasts still. After an error nobody
-	// is asked.
+	// Spend takes one question to a source from its budget. It returns 0 if the source may be
+	// asked, else how long it is until it may, and nothing is taken. After an error nobody is
+	// asked. A question that is not asked after all is not given back.
 	Spend(ctx context.Context, source string, budget int, tick time.Duration) (wait time.Duration, err error)
-	// Refund gives one back that was not asked.
-	Refund(ctx context.Context, source string) error
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
@@ -170,9 +178,11 @@ type Worker struct {
 	making  *semaphore.Weighted // checks of ServeSource under way
 
 	mu     sync.Mutex
-	heard  map[string]uint64    // answers of a source
-	failed map[answer]failure   // questions that failed since they were answered last
-	said   map[string]time.Time // when a line was last logged
+	covers map[memory.ID][]*Source // sources of rows
+	served map[string]int          // calls of ServeSource under way, by source
+	heard  map[string]uint64       // answers of a source
+	failed map[answer]failure      // questions that failed since they were answered last
+	said   map[string]time.Time    // when a line was last logged
 }
 
 // answer names what one source said of one row.
@@ -187,12 +197,13 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources), making: semaphore.NewWeighted(allPlaces),
-		heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
+		covers: map[memory.ID][]*Source{}, served: map[string]int{}, heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
 	names := map[string]bool{}
-	for _, s := range w.sources {
+	for i := range w.sources {
+		s := &w.sources[i]
 		switch {
 		case s.Name == "" || s.Verifier == nil:
 			return nil, errors.New("promotion: NewWorker: a source without a name or a verifier")
@@ -200,6 +211,12 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 			return nil, fmt.Errorf("promotion: NewWorker: two sources named %q", s.Name)
 		}
 		names[s.Name] = true
+		s.Predicates = slices.Clone(s.Predicates)
+		for i, p := range s.Predicates {
+			if s.Predicates[i] = memory.Canonical(p); s.Predicates[i] == "" {
+				return nil, fmt.Errorf("promotion: NewWorker: source %q has an empty predicate", s.Name)
+			}
+		}
 	}
 	slices.SortStableFunc(w.sources, func(a, b Source) int { return int(b.Rank) - int(a.Rank) })
 	if w.opts.Name == "" {
@@ -215,7 +232,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		w.opts.Tick = DefaultTick
 	}
 	if w.opts.Spending == nil {
-		w.opts.Spending = &ownSpending{spent: map[string]int{}}
+		w.opts.Spending = &ownSpending{limits: map[string]*rate.Limiter{}}
 	}
 	if w.opts.Tracer == nil {
 		w.opts.Tracer = noop.NewTracerProvider().Tracer("")
@@ -249,9 +266,49 @@ func (w *Worker) CheckSource(ctx context.Context, id memory.ID, source string, g
 	if at < 0 {
 		return Result{ID: id}, fmt.Errorf("promotion: CheckSource: no source %q", source)
 	}
+	return w.askSource(ctx, id, &w.sources[at], generation, asking{})
+}
+
+// askSource is CheckSource, asked in a certain way.
+func (w *Worker) askSource(ctx context.Context, id memory.ID, s *Source, generation uint64, how asking) (Result, error) {
 	return w.traced(ctx, id, func(ctx context.Context, id memory.ID) (Result, error) {
-		return w.checkSource(ctx, id, &w.sources[at], generation)
+		return w.checkSource(ctx, id, s, generation, how)
 	})
+}
+
+// asking is the way in which a source is asked. The zero value does not wait.
+type asking struct {
+	// probe: the answer decides whether the source is back. A failure says nothing about the row.
+	probe bool
+	// queued: the question comes from a queue, and is none to probe with.
+	queued  bool
+	until   time.Time       // until when to wait
+	stopped <-chan struct{} // closed when there is to be no wait any more
+}
+
+// wait waits for a while, but not longer than it may. ok is false if it did not wait.
+func (a *asking) wait(ctx context.Context, d time.Duration) (ok bool) {
+	left := time.Until(a.until)
+	if left <= 0 {
+		return false
+	}
+	t := time.NewTimer(min(max(d, time.Millisecond), left))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-a.stopped:
+	}
+	return false
+}
+
+// state is that of the breaker of a source, in this process; closed if it has none.
+func (s *Source) state() verifier.State {
+	if b, ok := s.Verifier.(interface{ State() verifier.State }); ok {
+		return b.State()
+	}
+	return verifier.StateClosed
 }
 
 // traced makes a check in a span, and tells its result.
@@ -375,7 +432,7 @@ const (
 // aside is for how long a row is set aside after so many failures in a row.
 func aside(failures int) time.Duration { return min(firstAside<<min(failures-1, 20), mostAside) }
 
-func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, generation uint64) (Result, error) {
+func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, generation uint64, how asking) (Result, error) {
 	row, mark, res, ok, err := w.begin(ctx, id)
 	if err != nil || !ok {
 		return res, err
@@ -384,7 +441,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 	if mark.Generation != generation || !s.covers(&row) || said.Until.After(w.store.Now()) {
 		return Result{Status: NotDue}, nil
 	}
-	var round round
+	round := round{how: how}
 	if round.asked, err = w.line(ctx, &row); err != nil {
 		return res, err
 	}
@@ -403,7 +460,12 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		return res, w.stand(ctx, id, round.answers)
 	case done:
 		return res, nil
-	case round.failed:
+	case round.failed && how.probe:
+		return res, nil
+	case round.failed, res.Calls > 0 && len(round.answers) == 0:
+		if !round.failed { // what it said is no verdict
+			res.Status = Unclear
+		}
 		said = memory.SourceMark{Source: s.Name, Failures: said.Failures + 1}
 		wait := aside(said.Failures)
 		said.Until, res.RetryAt = w.store.Now().Add(wait), time.Now().Add(wait)
@@ -459,6 +521,7 @@ type round struct {
 	alone    bool                // one that refused did so to this worker alone
 
 	asked memory.LineMark // where the line of the row stood before anybody was asked
+	how   asking
 }
 
 // ask asks one source after the other, in order of rank, until one decides.
@@ -489,7 +552,91 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *r
 }
 
 // covers reports whether the source can be asked about a row.
-func (s *Source) covers(row *memory.Row) bool { return s.Covers == nil || s.Covers(row.Content) }
+func (s *Source) covers(row *memory.Row) bool {
+	return (len(s.Predicates) == 0 || slices.Contains(s.Predicates, memory.Canonical(row.Content.Predicate))) && (s.Covers == nil || s.Covers(row.Content))
+}
+
+// maxCovering is how many rows are remembered with the sources that cover them; beyond, all are forgotten.
+const maxCovering = 100_000
+
+// covering are the sources that cover some rows, in order of rank. What a row says does not change, so
+// that it is read once. A row that is gone or cannot be read is left out.
+func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.ID][]*Source, error) {
+	of := make(map[memory.ID][]*Source, len(marks))
+	if s := w.only(); s != nil {
+		for _, m := range marks {
+			of[m.ID] = []*Source{s}
+		}
+		return of, nil
+	}
+	var unknown []memory.ID
+	w.mu.Lock()
+	for _, m := range marks {
+		if sources, known := w.covers[m.ID]; known {
+			of[m.ID] = sources
+		} else {
+			unknown = append(unknown, m.ID)
+		}
+	}
+	w.mu.Unlock()
+	rows, err := w.readable(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.covers)+len(rows) > maxCovering {
+		clear(w.covers)
+	}
+	for i := range rows {
+		var sources []*Source
+		for j := range w.sources {
+			if s := &w.sources[j]; !s.observes && s.covers(&rows[i]) {
+				sources = append(sources, s)
+			}
+		}
+		of[rows[i].ID], w.covers[rows[i].ID] = sources, sources
+	}
+	return of, nil
+}
+
+// only is the source of a worker that has but one, of all rows.
+func (w *Worker) only() (only *Source) {
+	for i := range w.sources {
+		switch s := &w.sources[i]; {
+		case s.observes:
+		case only != nil || s.Covers != nil || len(s.Predicates) > 0:
+			return nil
+		default:
+			only = s
+		}
+	}
+	return only
+}
+
+// readable are those of some rows that can be read.
+func (w *Worker) readable(ctx context.Context, ids []memory.ID) (rows []memory.Row, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err = w.store.Get(ctx, ids...)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return rows, err
+	case len(ids) > 1:
+		for i := range ids {
+			one, err := w.readable(ctx, ids[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, one...)
+		}
+		return rows, nil
+	case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased), isUnreadable(err):
+		return nil, nil
+	}
+	return nil, err
+}
 
 // line is where the line of a row stands before anybody is asked: an answer may take its time.
 func (w *Worker) line(ctx context.Context, row *memory.Row) (memory.LineMark, error) {
@@ -506,7 +653,7 @@ func (w *Worker) line(ctx context.Context, row *memory.Row) (memory.LineMark, er
 // one asks one source. done says that the check ends with the result; otherwise the next source
 // may be asked, about the row as it is now.
 func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, res *Result) (done bool, err error) {
-	v, spent, err := w.verify(ctx, s, *row)
+	v, err := w.verify(ctx, s, *row, &r.how)
 	if err == nil {
 		w.hear(answer{row.ID, s.Name})
 	}
@@ -520,9 +667,6 @@ func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, 
 		return false, nil
 	case s.observes: // nobody was asked
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
-		if spent {
-			w.refund(ctx, s.Name)
-		}
 	default:
 		res.Calls++
 	}
@@ -604,18 +748,24 @@ type conditional interface {
 }
 
 // verify asks one source, in a span. A question is taken from the budget when it would be
-// asked, and not before: if a breaker refused it after that, a worker that cannot reach
-// the source would leave others no budget while it waits to give it back.
-func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (v verifier.Verdict, spent bool, err error) {
+// asked, and not before: a worker that cannot reach the source would use up the budget of the others.
+func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *asking) (v verifier.Verdict, err error) {
 	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
 	defer span.End()
 	may := func(ctx context.Context) error {
-		if wait, behind := w.spend(ctx, s); wait > 0 {
-			return &overspent{wait, behind}
+		for {
+			if how.queued && s.state() != verifier.StateClosed { // it opened meanwhile
+				return &verifier.UnavailableError{Verifier: s.Name, RetryAfter: stateEvery, Err: verifier.ErrOpen}
+			}
+			wait, behind := w.spend(ctx, s)
+			if wait <= 0 {
+				return nil
+			}
+			if !how.wait(ctx, wait) {
+				return &overspent{wait, behind}
+			}
 		}
-		spent = true
-		return nil
 	}
 	if c, ok := s.Verifier.(conditional); ok {
 		v, err = c.VerifyIf(ctx, row, may)
@@ -628,7 +778,7 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (v verif
 	case err == nil:
 	case errors.As(err, &over):
 		span.SetAttributes(attribute.String("hearsay.outcome", Deferred.String()))
-		return v, spent, err
+		return v, err
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
 		outcome = "not_asked"
 	case errors.Is(err, verifier.ErrMisconfigured):
@@ -642,7 +792,7 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row) (v verif
 		span.SetStatus(codes.Error, outcome)
 	}
 	span.SetAttributes(attribute.String("hearsay.outcome", outcome))
-	return v, spent, err
+	return v, err
 }
 
 // overspent says that the budget of a source is spent.
@@ -921,16 +1071,6 @@ func (w *Worker) spend(ctx context.Context, s *Source) (wait time.Duration, behi
 	return wait, s.Name
 }
 
-// refund gives a question back. If that fails, the verifier is asked less in this tick.
-func (w *Worker) refund(ctx context.Context, source string) {
-	if w.opts.Budget < 0 {
-		return
-	}
-	if err := w.opts.Spending.Refund(context.WithoutCancel(ctx), source); err != nil {
-		w.uncounted(ctx, source, err)
-	}
-}
-
 func (w *Worker) uncounted(ctx context.Context, source string, err error) {
 	const text = "budget cannot be counted"
 	if ctx.Err() == nil && w.first(text+source) {
@@ -940,33 +1080,23 @@ func (w *Worker) uncounted(ctx context.Context, source string, err error) {
 
 // ownSpending is that of one worker.
 type ownSpending struct {
-	mu    sync.Mutex
-	tick  time.Time
-	spent map[string]int
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter
 }
 
 // Spend implements Spending.
 func (o *ownSpending) Spend(_ context.Context, source string, budget int, tick time.Duration) (time.Duration, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := time.Now()
-	if now.Sub(o.tick) >= tick {
-		o.tick = now
-		clear(o.spent)
+	l := o.limits[source]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(float64(budget)/tick.Seconds()), budget)
+		o.limits[source] = l
 	}
-	if o.spent[source] >= budget {
-		return o.tick.Add(tick).Sub(now), nil
+	r := l.Reserve()
+	wait := r.Delay()
+	if wait > 0 {
+		r.Cancel()
 	}
-	o.spent[source]++
-	return 0, nil
-}
-
-// Refund implements Spending.
-func (o *ownSpending) Refund(_ context.Context, source string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.spent[source] > 0 {
-		o.spent[source]--
-	}
-	return nil
+	return wait, nil
 }

@@ -19,7 +19,8 @@ type BreakerOptions struct {
 	Timeout       time.Duration // for one question, kept also against a verifier that ignores ctx; 0 = 10 s
 	MaxConcurrent int           // questions at once, hung ones included; 0 = 8
 	Failures      int           // outages in a row that open the breaker; 0 = 3
-	OpenFor       time.Duration // how long it stays open before one probe; 0 = 10 s
+	FirstOpen     time.Duration // how long it stays open before the first probe; 0 = 100 ms
+	OpenFor       time.Duration // the longest that it stays open before a probe, each of which doubles that if it fails; 0 = 5 s
 	MaxRetryAfter time.Duration // the longest RetryAfter that is obeyed; 0 = 1 h
 }
 
@@ -53,8 +54,10 @@ var (
 	ErrBusy = errors.New("too many questions at once")
 )
 
-// probeWait is how long to wait while another question is the probe.
-const probeWait = 250 * time.Millisecond
+const (
+	probeWait = 250 * time.Millisecond // how long to wait while another question is the probe
+	silent    = time.Second            // without an answer, after which failures in a row open the breaker
+)
 
 // Guarded is a Verifier behind a bulkhead, a deadline and a circuit breaker. It
 // is safe for concurrent use.
@@ -66,8 +69,10 @@ type Guarded struct {
 	places  chan struct{}
 
 	mu        sync.Mutex
-	openUntil time.Time // when the breaker lets a probe pass
-	heldUntil time.Time // until when the source asked to be left alone
+	answered  time.Time     // when v answered last
+	openNext  time.Duration // for how long the breaker opens next
+	openUntil time.Time     // when the breaker lets a probe pass
+	heldUntil time.Time     // until when the source asked to be left alone
 }
 
 // WithBreaker guards a verifier (SR-2.3). It panics if name is empty or v is nil.
@@ -78,7 +83,9 @@ type Guarded struct {
 // further question is [ErrUnavailable] with [ErrBusy].
 //
 // Only [ErrUnavailable] counts as a failure of v: an answer of any kind, and a
-// misconfiguration, show that it is there; a cancelled question counts nothing.
+// misconfiguration, show that it is there; a cancelled question counts nothing. Failures in a row
+// open the breaker only if v has answered nothing for a second: a few rows about which all questions
+// fail say nothing of the others.
 // A RetryAfter that v reports is obeyed before the next question. An error of no
 // known class becomes ErrUnavailable, a panic ErrMisconfigured, and a verdict
 // that [Verdict.Check] refuses becomes Unclear.
@@ -96,14 +103,19 @@ func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 	orDefault(&g.o.Timeout, 10*time.Second)
 	orDefault(&g.o.MaxConcurrent, 8)
 	orDefault(&g.o.Failures, 3)
-	orDefault(&g.o.OpenFor, 10*time.Second)
+	orDefault(&g.o.OpenFor, 5*time.Second)
+	orDefault(&g.o.FirstOpen, 100*time.Millisecond)
 	orDefault(&g.o.MaxRetryAfter, time.Hour)
+	g.o.FirstOpen = min(g.o.FirstOpen, g.o.OpenFor)
+	g.openNext = g.o.FirstOpen
 	g.places = make(chan struct{}, g.o.MaxConcurrent)
 	g.breaker = gobreaker.NewCircuitBreaker[Verdict](gobreaker.Settings{
-		Name:         name,
-		MaxRequests:  1,
-		Timeout:      g.o.OpenFor,
-		ReadyToTrip:  func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.o.Failures) },
+		Name:        name,
+		MaxRequests: 1,
+		Timeout:     g.o.FirstOpen, // openUntil may be later
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return int64(c.ConsecutiveFailures) >= int64(g.o.Failures) && g.isSilent()
+		},
 		IsSuccessful: func(err error) bool { return !errors.Is(err, ErrUnavailable) },
 		IsExcluded: func(err error) bool {
 			return err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured)
@@ -111,10 +123,13 @@ func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.openUntil = time.Time{}
-			if to == gobreaker.StateOpen {
+			switch to {
+			case gobreaker.StateOpen:
 				// The breaker is still open at the very end of its period.
-				g.openUntil = time.Now().Add(g.o.OpenFor + time.Nanosecond)
+				g.openUntil = time.Now().Add(g.openNext + time.Nanosecond)
+				g.openNext = min(2*g.openNext, g.o.OpenFor)
+			case gobreaker.StateClosed:
+				g.openUntil, g.openNext = time.Time{}, g.o.FirstOpen
 			}
 		},
 	})
@@ -127,8 +142,20 @@ func orDefault[T int | time.Duration](v *T, d T) {
 	}
 }
 
+func (g *Guarded) isSilent() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.answered) >= silent
+}
+
 // Name returns the name the guard was made with.
 func (g *Guarded) Name() string { return g.name }
+
+// Places is how many questions it lets through at a time.
+func (g *Guarded) Places() int { return g.o.MaxConcurrent }
+
+// Bound is the longest that Verify takes.
+func (g *Guarded) Bound() time.Duration { return 2 * g.o.Timeout }
 
 // State returns the state of the breaker: [StateOpen] also while the source asked
 // to be left alone.
@@ -298,13 +325,25 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict
 		r.err = asking.Err()
 	}
 	if r.err != nil {
-		return Verdict{}, g.note(classify(ctx, g.name, r.err))
+		err := classify(ctx, g.name, r.err)
+		if errors.Is(err, ErrMisconfigured) {
+			g.hear()
+		}
+		return Verdict{}, g.note(err)
 	}
+	g.hear()
 	if err := r.verdict.Check(); err != nil {
 		return unclear(err.Error()), nil
 	}
 	r.verdict.Observed, r.verdict.Detail = clip(r.verdict.Observed), clip(r.verdict.Detail)
 	return r.verdict, nil
+}
+
+// hear notes that v has answered.
+func (g *Guarded) hear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answered = time.Now()
 }
 
 // note remembers for how long the source asked to be left alone. A longer wait than is

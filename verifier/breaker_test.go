@@ -33,7 +33,7 @@ func ask(t *testing.T, v verifier.Verifier) (verifier.Outcome, time.Duration, er
 func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := verifiertest.New("crm", verifiertest.Down(0))
-		g := verifier.WithBreaker("crm", s, nil)
+		g := verifier.WithBreaker("crm", s, &verifier.BreakerOptions{FirstOpen: 10 * time.Second, OpenFor: 10 * time.Second})
 		if g.State() != verifier.StateClosed || !g.RetryAt().IsZero() || g.Name() != "crm" {
 			t.Fatal("a new breaker is not closed")
 		}
@@ -71,6 +71,72 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 			t.Fatalf("%v %v, then %v", o, err, g.State())
 		}
 	})
+}
+
+// TestABreakerOpensForLongerAfterEachProbeInVain, up to OpenFor, and begins anew when it was closed.
+func TestABreakerOpensForLongerAfterEachProbeInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := verifiertest.New("crm", verifiertest.Down(0))
+		g := verifier.WithBreaker("crm", s, nil)
+		for range 2 {
+			time.Sleep(time.Second) // it was silent for so long
+			for range 3 {
+				ask(t, g)
+			}
+			for _, ms := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+				if got, want := time.Until(g.RetryAt()), ms*time.Millisecond+time.Nanosecond; got != want || g.State() != verifier.StateOpen {
+					t.Fatalf("%s for %s, want %s", g.State(), got, want)
+				}
+				time.Sleep(time.Until(g.RetryAt()) - time.Nanosecond)
+				if _, _, err := ask(t, g); !errors.Is(err, verifier.ErrOpen) {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Nanosecond)
+				if g.State() != verifier.StateHalfOpen {
+					t.Fatal(g.State())
+				}
+				if _, _, err := ask(t, g); errors.Is(err, verifier.ErrOpen) {
+					t.Fatal(err)
+				}
+			}
+			s.Set(verifiertest.Supports())
+			time.Sleep(time.Until(g.RetryAt()))
+			if _, _, err := ask(t, g); err != nil || g.State() != verifier.StateClosed {
+				t.Fatal(err, g.State())
+			}
+			s.Set(verifiertest.Down(0))
+		}
+		if n := s.Calls(); n != 2*(3+8+1) {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// TestFailuresDoNotOpenTheBreakerWhileOthersAreAnswered: some rows always fail.
+func TestFailuresDoNotOpenTheBreakerWhileOthersAreAnswered(t *testing.T) {
+	for name, answers := range map[string]verifiertest.Step{"answers": verifiertest.Unclear(), "misconfigurations": verifiertest.Misconfigured()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := verifiertest.New("crm", verifiertest.Down(0))
+				g := verifier.WithBreaker("crm", s, nil)
+				for range 10 {
+					s.Set(answers)
+					ask(t, g)
+					s.Set(verifiertest.Down(0))
+					for range 9 {
+						time.Sleep(100 * time.Millisecond)
+						if ask(t, g); g.State() != verifier.StateClosed {
+							t.Fatal(g.State())
+						}
+					}
+				}
+				time.Sleep(100 * time.Millisecond)
+				if ask(t, g); g.State() != verifier.StateOpen {
+					t.Fatal(g.State())
+				}
+			})
+		})
+	}
 }
 
 func TestOnlyOneProbePassesAtATime(t *testing.T) {
@@ -173,10 +239,10 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	})
 	t.Run("the later of it and the breaker counts", func(t *testing.T) {
 		for after, want := range map[time.Duration]time.Duration{
-			3 * time.Second:          10*time.Second + time.Nanosecond,
+			50 * time.Millisecond:    100*time.Millisecond + time.Nanosecond,
 			20 * time.Second:         20 * time.Second,
 			10000 * time.Hour:        time.Hour, // nobody is told to stay away for ever
-			-7 * time.Second:         10*time.Second + time.Nanosecond,
+			-7 * time.Second:         100*time.Millisecond + time.Nanosecond,
 			9223372036 * time.Second: time.Hour,
 		} {
 			synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func ExampleWithBreaker() {
 		asked++
 		return verifier.Answer{}, errors.New("connection refused")
 	}, nil)
-	guarded := verifier.WithBreaker("crm", crm, &verifier.BreakerOptions{Failures: 2, OpenFor: time.Hour})
+	guarded := verifier.WithBreaker("crm", crm, &verifier.BreakerOptions{Failures: 2, FirstOpen: time.Hour, OpenFor: time.Hour})
 
 	claim := memory.Row{Content: memory.Content{Subject: "acme", Predicate: "iban", Object: "DE89"}}
 	for range 5 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -59,6 +60,48 @@ func NewQuorum(name string, k int, members ...Member) *Quorum {
 // Name returns the name the quorum was made with.
 func (q *Quorum) Name() string { return q.name }
 
+// State is that of the k-th best member: without so many that can be asked, no answer comes. A member
+// without a breaker can be asked always.
+func (q *Quorum) State() State {
+	states := make([]State, len(q.members))
+	for i, m := range q.members {
+		states[i] = stateOf(m.Verifier)
+	}
+	slices.Sort(states) // open, half-open, closed
+	return states[len(states)-q.k]
+}
+
+// stateOf is the state of a member; closed if it has no breaker.
+func stateOf(v Verifier) State {
+	if b, ok := v.(interface{ State() State }); ok {
+		return b.State()
+	}
+	return StateClosed
+}
+
+// Places is how many questions the member with the fewest places lets through at a time; 0 = it is not
+// known, since none is guarded.
+func (q *Quorum) Places() (least int) {
+	for _, m := range q.members {
+		if b, ok := m.Verifier.(interface{ Places() int }); ok && (least == 0 || b.Places() < least) {
+			least = b.Places()
+		}
+	}
+	return least
+}
+
+// Bound is the longest that Verify takes, if all members are guarded; 0 = it is not known.
+func (q *Quorum) Bound() (all time.Duration) {
+	for _, m := range q.members {
+		b, ok := m.Verifier.(interface{ Bound() time.Duration })
+		if !ok {
+			return 0
+		}
+		all += b.Bound()
+	}
+	return all
+}
+
 // Verify asks the members.
 func (q *Quorum) Verify(ctx context.Context, row memory.Row) (Verdict, error) {
 	return q.VerifyIf(ctx, row, func(context.Context) error { return nil })
@@ -98,7 +141,8 @@ func (q *Quorum) VerifyIf(ctx context.Context, row memory.Row, may func(context.
 	yes, no := says[memory.RelationSupports], says[memory.RelationContradicts]
 	left := len(q.members)
 	for _, m := range q.members {
-		if len(yes) > 0 && len(no) > 0 || max(len(yes), len(no))+left < q.k { // without those that are down too few are left
+		few := max(len(yes), len(no))+left < q.k // without those that are down too few are left
+		if len(yes) > 0 && len(no) > 0 || few && stateOf(m.Verifier) != StateHalfOpen {
 			break
 		}
 		left--

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -211,7 +212,7 @@ func TestAQuorumNeverSaysMoreThanItsMembers(t *testing.T) {
 func TestAQuorumAsksItsConditionOnce(t *testing.T) {
 	denied := errors.New("no budget")
 	open := func(v verifier.Verifier) verifier.Verifier {
-		g := verifier.WithBreaker("m", v, &verifier.BreakerOptions{Failures: 1, OpenFor: time.Hour})
+		g := verifier.WithBreaker("m", v, &verifier.BreakerOptions{Failures: 1, FirstOpen: time.Hour, OpenFor: time.Hour})
 		g.Verify(t.Context(), oslo())
 		return g
 	}
@@ -252,4 +253,73 @@ func TestAQuorumAsksItsConditionOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAQuorumIsInTheStateOfItsKthMember: without that no answer comes.
+func TestAQuorumIsInTheStateOfItsKthMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := verifiertest.New("down", verifiertest.Down(0))
+		bare := verifiertest.New("bare", verifiertest.Unclear())
+		states := map[verifier.State]*verifier.Guarded{}
+		for state, openFor := range map[verifier.State]time.Duration{verifier.StateOpen: time.Hour, verifier.StateHalfOpen: time.Second, verifier.StateClosed: 0} {
+			g := verifier.WithBreaker(state.String(), down, &verifier.BreakerOptions{Failures: 1, FirstOpen: openFor, OpenFor: openFor, Timeout: 3 * time.Second})
+			if states[state] = g; openFor > 0 {
+				ask(t, g)
+			}
+		}
+		time.Sleep(time.Minute)
+		open, half, closed := verifier.StateOpen, verifier.StateHalfOpen, verifier.StateClosed
+		for _, c := range []struct {
+			k       int
+			members []verifier.State
+			want    verifier.State
+		}{
+			{1, []verifier.State{open}, open},
+			{1, []verifier.State{open, closed}, closed},
+			{2, []verifier.State{closed, open}, open},
+			{2, []verifier.State{closed, half}, half},
+			{2, []verifier.State{half, closed, open, closed}, closed},
+			{3, []verifier.State{half, closed, open, closed}, half},
+			{4, []verifier.State{half, closed, open, closed}, open},
+		} {
+			var members []verifier.Member
+			for i, s := range c.members {
+				members = append(members, verifier.Member{Name: fmt.Sprint(i), Rank: memory.RankTool, Verifier: states[s]})
+			}
+			q := verifier.NewQuorum("all", c.k, members...)
+			if got := q.State(); got != c.want {
+				t.Errorf("%d of %v: %s, want %s", c.k, c.members, got, c.want)
+			}
+			if got := q.Bound(); got != time.Duration(len(members))*6*time.Second {
+				t.Errorf("it takes %s at most", got)
+			}
+			q = verifier.NewQuorum("all", 1, append(members, verifier.Member{Name: "bare", Rank: memory.RankTool, Verifier: bare})...)
+			if q.State() != closed || q.Bound() != 0 {
+				t.Errorf("with a member without a breaker: %s, %s", q.State(), q.Bound())
+			}
+		}
+	})
+}
+
+// TestAQuorumProbesItsMembers, although the answer of one that is half-open decides nothing.
+func TestAQuorumProbesItsMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, back := verifiertest.New("up", verifiertest.Unclear()), verifiertest.New("back", verifiertest.Down(0))
+		g := verifier.WithBreaker("back", back, &verifier.BreakerOptions{Failures: 1})
+		ask(t, g)
+		time.Sleep(time.Second)
+		back.Set(verifiertest.Unclear())
+		q := verifier.NewQuorum("both", 2, verifier.Member{Name: "up", Rank: memory.RankPrimarySource, Verifier: up}, verifier.Member{Name: "back", Rank: memory.RankTool, Verifier: g})
+		if q.State() != verifier.StateHalfOpen {
+			t.Fatal(q.State())
+		}
+		for range 2 {
+			if o, _, err := ask(t, q); o != verifier.Unclear || err != nil || q.State() != verifier.StateClosed {
+				t.Fatal(o, err, q.State())
+			}
+		}
+		if up.Calls() != 2 || back.Calls() != 2 { // once when it was down, and once to probe
+			t.Errorf("%d and %d questions", up.Calls(), back.Calls())
+		}
+	})
 }

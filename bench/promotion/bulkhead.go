@@ -52,7 +52,7 @@ func besideRefused(ctx context.Context, dir string, hot, cold, places, batch int
 		asked.Add(1)
 		return verifier.Verdict{}, &verifier.UnavailableError{Verifier: "down", Err: errors.New("down")}
 	})
-	guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{MaxConcurrent: places, OpenFor: 250 * time.Millisecond})
+	guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{MaxConcurrent: places, FirstOpen: 250 * time.Millisecond, OpenFor: 250 * time.Millisecond})
 	isHot := func(c memory.Content) bool { return strings.HasPrefix(c.Predicate, "hot") }
 	worker := report.Must(promotion.NewWorker(store, []promotion.Source{
 		{Name: "down", Verifier: guard, Rank: memory.RankTool, Covers: isHot},

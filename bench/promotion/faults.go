@@ -47,7 +47,7 @@ func (b *bench) outage(ctx context.Context, dir string) (figures []report.Figure
 			return verifier.Verdict{}, ctx.Err()
 		}
 	})
-	guard := verifier.WithBreaker("crm", flaky, &verifier.BreakerOptions{MaxConcurrent: places, Timeout: 500 * time.Millisecond, OpenFor: 250 * time.Millisecond})
+	guard := verifier.WithBreaker("crm", flaky, &verifier.BreakerOptions{MaxConcurrent: places, Timeout: 500 * time.Millisecond, FirstOpen: 250 * time.Millisecond, OpenFor: 250 * time.Millisecond})
 	worker := report.Must(promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1}))
 	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: places})
 	serving, stop := context.WithCancel(ctx)

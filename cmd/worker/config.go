@@ -96,7 +96,7 @@ const (
 	defaultSweep = 10 * time.Second
 	defaultDrain = 20 * time.Second
 
-	defaultLeaveAlone = 10 * time.Second
+	defaultLeaveAlone = 5 * time.Second
 
 	defaultCheckpoint = 5 * time.Minute
 
@@ -230,7 +230,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
 	flags.DurationVar(&c.lease, "lease", asynqqueue.DefaultLease, "how long a row stays with a worker that died; one that lives renews it")
 	flags.DurationVar(&c.publish, "publish-every", publishEvery, "how often the store is told which verifiers are down, so that agents label what they write meanwhile; it goes by it for three times as long")
-	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "how long a verifier that is down is left alone, if it does not say so itself")
+	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "the longest that a verifier that is down is left alone between two probes, if it does not say so itself")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
 	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")
 	flags.StringVar(&checkpointKeys, "checkpoint-keys", "", "`file` of verifier keys, old ones too, after a change of the key (default that of the key)")

@@ -286,41 +286,44 @@ func gauged(t *testing.T, m *meters, name string) float64 {
 }
 
 func TestRefusalsOfTheBreakerAreNoQuestions(t *testing.T) {
-	m := newMeters()
-	v := &down{}
-	w := m.watch("crm", v, &verifier.BreakerOptions{Failures: 3, OpenFor: time.Hour})
-	if c := w.ready(time.Now()); !c.OK || c.Verifier != "unasked" || c.Detail != "not asked yet" {
-		t.Errorf("before anybody asked: %+v", c)
-	}
-	if _, err := w.Verify(t.Context(), memory.Row{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := w.ready(time.Now()); !c.OK || c.Verifier != "answers" || !strings.Contains(c.Detail, "breaker closed") {
-		t.Errorf("after an answer: %+v", c)
-	}
-	v.gone = true
-	for range 12 {
-		if _, err := w.Verify(t.Context(), memory.Row{}); !errors.Is(err, verifier.ErrUnavailable) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeters()
+		v := &down{}
+		w := m.watch("crm", v, &verifier.BreakerOptions{Failures: 3, FirstOpen: time.Hour, OpenFor: time.Hour})
+		if c := w.ready(time.Now()); !c.OK || c.Verifier != "unasked" || c.Detail != "not asked yet" {
+			t.Errorf("before anybody asked: %+v", c)
+		}
+		if _, err := w.Verify(t.Context(), memory.Row{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if asked := counted(t, m, "hearsay_verifier_calls_total", "unavailable"); asked != 3 {
-		t.Errorf("3 questions were asked, and %v are counted", asked)
-	}
-	if kept := counted(t, m, "hearsay_verifier_refusals_total", "open"); kept != 9 {
-		t.Errorf("9 were kept back, and %v are counted", kept)
-	}
-	if c := w.ready(time.Now()); !c.OK || c.Verifier != "down" || !strings.Contains(c.Detail, "breaker open") || !strings.Contains(c.Detail, "unavailable") {
-		t.Errorf("when it is down: %+v", c)
-	}
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := w.Verify(over, memory.Row{}); err == nil {
-		t.Error("a question of nobody was answered")
-	}
-	if n := counted(t, m, "hearsay_verifier_calls_total", "canceled"); n != 0 {
-		t.Errorf("a question that was not asked is counted %v times", n)
-	}
+		if c := w.ready(time.Now()); !c.OK || c.Verifier != "answers" || !strings.Contains(c.Detail, "breaker closed") {
+			t.Errorf("after an answer: %+v", c)
+		}
+		time.Sleep(time.Second) // a breaker opens after a second without an answer
+		v.gone = true
+		for range 12 {
+			if _, err := w.Verify(t.Context(), memory.Row{}); !errors.Is(err, verifier.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		if asked := counted(t, m, "hearsay_verifier_calls_total", "unavailable"); asked != 3 {
+			t.Errorf("3 questions were asked, and %v are counted", asked)
+		}
+		if kept := counted(t, m, "hearsay_verifier_refusals_total", "open"); kept != 9 {
+			t.Errorf("9 were kept back, and %v are counted", kept)
+		}
+		if c := w.ready(time.Now()); !c.OK || c.Verifier != "down" || !strings.Contains(c.Detail, "breaker open") || !strings.Contains(c.Detail, "unavailable") {
+			t.Errorf("when it is down: %+v", c)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.Verify(over, memory.Row{}); err == nil {
+			t.Error("a question of nobody was answered")
+		}
+		if n := counted(t, m, "hearsay_verifier_calls_total", "canceled"); n != 0 {
+			t.Errorf("a question that was not asked is counted %v times", n)
+		}
+	})
 }
 
 func TestAStrictWorkerRefusesKeysBesideItsStore(t *testing.T) {

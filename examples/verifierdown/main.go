@@ -74,7 +74,7 @@ func run(ctx context.Context) error {
 	// Promotion: the CRM behind a breaker, a worker, its queue, and a sweep that
 	// offers every row that is due.
 	var source crm
-	guarded := verifier.WithBreaker("crm", verifier.NewTool("crm", source.ask, nil), &verifier.BreakerOptions{Failures: 1, OpenFor: time.Second})
+	guarded := verifier.WithBreaker("crm", verifier.NewTool("crm", source.ask, nil), &verifier.BreakerOptions{Failures: 1, FirstOpen: time.Second, OpenFor: time.Second})
 	results := make(chan promotion.Result, 100)
 	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: guarded, Rank: memory.RankTool}},
 		&promotion.Options{Observe: func(r promotion.Result) {

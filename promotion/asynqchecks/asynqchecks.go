@@ -2,13 +2,14 @@
 //
 // A check is one asynq task of type "hearsay:check". Its payload is JSON that a person can read. Each
 // source has a queue of its own. The id of a task is made of the scope, the row, the source and the
-// generation of the row's due mark, so that no check is in the queue twice. The row store says what is
-// due, and in what order; see [promotion.Worker.ServeSource]. What is in Redis can be wiped at
-// any time.
+// generation of the row's due mark. So no check is in the queue twice.
+//
+// The row store says what is due, and in what order; see [promotion.Worker.ServeSource]. The keys in
+// Redis can be deleted at any time.
 //
 // asynq's retry count of a task is the number of workers that died while they made the check, or
-// panicked. Nothing else counts, so that a verifier that is down costs no retry. No task is
-// ever archived, since asynq would keep its id.
+// panicked. Nothing else counts, so a verifier that is down costs no retry. No task is ever archived,
+// because asynq would keep its id.
 package asynqchecks
 
 import (
@@ -24,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/attribute"
@@ -42,7 +44,6 @@ const TaskType = "hearsay:check"
 // Defaults of [Options].
 const (
 	DefaultDeployment      = "default"
-	DefaultTimeout         = 30 * time.Second
 	DefaultShutdownTimeout = 8 * time.Second
 )
 
@@ -60,9 +61,6 @@ type Options struct {
 	// Deployment keeps the queues of stores apart that share a Redis database. All processes of one
 	// store have the same; "" = "default".
 	Deployment string
-	// Timeout bounds a check, waiting included, in whole seconds. It must be longer than twice
-	// the timeout of a verifier's breaker and four seconds; 0 = 30 s.
-	Timeout time.Duration
 	// ShutdownTimeout is how long checks may take to end when Serve ends. Those that take longer are
 	// given back; 0 = 8 s.
 	ShutdownTimeout time.Duration
@@ -72,25 +70,23 @@ type Options struct {
 	Logger *slog.Logger // nil = none
 }
 
-// Queue is a [promotion.CheckQueue]. It is safe for concurrent use. It does not own the Redis client,
+// Queue is a [promotion.CheckQueue] and a [promotion.Spending]. It is safe for concurrent use. It does not own the Redis client,
 // which must be closed after Serve has returned and not before: asynq 0.26 panics otherwise.
 type Queue struct {
-	redis  redis.UniversalClient
-	client *asynq.Client
-	opts   Options
+	redis   redis.UniversalClient
+	client  *asynq.Client
+	limiter *redis_rate.Limiter
+	opts    Options
 }
 
 // New returns a queue over a Redis client.
 func New(client redis.UniversalClient, o *Options) *Queue {
-	q := &Queue{redis: client, client: asynq.NewClientFromRedisClient(client)}
+	q := &Queue{redis: client, client: asynq.NewClientFromRedisClient(client), limiter: redis_rate.NewLimiter(client)}
 	if o != nil {
 		q.opts = *o
 	}
 	if q.opts.Deployment == "" {
 		q.opts.Deployment = DefaultDeployment
-	}
-	if q.opts.Timeout < time.Second { // asynq cuts it to whole seconds, and takes 0 for half an hour
-		q.opts.Timeout = DefaultTimeout
 	}
 	if q.opts.ShutdownTimeout <= 0 {
 		q.opts.ShutdownTimeout = DefaultShutdownTimeout
@@ -109,8 +105,8 @@ func (q *Queue) Name(source string) string {
 	return "hearsay:" + plain(q.opts.Deployment) + ":" + plain(source)
 }
 
-// plain writes a name of letters, digits and "._~-" as it is, and encodes everything else, so that
-// names can be joined by a colon and break no hash tag of Redis.
+// plain keeps letters, digits and "._~-" of a name, and encodes everything else. Names can be joined by
+// a colon then, and break no hash tag of Redis.
 func plain(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "%", "=") }
 
 // taskID is the id of the task of a check.
@@ -127,8 +123,9 @@ type payload struct {
 	Generation uint64    `json:"generation"`
 }
 
-// Enqueue implements [promotion.CheckQueue]. The span of ctx goes along in the headers of the task.
-func (q *Queue) Enqueue(ctx context.Context, c promotion.Check) (added bool, err error) {
+// Enqueue implements [promotion.CheckQueue]. The span of ctx goes along in the headers of the task. The
+// timeout is rounded up to whole seconds, as asynq keeps it.
+func (q *Queue) Enqueue(ctx context.Context, c promotion.Check, timeout time.Duration) (added bool, err error) {
 	body, err := json.Marshal(payload(c))
 	if err != nil {
 		return false, fmt.Errorf("asynqchecks: %w", err)
@@ -136,7 +133,7 @@ func (q *Queue) Enqueue(ctx context.Context, c promotion.Check) (added bool, err
 	headers := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, headers)
 	_, err = q.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(TaskType, body, headers), asynq.Queue(q.Name(c.Source)), asynq.TaskID(taskID(c)),
-		asynq.MaxRetry(math.MaxInt32), asynq.Timeout(q.opts.Timeout), asynq.Retention(0))
+		asynq.MaxRetry(math.MaxInt32), asynq.Timeout(max(timeout+time.Second-1, time.Second).Truncate(time.Second)), asynq.Retention(0))
 	switch {
 	case err == nil:
 		return true, nil
@@ -144,6 +141,20 @@ func (q *Queue) Enqueue(ctx context.Context, c promotion.Check) (added bool, err
 		return false, nil
 	}
 	return false, fmt.Errorf("asynqchecks: %w", err)
+}
+
+// Spend implements [promotion.Spending], for all processes that share the deployment and the Redis. It
+// takes one round trip. Redis keeps one key for each source, which expires when the whole budget is
+// free again.
+func (q *Queue) Spend(ctx context.Context, source string, budget int, tick time.Duration) (wait time.Duration, err error) {
+	r, err := q.limiter.Allow(ctx, q.Name(source), redis_rate.Limit{Rate: budget, Burst: budget, Period: tick})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("asynqchecks: %w", err)
+	case r.Allowed > 0:
+		return 0, nil
+	}
+	return max(r.RetryAfter, time.Millisecond), nil
 }
 
 // errPanicked is the error of a check that panicked. What it panicked with may quote the row.

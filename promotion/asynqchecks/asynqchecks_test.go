@@ -65,17 +65,17 @@ func TestTheChecksOfAWorkerThatDiedAreMadeByAnother(t *testing.T) {
 				return verifier.Verdict{}, errors.New("died")
 			})
 			watch := open(t)
-			o := &asynqchecks.Options{Deployment: fmt.Sprint("deaths ", deaths), Timeout: time.Hour, ShutdownTimeout: time.Millisecond}
+			o := &asynqchecks.Options{Deployment: fmt.Sprint("deaths ", deaths), ShutdownTimeout: time.Millisecond}
 			name := asynqchecks.New(watch, o).Name("crm")
 			for n := range deaths {
 				c := open(t)
-				w.serve(w.worker(stuck), asynqchecks.New(c, o), 1)
+				w.serve(w.worker(stuck), unhurried{asynqchecks.New(c, o)}, 1)
 				eventually(t, "the check is under way", func() bool { return asked.Load() == int64(n+1) })
 				c.cut.Store(true)
 				dies(t, watch, name)
 			}
 			crm := verifiertest.New("crm", verifiertest.Supports())
-			w.serve(w.worker(crm), asynqchecks.New(watch, o), 1)
+			w.serve(w.worker(crm), unhurried{asynqchecks.New(watch, o)}, 1)
 			if deaths == 1 {
 				eventually(t, "another worker makes the check", func() bool { return w.verified([]memory.ID{id}) })
 			} else {
@@ -122,7 +122,7 @@ func TestAWorkerThatLosesRedisForAWhileHasNotCrashed(t *testing.T) {
 		w := newWorld(t)
 		ids := w.write(3)
 		c := open(t)
-		q := asynqchecks.New(c, &asynqchecks.Options{Timeout: time.Hour})
+		q := unhurried{asynqchecks.New(c, nil)}
 		var asked atomic.Int64
 		w.serve(w.worker(verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 			if asked.Add(1) > 1 {
@@ -267,11 +267,11 @@ func serveWith(t *testing.T, q *asynqchecks.Queue, h handler) (stop func()) {
 func TestAPersonCanReadATask(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqchecks.New(c, &asynqchecks.Options{Deployment: "shop {1}", Timeout: 20 * time.Second})
+		q := asynqchecks.New(c, &asynqchecks.Options{Deployment: "shop {1}"})
 		const row = memory.ID("mem_00000000000000000000000000")
 		check := promotion.Check{Tenant: "acme:1", Namespace: "sales", Row: row, Source: "crm", Generation: 7}
 		for n := range 2 {
-			if added, err := q.Enqueue(t.Context(), check); added != (n == 0) || err != nil {
+			if added, err := q.Enqueue(t.Context(), check, 19001*time.Millisecond); added != (n == 0) || err != nil {
 				t.Fatal(n, added, err)
 			}
 		}
@@ -332,9 +332,9 @@ func TestATaskThatIsNoCheckIsDeleted(t *testing.T) {
 func TestServeLetsChecksEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqchecks.New(c, &asynqchecks.Options{ShutdownTimeout: time.Second, Timeout: time.Hour})
+		q := asynqchecks.New(c, &asynqchecks.Options{ShutdownTimeout: time.Second})
 		for _, row := range []memory.ID{"mem_00000000000000000000000000", "mem_00000000000000000000000004"} {
-			if _, err := q.Enqueue(t.Context(), promotion.Check{Row: row, Source: "crm"}); err != nil {
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Row: row, Source: "crm"}, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -368,7 +368,7 @@ func TestTheSpanOfATaskIsLinkedToThatOfItsEnqueuing(t *testing.T) {
 		c := open(t)
 		q := asynqchecks.New(c, &asynqchecks.Options{Tracer: tracer})
 		ctx, from := tracer.Start(t.Context(), "read")
-		if _, err := q.Enqueue(ctx, promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}); err != nil {
+		if _, err := q.Enqueue(ctx, promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		from.End()
@@ -451,6 +451,77 @@ func everywhere(t *testing.T, url string, fault func() error) {
 		fault = func() error { return nil }
 		more := w.write(10)
 		eventually(t, "all rows are verified again", func() bool { return w.verified(more) })
+	}
+}
+
+var _ promotion.Spending = (*asynqchecks.Queue)(nil)
+
+// TestProcessesShareTheBudgetOfASource: all of it at once, and then one question after the other.
+func TestProcessesShareTheBudgetOfASource(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		const budget = 5
+		a, b := asynqchecks.New(open(t), nil), asynqchecks.New(open(t), nil)
+		other := asynqchecks.New(open(t), &asynqchecks.Options{Deployment: "other"})
+		spend := func(q *asynqchecks.Queue, source string) time.Duration {
+			t.Helper()
+			wait, err := q.Spend(t.Context(), source, budget, time.Hour)
+			if err != nil || wait < 0 || wait > time.Hour/budget {
+				t.Fatal(wait, err)
+			}
+			return wait
+		}
+		for i := range budget {
+			if wait := spend([]*asynqchecks.Queue{a, b}[i%2], "crm"); wait != 0 {
+				t.Fatalf("question %d waits %s", i, wait)
+			}
+		}
+		for range 3 { // a refusal takes nothing
+			if wait := spend(b, "crm"); wait < time.Hour/budget-10*time.Minute {
+				t.Fatalf("it waits %s", wait)
+			}
+		}
+		if spend(a, "erp") != 0 || spend(other, "crm") != 0 {
+			t.Error("sources and deployments have no budgets of their own")
+		}
+	})
+}
+
+// TestABudgetIsEvenOverProcesses.
+func TestABudgetIsEvenOverProcesses(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		w.write(100)
+		crm := verifiertest.New("crm", verifiertest.Supports())
+		for range 2 {
+			q := asynqchecks.New(open(t), nil)
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Tick: 10 * time.Second, Spending: q})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.serve(worker, q, 2)
+		}
+		time.Sleep(time.Second)
+		for i := range 30 {
+			if n := crm.Calls(); n < 8+i || n > 12+i { // 10 at once, and then one a second
+				t.Fatalf("%d questions after %d s", n, i+1)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestABudgetThatCannotBeCountedLetsNobodyAsk.
+func TestABudgetThatCannotBeCountedLetsNobodyAsk(t *testing.T) {
+	w := newWorld(t)
+	id := w.write(1)[0]
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	c := with(t, redis.Options{Addr: "127.0.0.1:1", DialTimeout: 100 * time.Millisecond, DialerRetries: 1})
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Spending: asynqchecks.New(c, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := worker.CheckSource(t.Context(), id, "crm", w.mark(id).Generation); err != nil || r.Status != promotion.Deferred || r.RetryAt.IsZero() || crm.Calls() != 0 {
+		t.Errorf("%+v %v after %d questions", r, err, crm.Calls())
 	}
 }
 

@@ -239,9 +239,16 @@ func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue, places i
 	return stop
 }
 
-// patient is a queue that gives checks as long as a machine under load needs to end.
-func patient(c *client) *asynqchecks.Queue {
-	return asynqchecks.New(c, &asynqchecks.Options{Timeout: time.Hour, ShutdownTimeout: time.Minute})
+// unhurried is a queue that gives checks as long as a machine under load needs.
+type unhurried struct{ *asynqchecks.Queue }
+
+func (q unhurried) Enqueue(ctx context.Context, c promotion.Check, _ time.Duration) (bool, error) {
+	return q.Queue.Enqueue(ctx, c, time.Hour)
+}
+
+// patient is such a queue, which waits for checks that are under way when it ends.
+func patient(c *client) unhurried {
+	return unhurried{asynqchecks.New(c, &asynqchecks.Options{ShutdownTimeout: time.Minute})}
 }
 
 // tasks are the ids of asynq's tasks, by their state.

@@ -105,7 +105,7 @@ func TestRowsThatASourceRefusesStarveNoRowOfAnother(t *testing.T) {
 		t.Run(c.name, bubble(func(t *testing.T) {
 			w := newWorld(t)
 			down := verifiertest.New("down", c.down)
-			guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: slot})
+			guard := verifier.WithBreaker("down", down, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, FirstOpen: slot, OpenFor: slot})
 			hots := func(c memory.Content) bool { return strings.HasPrefix(c.Subject, "hot") }
 			// Each source has a worker's budget of its own, by its name: that of up is not spent.
 			spending := only{source: "down", budget: c.budget, tick: slot}
@@ -170,9 +170,9 @@ func TestAWorkerThatAloneCannotReachAVerifierHoldsUpNoOther(t *testing.T) {
 		says  verifiertest.Step
 		guard verifier.BreakerOptions
 	}{
-		{"its breaker is open for long", verifiertest.Down(0), verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: time.Hour}},
-		{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: 300 * time.Millisecond}},
-		{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{Timeout: time.Hour, OpenFor: time.Hour}},
+		{"its breaker is open for long", verifiertest.Down(0), verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, FirstOpen: time.Hour, OpenFor: time.Hour}},
+		{"its breaker probes again and again", verifiertest.Down(0), verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, FirstOpen: 300 * time.Millisecond, OpenFor: 300 * time.Millisecond}},
+		{"it was told to wait", verifiertest.Down(time.Hour), verifier.BreakerOptions{Timeout: time.Hour, FirstOpen: time.Hour, OpenFor: time.Hour}},
 	} {
 		t.Run(c.name, bubble(func(t *testing.T) {
 			client := inBubble(t)

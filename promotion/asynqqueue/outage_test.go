@@ -287,7 +287,7 @@ func TestEveryKindOfOutageMovesNoRowAndEndsWithoutAHerd(t *testing.T) { // SR-2.
 		w := newWorld(t, counted(func(ctx context.Context, s *verifiertest.Scripted, row memory.Row) (verifier.Verdict, error) {
 			return ways[int(asked.Add(1))%len(ways)](ctx, s, row)
 		}))
-		guard := verifier.WithBreaker("crm", w.verifier, &verifier.BreakerOptions{Timeout: time.Hour, MaxConcurrent: places, Failures: 2, OpenFor: 50 * time.Millisecond})
+		guard := verifier.WithBreaker("crm", w.verifier, &verifier.BreakerOptions{Timeout: time.Hour, MaxConcurrent: places, Failures: 2, FirstOpen: 50 * time.Millisecond, OpenFor: 50 * time.Millisecond})
 		worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1, Logger: w.log})
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func TestAnOpenBreakerSpendsNoBudget(t *testing.T) {
 		}
 		make = func(v verifier.Verifier) (*asynqqueue.Queue, *promotion.Worker) {
 			q := newQueue(client, nil)
-			guard := verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor, MaxConcurrent: 1})
+			guard := verifier.WithBreaker("crm", v, &verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, FirstOpen: openFor, OpenFor: openFor, MaxConcurrent: 1})
 			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}},
 				&promotion.Options{Spending: q, Budget: budget, Tick: 24 * time.Hour})
 			if err != nil {
@@ -161,7 +161,7 @@ func TestARowThatAlwaysFailsIsNotTheProbeEachTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := database(t)
-			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, OpenFor: openFor})
+			w, worker, _, poison, others := spoiled(t, client, c.bad, 20, verifier.BreakerOptions{Timeout: time.Hour, Failures: 1, FirstOpen: openFor, OpenFor: openFor})
 			q := newQueue(client, &asynqqueue.Options{Concurrency: c.places})
 			every := time.NewTicker(openFor / 2)
 			defer every.Stop()

@@ -13,7 +13,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
-	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
@@ -106,7 +105,7 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 			time.Sleep(tick / 10)
 		}
 	}))
-	t.Run("sources and scopes have budgets of their own, and what was not asked is given back", func(t *testing.T) {
+	t.Run("sources and scopes have budgets of their own", func(t *testing.T) {
 		client := inProcess(t)
 		q, other := newQueue(client, nil), newQueue(client, &asynqqueue.Options{Tenant: "other"})
 		spend := func(q *asynqqueue.Queue, source string, free bool) {
@@ -120,13 +119,6 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 		spend(q, "crm", false)
 		spend(q, "erp", true)
 		spend(other, "crm", true)
-		for range 2 { // more than was spent gives nothing
-			if err := q.Refund(t.Context(), "crm"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		spend(q, "crm", true)
-		spend(q, "crm", false)
 	})
 	t.Run("a budget that cannot be counted lets nobody ask, and the row comes back", func(t *testing.T) {
 		w := newWorld(t, verifiertest.Supports())
@@ -186,16 +178,5 @@ func TestWorkersShareTheBudgetOfAVerifier(t *testing.T) {
 				t.Errorf("%d checks of %d rows for %d questions", n, rows+1, w.verifier.Calls())
 			}
 		})
-	})
-	t.Run("what an open breaker refuses is no question", func(t *testing.T) {
-		client := inProcess(t)
-		w := newWorld(t, verifiertest.Fails(&verifier.UnavailableError{Verifier: "crm", Err: verifier.ErrOpen}))
-		q, worker := w.sharing(client, 1, time.Hour)
-		if r, err := worker.Check(context.Background(), w.write("x", memory.StateUnverified)); err != nil || r.Status != promotion.Down {
-			t.Fatalf("%+v %v", r, err)
-		}
-		if wait, err := q.Spend(t.Context(), "crm", 1, time.Hour); wait != 0 || err != nil {
-			t.Errorf("%s %v", wait, err)
-		}
 	})
 }

@@ -1,0 +1,543 @@
+package promotion
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/verifier"
+)
+
+// share is the part of one scope in an admission.
+type share struct {
+	*admission
+	scope  *scope
+	source *Source
+
+	// Used by looks alone.
+	shut   time.Time     // since when the breaker is not closed; zero = it is
+	fault  bool          // the store was not reached
+	credit int           // rows that are left of its turn
+	better []*Source     // that were preferred at the last look
+	listAt time.Time     // when the rows that are due are listed next
+	idle   time.Duration // to the next look if there is nothing to do
+
+	// Guarded by the mu of the admission.
+	away        bool      // its checks are not made now: they take no room
+	next        time.Time // when it is looked at next
+	more        bool      // there was no room for all of its rows
+	outstanding map[memory.ID]*admitted
+	left        map[memory.ID]time.Time // rows that can be neither checked nor parked: left out until then
+}
+
+// admitted is a row whose check the queue has.
+type admitted struct {
+	generation uint64
+	enqueued   time.Time // when it was enqueued last
+	waits      time.Time // since when it waits to be handled
+	late       bool      // it was enqueued again, and was there: it takes no room
+}
+
+func (a *admission) add(c *scope, source *Source) *share {
+	s := &share{admission: a, scope: c, source: source, idle: lookEvery / 2, outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}}
+	a.shares = append(a.shares, s)
+	return s
+}
+
+// isDue reports whether it is time to look at the share.
+func (s *share) isDue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.more || len(s.outstanding) > 0 || !s.next.After(time.Now())
+}
+
+// after says how long it is to the next look at the share. While there is something to do that
+// differs, so that processes do not keep in step.
+func (s *share) after(pause time.Duration, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next, s.more = time.Now().Add(pause+rand.N(lookEvery/2)), more
+}
+
+// goes says whether the checks of the share are made now.
+func (s *share) goes(now bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = !now
+}
+
+// note notes whether the store of the share was reached. The first fault of all shares is logged, and the
+// end of the last one.
+func (s *share) note(ctx context.Context, err error) {
+	fault := err != nil
+	if fault {
+		s.goes(false)
+		s.after(afterFault, false)
+	}
+	if fault == s.fault {
+		return
+	}
+	if s.fault = fault; fault {
+		s.faults++
+	} else {
+		s.faults--
+	}
+	if s.faults == 0 || fault && s.faults == 1 {
+		s.tell(ctx, err, slog.String("namespace", s.scope.store().Namespace()))
+	}
+}
+
+// look sees which checks have come to an end. due says that rows may be enqueued.
+func (s *share) look(ctx context.Context) (due bool, err error) {
+	if s.source.state() == verifier.StateOpen {
+		s.shuts()
+		s.after(lookEvery/2, false)
+		return false, nil
+	}
+	due, until, read, err := s.scope.anyDue(ctx)
+	if err != nil {
+		return false, err
+	}
+	if read {
+		s.note(ctx, nil)
+	}
+	if s.source.state() == verifier.StateHalfOpen {
+		s.shuts()
+		if due {
+			if err := s.probe(ctx); err != nil {
+				return false, err
+			}
+		}
+	}
+	pause := lookEvery / 2
+	if !due {
+		pause = time.Until(until)
+	}
+	if s.source.state() != verifier.StateClosed {
+		s.after(pause, false)
+		return false, nil
+	}
+	s.opens()
+	n, err := s.unfinished(ctx)
+	if err != nil {
+		return false, err
+	}
+	s.goes(true)
+	if n > 0 {
+		pause = lookEvery / 2
+	}
+	s.after(pause, false)
+	if better := s.preferred(); !slices.Equal(better, s.better) {
+		s.better, s.listAt = better, time.Time{}
+	}
+	return due && !s.listAt.After(time.Now()), nil
+}
+
+// shuts notes that the breaker is not closed.
+func (s *share) shuts() {
+	s.goes(false)
+	if s.shut.IsZero() {
+		s.shut = time.Now()
+	}
+}
+
+// opens notes that the breaker is closed. While it was not, no check was made, so that no task is given up
+// for that time.
+func (s *share) opens() {
+	if s.shut.IsZero() {
+		return
+	}
+	lasted := time.Since(s.shut)
+	s.shut = time.Time{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.outstanding {
+		c.waits = c.waits.Add(lasted)
+	}
+}
+
+// unfinished forgets the checks that have come to an end, whoever made them. It counts the others,
+// and enqueues them again if it is time to.
+func (s *share) unfinished(ctx context.Context) (n int, err error) {
+	ids := s.rows()
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	store := s.scope.store()
+	marks, err := store.DueMarks(ctx, ids...)
+	if err != nil {
+		return 0, err
+	}
+	s.note(ctx, nil)
+	now := store.Now()
+	for _, id := range ids {
+		mark, marked := marks[id]
+		c := s.open(id, func(c *admitted) bool {
+			return marked && mark.Generation == c.generation && !now.Before(wanted(mark, s.name, now))
+		})
+		if c == nil {
+			continue
+		}
+		n++
+		if err := s.again(ctx, mark, c); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// rows are those that are outstanding.
+func (s *share) rows() []memory.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.outstanding))
+}
+
+// open returns the check of a row. It forgets it if it is not open any more.
+func (s *share) open(id memory.ID, isOpen func(*admitted) bool) *admitted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.outstanding[id]
+	if c == nil || isOpen(c) {
+		return c
+	}
+	s.end(id)
+	return nil
+}
+
+// end forgets a check. The caller holds mu.
+func (s *share) end(id memory.ID) {
+	delete(s.outstanding, id)
+	s.ends = append(s.ends, time.Now())
+}
+
+// wanted is when a source can be asked about a row, in the round of the mark: a time that is not after
+// now if it is to be asked now. A row that is parked, or not due yet, waits for a mark that
+// says otherwise.
+func wanted(mark memory.Due, source string, now time.Time) time.Time {
+	switch {
+	case mark.Generation == 0: // it cannot be read, so that the check parks the row
+		return now
+	case mark.At.IsZero() || mark.At.After(now):
+		return now.Add(mostIdle)
+	}
+	return mark.Of(source).Until
+}
+
+// again enqueues a row that is still due after a while again: the queue may have lost it. If the
+// queue still has it and nobody handles it, its task may be one that nobody ever takes.
+func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
+	now := time.Now()
+	s.mu.Lock()
+	enqueued, waits := now.Sub(c.enqueued), now.Sub(c.waits)
+	s.mu.Unlock()
+	switch {
+	case enqueued < enqueueAgain:
+		return nil
+	case waits >= orphanedAfter && c.generation != 0:
+		return s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
+	}
+	added, err := s.enqueue(ctx, mark)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.enqueued, c.late = now, !added; added {
+		c.waits = now
+	}
+	return nil
+}
+
+// handled is called when this process handles a check: the queue has not lost it.
+func (s *share) handled(c Check) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
+		is.enqueued, is.waits = now, now
+	}
+}
+
+// done is called when a check of this process has come to an end. Its row may be due again at once.
+func (s *share) done(c Check) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
+		s.end(c.Row)
+	}
+	s.next = time.Time{}
+	if 2*s.taken() <= s.room() {
+		select {
+		case s.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// closed waits until the breaker of the source is closed. It reports whether it is.
+func (s *share) closed(ctx context.Context, how *asking) bool {
+	for s.source.state() != verifier.StateClosed {
+		if !how.wait(ctx, stateEvery) {
+			return false
+		}
+	}
+	return true
+}
+
+// probe asks the source about one row that is due, drawn by lot: about the most read one questions
+// may always fail.
+func (s *share) probe(ctx context.Context) error {
+	now, some := s.scope.store().Now(), false
+	var drawn []memory.Due
+	for mark, err := range s.due(ctx) {
+		if err != nil {
+			return err
+		}
+		some = true
+		if mark.Generation == 0 || s.isLeft(mark.ID, now) || wanted(mark, s.name, now).After(now) {
+			continue
+		}
+		if drawn = append(drawn, mark); len(drawn) < mostDrawn {
+			continue
+		}
+		if asked, err := s.probeOne(ctx, drawn); asked || err != nil {
+			return err
+		}
+		drawn = drawn[:0]
+	}
+	if !some {
+		s.scope.isEmpty()
+	}
+	_, err := s.probeOne(ctx, drawn)
+	return err
+}
+
+// probeOne asks about one of some rows. asked is false if none can be asked about.
+func (s *share) probeOne(ctx context.Context, marks []memory.Due) (asked bool, err error) {
+	rand.Shuffle(len(marks), func(i, j int) { marks[i], marks[j] = marks[j], marks[i] })
+	for page := range slices.Chunk(marks, firstPage) {
+		covering, err := s.scope.worker.covering(ctx, page)
+		if err != nil {
+			return false, err
+		}
+		for _, mark := range page {
+			if !slices.Contains(covering[mark.ID], s.source) {
+				continue
+			}
+			res, err := s.ask(ctx, mark.ID, mark.Generation, 1, asking{probe: true})
+			switch {
+			case isUnreadable(err): // its own check parks it
+			case err != nil:
+				return false, err
+			case res.Calls > 0, !res.RetryAt.IsZero(): // or it has no budget now, or another row is asked about
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// ask makes a check that takes n of what all checks of the process may take at a time.
+func (s *share) ask(ctx context.Context, id memory.ID, generation uint64, n int64, how asking) (Result, error) {
+	if err := s.making.Acquire(ctx, n); err != nil {
+		return Result{}, err
+	}
+	defer s.making.Release(n)
+	return s.scope.worker.askSource(ctx, id, s.source, generation, how)
+}
+
+// due lists the rows that are due, of the predicates of the source.
+func (s *share) due(ctx context.Context) iter.Seq2[memory.Due, error] {
+	return s.scope.store().DueNow(ctx, s.source.Predicates...)
+}
+
+// list is the rows of a share that can be enqueued now, the most read first.
+type list struct {
+	pull  func() (memory.Due, error, bool)
+	stop  func()
+	given int
+	ended bool
+	err   error
+	took  time.Duration
+
+	passed bool      // rows are left to other sources
+	next   time.Time // when a row can be asked about that cannot be now; zero = not known
+}
+
+// list reads nothing until it is pulled.
+func (s *share) list(ctx context.Context) *list {
+	l := &list{}
+	l.pull, l.stop = iter.Pull2(s.candidates(ctx, l))
+	return l
+}
+
+func (l *list) row() (mark memory.Due, ok bool) {
+	began := time.Now()
+	mark, err, ok := l.pull()
+	l.took += time.Since(began)
+	if l.err, l.ended = err, !ok || err != nil; !l.ended {
+		l.given++
+	}
+	return mark, !l.ended
+}
+
+// candidates lists the rows that the source can be asked about now, and that no preferred source can.
+func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, error] {
+	return func(yield func(memory.Due, error) bool) {
+		now, preferred := s.scope.store().Now(), s.better
+		var page []memory.Due
+		size, some := firstPage, false
+		// give yields those of the page. more is false if no further row is wanted.
+		give := func() (more bool) {
+			covering, err := s.scope.worker.covering(ctx, page)
+			if err != nil {
+				return yield(memory.Due{}, err)
+			}
+			for _, mark := range page {
+				sources, read := covering[mark.ID]
+				switch {
+				case read && !slices.Contains(sources, s.source):
+				case slices.ContainsFunc(sources, func(o *Source) bool { return slices.Contains(preferred, o) && !mark.Of(o.Name).Until.After(now) }):
+					l.passed = true
+				case !yield(mark, nil):
+					return false
+				}
+			}
+			page, size = page[:0], min(2*size, mostPage)
+			return true
+		}
+		for mark, err := range s.due(ctx) {
+			if err != nil {
+				yield(memory.Due{}, err)
+				return
+			}
+			some = true
+			if at := wanted(mark, s.name, now); at.After(now) {
+				if l.next.IsZero() || at.Before(l.next) {
+					l.next = at
+				}
+				continue
+			}
+			if s.isOutstanding(mark) || s.isLeft(mark.ID, now) {
+				continue
+			}
+			if page = append(page, mark); len(page) == size && !give() {
+				return
+			}
+		}
+		if len(page) > 0 {
+			give()
+		}
+		if !some {
+			s.scope.isEmpty()
+		}
+	}
+}
+
+// preferred are the sources of higher rank that can be asked instead.
+func (s *share) preferred() (better []*Source) {
+	w := s.scope.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.sources {
+		o := &w.sources[i]
+		switch {
+		case o == s.source:
+			return better
+		case w.served[o.Name] > 0 && o.state() == verifier.StateClosed:
+			better = append(better, o)
+		}
+	}
+	return better
+}
+
+// isOutstanding reports whether the check of the round of a mark is outstanding.
+func (s *share) isOutstanding(mark memory.Due) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.outstanding[mark.ID]
+	return c != nil && c.generation == mark.Generation
+}
+
+// isLeft reports whether a row is left out.
+func (s *share) isLeft(id memory.ID, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left[id].After(now)
+}
+
+// leave leaves a row out until a moment.
+func (s *share) leave(id memory.ID, now, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.left, func(_ memory.ID, until time.Time) bool { return !until.After(now) })
+	s.left[id] = until
+}
+
+// admit enqueues the check of a row. If the queue has it already, another process was first.
+func (s *share) admit(ctx context.Context, mark memory.Due) error {
+	now := time.Now()
+	s.mu.Lock()
+	s.outstanding[mark.ID] = &admitted{generation: mark.Generation, enqueued: now, waits: now}
+	s.mu.Unlock()
+	_, err := s.enqueue(ctx, mark)
+	if err != nil {
+		s.mu.Lock()
+		delete(s.outstanding, mark.ID) // if it was added all the same, it is found then
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *share) enqueue(ctx context.Context, mark memory.Due) (added bool, err error) {
+	store := s.scope.store()
+	added, err = s.queue.Enqueue(ctx, Check{store.Tenant(), store.Namespace(), mark.ID, s.name, mark.Generation}, s.timeout())
+	if err != nil {
+		return false, errUnqueued{err}
+	}
+	return added, nil
+}
+
+// timeout is how long a check may take: twice what it waits in its place, and what the source takes.
+func (s *share) timeout() time.Duration {
+	answer := unbounded
+	if b, ok := s.source.Verifier.(interface{ Bound() time.Duration }); ok && b.Bound() > 0 {
+		answer = b.Bound()
+	}
+	return 2*mostInPlace + answer
+}
+
+// dealt says when the share is looked at next, after some of its rows were enqueued.
+func (s *share) dealt(ctx context.Context, l *list) {
+	if l.err != nil || l.ended || l.given > 0 { // it was read
+		s.note(ctx, l.err)
+	}
+	if l.err != nil {
+		return
+	}
+	if !l.ended { // there was no room for more
+		s.idle = lookEvery / 2
+		s.after(lookEvery/2, true)
+		return
+	}
+	if l.given == 0 { // it was read in vain, which may have taken long
+		s.listAt = time.Now().Add(min(restOfLooks*l.took, mostIdle))
+	}
+	store := s.scope.store()
+	pause := mostIdle
+	if !l.next.IsZero() {
+		pause = max(l.next.Sub(store.Now()), lookEvery/2)
+	}
+	if l.given > 0 || l.passed || len(s.rows()) > 0 {
+		s.idle = lookEvery / 2
+	} else {
+		s.idle = min(2*s.idle, mostIdle)
+	}
+	s.after(min(pause, s.idle), false)
+}
