@@ -123,14 +123,8 @@ func TestTheBestSourceThatCanBeAskedIsAsked(t *testing.T) {
 
 // serveAll has all sources of a worker served until the test ends.
 func (s *service) serveAll(worker *promotion.Worker) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- promotion.ServeScopes(ctx, &routed{}, promotion.Scope{Worker: worker}) }()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
+	s.serving(func(ctx context.Context) error {
+		return promotion.ServeScopes(ctx, &routed{}, promotion.Scope{Worker: worker})
 	})
 }
 
