@@ -17,7 +17,16 @@ type VerifierState struct {
 	Name       string
 	Predicates []string // that it can be asked about, in any spelling; none = all
 	Down       bool
+	// Advisory: no claim waits for it, such as a second model, whose word alone verifies nothing. What is
+	// written while it is down is not labelled.
+	Advisory bool
 }
+
+// Bits of a state as it is kept.
+const (
+	verifierDown     = 1
+	verifierAdvisory = 2
+)
 
 // Limits of what workers say.
 const (
@@ -55,11 +64,14 @@ func (o *outages) encode() []byte {
 		e.num(uint64(len(w.of)))
 		for _, v := range w.of {
 			e.str(v.Name)
-			var down byte
+			var bits byte
 			if v.Down {
-				down = 1
+				bits |= verifierDown
 			}
-			e.byte(down)
+			if v.Advisory {
+				bits |= verifierAdvisory
+			}
+			e.byte(bits)
 			e.strs(v.Predicates)
 		}
 	}
@@ -76,7 +88,10 @@ func outagesOf(o Object) outages {
 	for n := d.num(); n > 0 && !d.bad; n-- {
 		w := workerSays{name: d.str(), until: d.time()}
 		for n := d.num(); n > 0 && !d.bad; n-- {
-			w.of = append(w.of, VerifierState{Name: d.str(), Down: d.byte() == 1, Predicates: d.strs()})
+			v := VerifierState{Name: d.str()}
+			bits := d.byte()
+			v.Down, v.Advisory, v.Predicates = bits&verifierDown > 0, bits&verifierAdvisory > 0, d.strs()
+			w.of = append(w.of, v)
 		}
 		out.workers = append(out.workers, w)
 	}
@@ -98,7 +113,7 @@ func (o *outages) down(c Content, now time.Time) bool {
 			continue
 		}
 		for _, v := range w.of {
-			if len(v.Predicates) > 0 && !slices.ContainsFunc(v.Predicates, func(p string) bool { return Canonical(p) == Canonical(c.Predicate) }) {
+			if v.Advisory || !v.covers(c) {
 				continue
 			}
 			down, known := states[v.Name]
@@ -111,6 +126,36 @@ func (o *outages) down(c Content, now time.Time) bool {
 		}
 	}
 	return len(states) > 0
+}
+
+// covers reports whether the verifier may be asked about a content.
+func (v *VerifierState) covers(c Content) bool {
+	return len(v.Predicates) == 0 || slices.ContainsFunc(v.Predicates, func(p string) bool { return Canonical(p) == Canonical(c.Predicate) })
+}
+
+// covered reports whether a worker has a verifier that may be asked about a content, up or down.
+func (o *outages) covered(c Content, now time.Time) bool {
+	for _, w := range o.workers {
+		if now.Before(w.until) && slices.ContainsFunc(w.of, func(v VerifierState) bool { return v.covers(c) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Covered reports of each content whether a worker says, by [Store.PublishVerifiers], that it has a
+// verifier that may be asked about it. False means that none is known.
+func (s *Store) Covered(ctx context.Context, contents ...Content) ([]bool, error) {
+	objs, damaged, err := s.each(ctx, []string{outageKey})
+	if err != nil {
+		return nil, err
+	}
+	s.noteOutages(objs[0], len(damaged) > 0)
+	known, now, out := s.outages.Load(), s.Now(), make([]bool, len(contents))
+	for i, c := range contents {
+		out[i] = known.covered(c, now)
+	}
+	return out, nil
 }
 
 // PublishVerifiers says, for one worker, how its verifiers are, until its lease ends. Each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,8 @@ func TestWhatIsWrittenWhileEveryVerifierIsDownSaysSo(t *testing.T) {
 		{"free text", []word{{"a", []memory.VerifierState{down("crm")}}}, 0, memory.Content{Text: "Acme pays.", Cardinality: memory.CardinalityUnknown}, memory.StateUnverified},
 		{"the lease has ended", []word{{"a", []memory.VerifierState{down("crm")}}}, 30 * time.Second, email, memory.StateUnverified},
 		{"the lease ends soon", []word{{"a", []memory.VerifierState{down("crm")}}}, 30*time.Second - time.Microsecond, email, memory.StateUnavailableAtWriteTime},
+		{"a model is up", []word{{"a", []memory.VerifierState{down("crm"), {Name: "model", Advisory: true}}}}, 0, email, memory.StateUnavailableAtWriteTime},
+		{"a model is down", []word{{"a", []memory.VerifierState{{Name: "model", Advisory: true, Down: true}}}}, 0, email, memory.StateUnverified},
 		{"another worker reaches it", []word{{"a", []memory.VerifierState{down("crm")}}, {"b", []memory.VerifierState{up("crm")}}}, 0, email, memory.StateUnverified},
 		{"two workers do not", []word{{"a", []memory.VerifierState{down("crm")}}, {"b", []memory.VerifierState{down("crm")}}}, 0, email, memory.StateUnavailableAtWriteTime},
 		{"it was said that it is up again", []word{{"a", []memory.VerifierState{down("crm")}}, {"a", []memory.VerifierState{up("crm")}}}, 0, email, memory.StateUnverified},
@@ -235,4 +238,34 @@ func TestWhatNoWorkerMaySay(t *testing.T) {
 	if is, err := b.VerifiersDown(t.Context(), says("a", "b", "c")); err != nil || !is {
 		t.Error(is, err)
 	}
+}
+
+// TestWhatWorkersCover: up, down or advisory, until their leases end.
+func TestWhatWorkersCover(t *testing.T) {
+	b := newBench(t)
+	text := memory.Content{Text: "Acme pays.", Cardinality: memory.CardinalityUnknown}
+	contents := []memory.Content{says("acme", " billing.email", "a@b.example"), says("acme", "salary", "1"), text}
+	want := func(want ...bool) {
+		t.Helper()
+		if got, err := b.Covered(t.Context(), contents...); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	want(false, false, false)
+	publish := func(worker string, lease time.Duration, of ...memory.VerifierState) {
+		t.Helper()
+		if err := b.PublishVerifiers(t.Context(), worker, lease, of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("a", time.Minute, memory.VerifierState{Name: "crm", Predicates: []string{"billing.email"}, Down: true})
+	want(true, false, false)
+	publish("b", 2*time.Minute, memory.VerifierState{Name: "model", Advisory: true, Down: true})
+	want(true, true, true)
+	publish("b", 2*time.Minute, memory.VerifierState{Name: "terms", Predicates: []string{"salary"}, Advisory: true})
+	want(true, true, false)
+	b.pass(time.Minute)
+	want(false, true, false)
+	b.pass(time.Minute)
+	want(false, false, false)
 }

@@ -14,17 +14,19 @@ import (
 
 // Times and limits of an admission.
 const (
-	rateOver      = 200 * time.Millisecond // what came to an end in it can be outstanding beside what the places hold
-	lookEvery     = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
-	mostIdle      = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
-	afterFault    = time.Second            // between two looks, if the first of them failed
-	enqueueAgain  = 30 * time.Second       // after which a row that is still due is enqueued again
-	orphanedAfter = 5 * time.Minute        // after which a task that is not handled is given up
-	unparkedFor   = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
-	restOfLooks   = 20                     // a list that was read in vain is read again after so many times what that took
-	mostDrawn     = 10_000                 // rows from which one is drawn to probe with
-	firstPage     = 16                     // rows that are read at first to see which sources cover them
-	mostPage      = 512                    // and at most
+	rateOver            = 200 * time.Millisecond // what came to an end in it can be outstanding beside what the places hold
+	lookEvery           = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
+	mostIdle            = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
+	afterFault          = time.Second            // between two looks, if the first of them failed
+	enqueueAgain        = 30 * time.Second       // after which a row that is still due is enqueued again
+	orphanedAfter       = 5 * time.Minute        // after which a task that is not handled is given up
+	unparkedFor         = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
+	restOfLooks         = 20                     // a list that was read in vain is read again after so many times what that took
+	mostDrawn           = 10_000                 // rows from which one is drawn to probe with
+	mostUncovered       = time.Hour              // after which a row that nobody covers is parked
+	mostUncoveredLooked = 10_000                 // rows that are looked at for that, each time
+	firstPage           = 16                     // rows that are read at first to see which sources cover them
+	mostPage            = 512                    // and at most
 )
 
 // admission keeps the checks of one source that are to be made next in a queue. The rows are those of all

@@ -25,14 +25,16 @@ type Rows interface {
 // evidence is in the audit entry, under the authority auto_observation. An agent that
 // succeeds, reads or repeats itself leaves no such rows (LS-10).
 func Observed(store Rows, predicates ...string) Source {
-	allowed := make([]string, len(predicates))
-	for i, p := range predicates {
-		allowed[i] = memory.Canonical(p)
+	var allowed []string
+	for _, p := range predicates {
+		if p = memory.Canonical(p); p != "" {
+			allowed = append(allowed, p)
+		}
 	}
-	return Source{Name: "auto_observation", Rank: memory.RankTool, Verifier: observer{store}, observes: true,
+	return Source{Name: "auto_observation", Rank: memory.RankTool, Verifier: observer{store}, observes: true, Predicates: allowed,
 		Covers: func(c memory.Content) bool {
 			p := memory.Canonical(c.Predicate)
-			return c.Typed() && p != "" && slices.Contains(allowed, p)
+			return c.Typed() && slices.Contains(allowed, p)
 		}}
 }
 

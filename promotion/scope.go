@@ -1,7 +1,10 @@
 package promotion
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,15 +19,25 @@ type Scope struct {
 	// Weight is how many rows of this scope are enqueued in its turn, if others have rows that are due
 	// as well; 0 = 1.
 	Weight int
+	// Sweep is the longest time between two looks for rows that are due, while none is known; 0 = 30 s.
+	Sweep time.Duration
+	// Uncovered is how long a row that no source of the worker covers stays due, so that another process may
+	// have one that does. Then it is parked until it is read or another worker starts, unless a process says
+	// that it has one ([memory.Store.PublishVerifiers]). 0 = one hour.
+	Uncovered time.Duration
 }
 
 // scope is a scope, and what is known of the rows that are due in it. All of its sources share that.
 type scope struct {
-	worker *Worker
-	weight int
+	worker    *Worker
+	weight    int
+	sweep     time.Duration
+	uncovered time.Duration
 
 	turns *semaphore.Weighted // one asks the store at a time
 	wake  time.Time           // when rows are woken next, by the clock of the store; used by that one
+	park  time.Time           // when rows that nobody covers are looked for next; used by that one
+	begun bool                // rows that nobody covered so far are due again; used by that one
 
 	mu    sync.Mutex
 	until time.Time     // until when no row is due, as far as is known
@@ -32,7 +45,8 @@ type scope struct {
 }
 
 func newScope(c Scope) *scope {
-	return &scope{worker: c.Worker, weight: max(c.Weight, 1), turns: semaphore.NewWeighted(1), idle: lookEvery / 2}
+	return &scope{worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: cmp.Or(c.Uncovered, mostUncovered),
+		turns: semaphore.NewWeighted(1), idle: lookEvery / 2}
 }
 
 func (c *scope) store() Store { return c.worker.store }
@@ -44,6 +58,12 @@ func (c *scope) anyDue(ctx context.Context) (due bool, until time.Time, read boo
 		return false, until, false, err
 	}
 	defer c.turns.Release(1)
+	if !c.begun { // this worker may have a source for them
+		if _, err := reconsider(ctx, c.store()); err != nil && !isUnreadable(err) {
+			return false, until, false, err
+		}
+		c.begun = true
+	}
 	until, idle := c.known()
 	if until.After(time.Now()) {
 		return false, until, false, nil
@@ -52,16 +72,16 @@ func (c *scope) anyDue(ctx context.Context) (due bool, until time.Time, read boo
 		return false, until, false, err
 	}
 	if idle == 0 {
-		return true, until, false, nil
+		return true, until, false, c.parkRows(ctx)
 	}
 	for _, err := range c.store().DueNow(ctx) {
 		if err != nil {
 			return false, until, false, err
 		}
 		c.know(time.Time{}, 0)
-		return true, until, true, nil
+		return true, until, true, c.parkRows(ctx)
 	}
-	idle = min(2*idle, mostIdle)
+	idle = min(2*idle, c.sweep)
 	until = time.Now().Add(min(idle, max(c.wake.Sub(c.store().Now()), lookEvery/2)))
 	c.know(until, idle)
 	return false, until, true, nil
@@ -98,9 +118,78 @@ func (c *scope) wakeRows(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if most := now.Add(mostIdle); wake.IsZero() || wake.After(most) {
+	if most := now.Add(c.sweep); wake.IsZero() || wake.After(most) {
 		wake = most // rows may be marked meanwhile
 	}
 	c.wake = wake
+	return nil
+}
+
+// parkRows parks the rows that nobody covers, of those that fell due first.
+func (c *scope) parkRows(ctx context.Context) error {
+	began := time.Now()
+	if began.Before(c.park) {
+		return nil
+	}
+	looked := 0
+	var page []memory.Due
+	for mark, err := range c.store().DueRows(ctx, c.store().Now().Add(-c.uncovered)) {
+		if err != nil {
+			return err
+		}
+		page = append(page, mark)
+		if looked++; len(page) == mostPage || looked == mostUncoveredLooked {
+			if err := c.parkThose(ctx, page); err != nil {
+				return err
+			}
+			page = page[:0]
+		}
+		if looked == mostUncoveredLooked {
+			break
+		}
+	}
+	if err := c.parkThose(ctx, page); err != nil {
+		return err
+	}
+	c.park = time.Now().Add(max(min(c.uncovered, c.sweep), restOfLooks*time.Since(began)))
+	return nil
+}
+
+// parkThose parks those of some rows that nobody covers.
+func (c *scope) parkThose(ctx context.Context, page []memory.Due) error {
+	covering, err := c.worker.covering(ctx, page)
+	if err != nil {
+		return err
+	}
+	marks := map[memory.ID]memory.Due{}
+	for _, mark := range page {
+		if sources, read := covering[mark.ID]; read && len(sources) == 0 && mark.Generation != 0 {
+			marks[mark.ID] = mark
+		}
+	}
+	rows, err := c.worker.readable(ctx, slices.Collect(maps.Keys(marks)))
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	contents := make([]memory.Content, len(rows))
+	for i := range rows {
+		contents[i] = rows[i].Content
+	}
+	elsewhere, err := c.store().Covered(ctx, contents...)
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		if elsewhere[i] {
+			continue
+		}
+		mark := marks[row.ID]
+		if err := c.store().Postpone(ctx, mark, time.Time{}, mark.Tries, uncovered); remarked(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		c.worker.observe(Result{ID: row.ID, Status: Parked})
+	}
 	return nil
 }

@@ -31,6 +31,8 @@ type CheckQueue interface {
 	// Serve takes checks of a source, and handles up to places of them at a time, until ctx ends.
 	// It returns when those under way have ended, or were given back.
 	Serve(ctx context.Context, source string, places int, h CheckHandler) error
+	// Paused reports whether an operator has stopped the checks of a source.
+	Paused(ctx context.Context, source string) (bool, error)
 }
 
 // CheckHandler is what a [CheckQueue] calls.
@@ -59,7 +61,7 @@ const allPlaces = 1 << 20
 // ServeSource is [ServeScopes] for one source of one worker, with so many places.
 func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, places int) error {
 	switch {
-	case !slices.ContainsFunc(w.sources, func(s Source) bool { return s.Name == source && !s.observes }):
+	case !slices.ContainsFunc(w.sources, func(s Source) bool { return s.Name == source }):
 		return fmt.Errorf("promotion: ServeSource: no source %q", source)
 	case places < 1 || places > allPlaces:
 		return fmt.Errorf("promotion: ServeSource: places: %d is not between 1 and %d", places, allPlaces)
@@ -85,7 +87,10 @@ func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, p
 // in its place for up to two seconds. Then it goes back to the queue. When the breaker is half-open,
 // the source is asked about one row that is due, drawn by lot. If that question fails, nothing is
 // noted of the row. A row whose checks have crashed five workers is parked, and so is one that cannot
-// be read.
+// be read. While an operator has stopped the checks of a source, it is not asked at all.
+//
+// A row that only [Observed] covers is checked as if that were a source with a queue of its own. A row
+// that nothing covers is parked after an hour; see [Scope.Uncovered].
 //
 // It is an error if there is no source, if two workers are of one scope, or if the queue cannot be
 // served. Otherwise ServeScopes returns nil after ctx ended. A store or a queue that is not reached
@@ -94,8 +99,8 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	places := map[string]int{}
 	taken := map[[2]string]bool{}
 	for i, c := range scopes {
-		if c.Worker == nil || c.Weight < 0 {
-			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight below 0", i)
+		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 || c.Uncovered < 0 {
+			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight or a time below 0", i)
 		}
 		at := c.Worker.scope()
 		if taken[at] {
@@ -103,9 +108,8 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		}
 		taken[at] = true
 		for j := range c.Worker.sources {
-			if s := &c.Worker.sources[j]; !s.observes {
-				places[s.Name] = max(places[s.Name], s.places())
-			}
+			s := &c.Worker.sources[j]
+			places[s.Name] = max(places[s.Name], s.places())
 		}
 	}
 	if len(places) == 0 {
@@ -171,7 +175,7 @@ func (s *service) source(name string, places int) (serve func(context.Context) e
 	h := &handler{source: name, shares: map[[2]string]*share{}}
 	var workers []*Worker
 	for _, c := range s.scopes {
-		at := slices.IndexFunc(c.worker.sources, func(s Source) bool { return s.Name == name && !s.observes })
+		at := slices.IndexFunc(c.worker.sources, func(s Source) bool { return s.Name == name })
 		if at < 0 {
 			continue
 		}

@@ -29,6 +29,7 @@ type tasks struct {
 	pending  []promotion.Check
 	crashes  map[promotion.Check]int
 	down     bool
+	paused   bool
 	enqueued []promotion.Check // all that were added
 	refused  int               // tasks that came back
 	most     int               // tasks at a time
@@ -58,6 +59,15 @@ func (q *tasks) Enqueue(_ context.Context, c promotion.Check, timeout time.Durat
 	return true, nil
 }
 
+func (q *tasks) Paused(context.Context, string) (paused bool, err error) {
+	q.do(func() {
+		if paused = q.paused; q.down {
+			err = errQueue
+		}
+	})
+	return paused, err
+}
+
 func (q *tasks) Serve(ctx context.Context, _ string, places int, h promotion.CheckHandler) error {
 	var working sync.WaitGroup
 	for range places {
@@ -78,7 +88,7 @@ func (q *tasks) Serve(ctx context.Context, _ string, places int, h promotion.Che
 func (q *tasks) take() (c promotion.Check, crashes int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.down || len(q.pending) == 0 {
+	if q.down || q.paused || len(q.pending) == 0 {
 		return c, 0, false
 	}
 	c, q.pending = q.pending[0], q.pending[1:]
@@ -655,8 +665,8 @@ func TestRowsThatTheSourceDoesNotCoverAreLeftAlone(t *testing.T) {
 // TestServeSourceRefuses what it cannot serve.
 func TestServeSourceRefuses(t *testing.T) {
 	w := newWorld(t)
-	worker := w.worker(nil, promotion.Observed(w.store, "city"), source(verifiertest.New("crm", verifiertest.Supports())))
-	for source, places := range map[string]int{"erp": 1, "auto_observation": 1, "crm": 0} {
+	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
+	for source, places := range map[string]int{"erp": 1, "crm": 0} {
 		if err := worker.ServeSource(t.Context(), newTasks(), source, places); err == nil || !strings.Contains(err.Error(), "ServeSource") {
 			t.Errorf("%s, %d places: %v", source, places, err)
 		}

@@ -46,6 +46,10 @@ func (r *routed) Serve(ctx context.Context, source string, places int, h promoti
 	return r.source(source).Serve(ctx, source, places, h)
 }
 
+func (r *routed) Paused(ctx context.Context, source string) (bool, error) {
+	return r.source(source).Paused(ctx, source)
+}
+
 // counted is a driver that counts the reads of it, and can be down.
 type counted struct {
 	memory.Driver
@@ -312,12 +316,14 @@ func TestTheTasksOfAScopeThatNobodyServesComeBack(t *testing.T) {
 func TestServeScopesRefuses(t *testing.T) {
 	w := newWorld(t)
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
-	blind := w.worker(nil, promotion.Observed(w.store, "city"))
+	blind := w.worker(nil)
 	for want, scopes := range map[string][]promotion.Scope{
-		"no source":        {{Worker: blind}},
-		"no worker":        {{}},
-		"a weight below 0": {{Worker: worker, Weight: -1}},
-		"two workers":      {{Worker: worker}, {Worker: blind}},
+		"no source":         {{Worker: blind}},
+		"no worker":         {{}},
+		"a weight or a":     {{Worker: worker, Weight: -1}},
+		"or a time below 0": {{Worker: worker, Sweep: -1}},
+		"time below 0":      {{Worker: worker, Uncovered: -1}},
+		"two workers":       {{Worker: worker}, {Worker: blind}},
 	} {
 		if err := promotion.ServeScopes(t.Context(), &routed{}, scopes...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -370,6 +376,7 @@ type placed struct {
 func (q *placed) Enqueue(context.Context, promotion.Check, time.Duration) (bool, error) {
 	return false, nil
 }
+func (q *placed) Paused(context.Context, string) (bool, error) { return false, nil }
 func (q *placed) Serve(ctx context.Context, _ string, places int, _ promotion.CheckHandler) error {
 	q.places <- places
 	<-ctx.Done()

@@ -240,6 +240,9 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	case enqueued < enqueueAgain:
 		return nil
 	case waits >= orphanedAfter && c.generation != 0:
+		if paused, err := s.paused(ctx); err != nil || paused {
+			return err
+		}
 		return s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
 	}
 	added, err := s.enqueue(ctx, mark)
@@ -290,9 +293,21 @@ func (s *share) closed(ctx context.Context, how *asking) bool {
 	return true
 }
 
+// paused reports whether an operator has stopped the checks of the source.
+func (s *share) paused(ctx context.Context) (bool, error) {
+	paused, err := s.queue.Paused(ctx, s.name)
+	if err != nil {
+		return false, errUnqueued{err}
+	}
+	return paused, nil
+}
+
 // probe asks the source about one row that is due, drawn by lot: about the most read one questions
 // may always fail.
 func (s *share) probe(ctx context.Context) error {
+	if paused, err := s.paused(ctx); err != nil || paused {
+		return err
+	}
 	now, some := s.scope.store().Now(), false
 	var drawn []memory.Due
 	for mark, err := range s.due(ctx) {
@@ -537,7 +552,7 @@ func (s *share) dealt(ctx context.Context, l *list) {
 	if l.given > 0 || l.passed || len(s.rows()) > 0 {
 		s.idle = lookEvery / 2
 	} else {
-		s.idle = min(2*s.idle, mostIdle)
+		s.idle = min(2*s.idle, s.scope.sweep)
 	}
 	s.after(min(pause, s.idle), false)
 }

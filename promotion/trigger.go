@@ -107,14 +107,17 @@ const (
 // Reconsider marks the rows due again that were parked since no verifier covered
 // them: another worker, or this one with another configuration, may have one that
 // does. It says how many.
-func (s *Sweeper) Reconsider(ctx context.Context) (int, error) {
-	return Unpark(ctx, s.store, "a worker started", func(d memory.Due) bool { return d.Reason == uncovered })
+func (s *Sweeper) Reconsider(ctx context.Context) (int, error) { return reconsider(ctx, s.store) }
+
+func reconsider(ctx context.Context, store Store) (int, error) {
+	return Unpark(ctx, store, "a worker started", func(d memory.Due) bool { return d.Reason == uncovered })
 }
 
-// Unpark marks those of the parked rows due now that are wanted, and says how many;
-// a sweep takes them up.
+// Unpark marks those of the parked rows due now that are wanted, and says how many; workers find them at
+// their next look. A row whose mark cannot be written holds up no other. The error says so.
 func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) bool) (int, error) {
 	n := 0
+	var faults []error
 	for r, err := range store.ParkedRows(ctx) {
 		if err != nil {
 			return n, err
@@ -124,13 +127,46 @@ func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) 
 		}
 		switch err := store.Reschedule(ctx, r.ID, store.Now(), r.Tries, why); {
 		case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
+		case isUnreadable(err):
+			faults = append(faults, err)
 		case err != nil:
 			return n, err
 		default:
 			n++
 		}
 	}
-	return n, nil
+	return n, errors.Join(faults...)
+}
+
+// Retry brings back those of the rows that wait which are wanted: parked rows are due now, and a row
+// that was set aside for a source, since questions about it failed, is so no more. It says how many were
+// parked, and how many set aside. Workers find them at their next look; see [Scope.Sweep].
+func Retry(ctx context.Context, store Store, why string, want func(memory.Due) bool) (parked, aside int, err error) {
+	for d, err := range store.DueNow(ctx) {
+		if err != nil {
+			return parked, aside, err
+		}
+		if !want(d) {
+			continue
+		}
+		was, now := false, store.Now()
+		for _, m := range d.Sources {
+			if m.Failures == 0 || !m.Until.After(now) {
+				continue
+			}
+			switch _, err := store.Note(ctx, d, memory.SourceMark{Source: m.Source, Until: now}); {
+			case err == nil:
+				was = true
+			case !remarked(err):
+				return parked, aside, err
+			}
+		}
+		if was {
+			aside++
+		}
+	}
+	parked, err = Unpark(ctx, store, why, want)
+	return parked, aside, err
 }
 
 // sweepShare bounds what of the time sweeps take, of a store with very many due rows:

@@ -34,7 +34,9 @@ type Store interface {
 	DueMarks(ctx context.Context, rows ...memory.ID) (map[memory.ID]memory.Due, error)
 	ParkedRows(ctx context.Context) iter.Seq2[memory.Due, error]
 	DueNow(ctx context.Context, predicates ...string) iter.Seq2[memory.Due, error]
+	DueRows(ctx context.Context, at time.Time) iter.Seq2[memory.Due, error]
 	WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error)
+	Covered(ctx context.Context, contents ...memory.Content) ([]bool, error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]memory.Due, error)
 	Now() time.Time
@@ -143,8 +145,7 @@ type Options struct {
 	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
 	// limit. What an open breaker refuses is no question.
 	Budget int
-	// Tick is how long a budget lasts; 0 = 30 s. A queue takes hot rows at intervals of its own
-	// (250 ms in asynqqueue): in a shorter tick the budget goes to what is due, and hot rows wait.
+	// Tick is how long a budget lasts; 0 = 30 s.
 	Tick time.Duration
 	// Spending counts the questions of all workers that share it. nil = this worker counts its
 	// own, so that two workers ask twice as much. It lets a whole budget pass at once if none
@@ -322,8 +323,8 @@ func (w *Worker) traced(ctx context.Context, id memory.ID, check func(context.Co
 	} else {
 		span.SetAttributes(attribute.String("hearsay.status", r.Status.String()), attribute.Int("hearsay.calls", r.Calls))
 	}
-	if err == nil && w.opts.Observe != nil {
-		w.opts.Observe(r)
+	if err == nil {
+		w.observe(r)
 	}
 	return r, err
 }
@@ -341,10 +342,15 @@ func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
 	if err := w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, stuck+reason); err != nil {
 		return err
 	}
-	if w.opts.Observe != nil {
-		w.opts.Observe(Result{ID: id, Status: Parked})
-	}
+	w.observe(Result{ID: id, Status: Parked})
 	return nil
+}
+
+// observe tells a result.
+func (w *Worker) observe(r Result) {
+	if w.opts.Observe != nil {
+		w.opts.Observe(r)
+	}
 }
 
 // begin reads a row that is due. ok is false if it is not to be checked, for the reason in the
@@ -446,7 +452,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		return res, err
 	}
 	for i := range w.sources { // what asks nobody comes before each question
-		if o := &w.sources[i]; o.observes && o.covers(&row) {
+		if o := &w.sources[i]; o.observes && o != s && o.covers(&row) {
 			if done, err := w.one(ctx, o, &row, &round, &res); done || err != nil {
 				return res, err
 			}
@@ -470,6 +476,8 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		wait := aside(said.Failures)
 		said.Until, res.RetryAt = w.store.Now().Add(wait), time.Now().Add(wait)
 		return res, w.note(ctx, mark, []memory.SourceMark{said})
+	case s.observes:
+		w.answered(s, &round) // what it does not see stands as an answer does
 	case len(round.answers) == 0:
 		return res, nil // a breaker or a budget refused
 	}
@@ -485,7 +493,8 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		res.Status = Kept
 	}
 	others := slices.ContainsFunc(w.sources, func(o Source) bool { return o.Name != s.Name && !o.observes && o.covers(&row) })
-	if others { // they may be asked by others at the same time: whoever answers last ends the round
+	switch {
+	case others: // they may be asked by others at the same time: whoever answers last ends the round
 		if mark, err = w.store.Note(ctx, mark, round.answers[0]); remarked(err) {
 			return res, nil
 		} else if err != nil {
@@ -498,6 +507,8 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		if open {
 			return res, nil
 		}
+	case s.observes: // nobody was asked
+		return res, w.comeBack(ctx, mark, w.store.Now().Add(w.opts.VerdictLifetime), mark.Tries, "tools have not said so")
 	}
 	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
 }
@@ -559,8 +570,9 @@ func (s *Source) covers(row *memory.Row) bool {
 // maxCovering is how many rows are remembered with the sources that cover them; beyond, all are forgotten.
 const maxCovering = 100_000
 
-// covering are the sources that cover some rows, in order of rank. What a row says does not change, so
-// that it is read once. A row that is gone or cannot be read is left out.
+// covering are the sources that cover some rows, in order of rank: those that are asked, or if there is
+// none, those that observe. What a row says does not change, so that it is read once. A row that is gone
+// or cannot be read is left out.
 func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.ID][]*Source, error) {
 	of := make(map[memory.ID][]*Source, len(marks))
 	if s := w.only(); s != nil {
@@ -589,13 +601,20 @@ func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.I
 		clear(w.covers)
 	}
 	for i := range rows {
-		var sources []*Source
+		var asked, observing []*Source
 		for j := range w.sources {
-			if s := &w.sources[j]; !s.observes && s.covers(&rows[i]) {
-				sources = append(sources, s)
+			switch s := &w.sources[j]; {
+			case !s.covers(&rows[i]):
+			case s.observes:
+				observing = append(observing, s)
+			default:
+				asked = append(asked, s)
 			}
 		}
-		of[rows[i].ID], w.covers[rows[i].ID] = sources, sources
+		if len(asked) == 0 { // else they are part of each check
+			asked = observing
+		}
+		of[rows[i].ID], w.covers[rows[i].ID] = asked, asked
 	}
 	return of, nil
 }

@@ -66,6 +66,7 @@ With -o json: {"schema": "hearsay.doctor/1", "healthy": …, "findings": [{"chec
 	x := examination{app: a, store: addStoreFlags(cmd)}
 	o := outputFlag(cmd)
 	cmd.Flags().StringVar(&x.redis, "redis", "", "the Redis URL of the worker's queue (or HEARSAY_REDIS)")
+	cmd.Flags().StringVar(&x.deployment, "deployment", "", "the -deployment of the worker, if it has one (or HEARSAY_DEPLOYMENT)")
 	cmd.Flags().StringVar(&x.worker, "worker", "", "where a worker listens, as in http://127.0.0.1:8787 (or HEARSAY_WORKER)")
 	cmd.Flags().DurationVar(&x.maxUnsigned, "max-unsigned", time.Hour, "how long an entry may be without a checkpoint")
 	cmd.Flags().DurationVar(&x.maxWait, "max-wait", 10*time.Minute, "how long a row may wait for a check")

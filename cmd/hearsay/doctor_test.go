@@ -20,7 +20,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -448,7 +448,7 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 	t.Run("a queue that nobody serves is unsafe", func(t *testing.T) {
 		eventually(t, "the doctor sees no worker", func() bool {
 			seen := find("-redis", r.URL())
-			return slices.Equal(unsafe(seen), []string{"queue"}) && strings.Contains(seen.of("queue").Found, "0 workers")
+			return slices.Equal(unsafe(seen), []string{"queue"}) && strings.Contains(seen.of("queue").Found, "no worker of tenant")
 		})
 		if seen, _ := w.doctor("-redis", r.URL()); !slices.Equal(unsafe(seen), []string{"queue"}) {
 			t.Errorf("%+v", seen.of("queue"))
@@ -482,13 +482,23 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- asynqqueue.New(local.Client, &asynqqueue.Options{ShutdownTimeout: time.Millisecond}).Serve(ctx, nothing{})
+			ended <- asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: asynqchecks.Deployment("default", w.store.Identity()), ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
 		}()
 		w.env["HEARSAY_REDIS"] = r.URL()
 		eventually(t, "the doctor sees the worker", func() bool {
 			f := find().of("queue")
-			return f.Safe && strings.Contains(f.Found, "1 worker ")
+			return f.Safe && strings.Contains(f.Found, "crm is served by 1 worker,")
 		})
+		w.ok("queue", "pause")
+		if f := find().of("queue"); f.Safe || !strings.Contains(f.Found, "paused") || !strings.Contains(f.Fix, "hearsay queue resume") {
+			t.Errorf("%+v", f)
+		}
+		w.ok("queue", "resume")
+		for deployment, safe := range map[string]bool{"other": false, asynqchecks.Deployment("default", w.store.Identity()): true} {
+			if f := find("-deployment", deployment).of("queue"); f.Safe != safe {
+				t.Errorf("of deployment %s: %+v", deployment, f)
+			}
+		}
 		if seen, _ := w.doctor("--tenant", "other"); seen.of("queue").Safe {
 			t.Errorf("of another tenant: %+v", seen.of("queue"))
 		}
@@ -499,14 +509,11 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 	})
 }
 
-// nothing checks no row.
+// nothing handles checks, and checks nothing.
 type nothing struct{}
 
-func (nothing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
-	return promotion.Result{ID: id, Status: promotion.Kept}, nil
-}
-
-func (nothing) Park(context.Context, memory.ID, string) error { return nil }
+func (nothing) Handle(context.Context, promotion.Check, int) error { return nil }
+func (nothing) Outlived(context.Context, promotion.Check)          {}
 
 func TestDoctorOfServers(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})

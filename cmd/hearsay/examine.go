@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -30,6 +31,7 @@ type examination struct {
 	*app
 	store       *storeFlags
 	redis       string // URL of the queue
+	deployment  string // of the queues; "" = those of the tenant
 	worker      string // URL of a worker
 	maxUnsigned time.Duration
 	maxWait     time.Duration
@@ -494,18 +496,38 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 	default:
 		x.good("queue keeps keys", "maxmemory-policy noeviction")
 	}
-	q := asynqqueue.New(r.Client, &asynqqueue.Options{Tenant: tenantOf(o.Tenant)})
-	st, err := q.Stats(ctx)
+	all, err := asynqchecks.Every(ctx, r.Client)
 	if err != nil {
 		x.bad("queue", err.Error(), loss, "start the Redis of the queue, or name another")
 		return
 	}
-	found := fmt.Sprintf("%d rows wait, %d are being checked, %d are set aside, %s of tenant %s", st.Waiting, st.Claimed, st.Later, plural(st.Workers, "worker"), tenantOf(o.Tenant))
-	if st.Workers == 0 {
-		x.bad("queue", found, "nothing; but nobody checks rows, and what is verified and no longer true stays so", "start a worker with this -redis and -tenant")
-		return
+	var found []string
+	served, paused := false, false
+	for _, s := range all {
+		if !x.serves(s.Deployment, tenantOf(o.Tenant)) {
+			continue
+		}
+		served, paused = served || s.Processes > 0, paused || s.Paused && s.Processes > 0
+		found = append(found, fmt.Sprintf("%s is served by %s, %s wait", oneLine(s.Source, maxName), plural(s.Processes, "worker"), plural(s.Pending+s.Retry+s.Orphaned, "check")))
 	}
-	x.good("queue", "%s", found)
+	text := strings.Join(found, "; ")
+	switch {
+	case !served:
+		x.bad("queue", "no worker of tenant "+tenantOf(o.Tenant)+"; "+text, "nothing; but nobody checks rows, and what is verified and no longer true stays so", "start a worker with this -redis and -tenant; if it has a -deployment, name it here too")
+	case paused:
+		x.bad("queue", "paused; "+text, "nothing; but nobody checks rows while it is", "hearsay queue resume")
+	default:
+		x.good("queue", "%s", text)
+	}
+}
+
+// serves reports whether the queues of a deployment are looked at: the one that is named, or those that
+// workers of the tenant name by themselves ([asynqchecks.Deployment]).
+func (x *examination) serves(deployment, tenant string) bool {
+	if name := cmp.Or(x.deployment, x.getenv("HEARSAY_DEPLOYMENT")); name != "" {
+		return deployment == name
+	}
+	return strings.HasPrefix(deployment, tenant+"-") && len(deployment) == len(asynqchecks.Deployment(tenant))
 }
 
 // workerReady is the part of a worker's /readyz that is looked at.

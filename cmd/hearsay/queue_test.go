@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,31 +11,30 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
-// halting is a checker that says when it began, and waits.
+// halting is a handler of checks that says when it began, and waits.
 type halting struct {
 	nothing
 	began chan memory.ID
 	goOn  chan struct{}
 }
 
-func (h halting) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
-	h.began <- id
+func (h halting) Handle(_ context.Context, c promotion.Check, _ int) error {
+	h.began <- c.Row
 	<-h.goOn
-	return h.nothing.Check(ctx, id)
+	return nil
 }
 
-// refusing is a checker whose verifier, of a name that breaks lines, may not be asked.
-type refusing struct {
-	nothing
-	alone bool // its breaker is open
-}
-
-func (r refusing) Check(_ context.Context, id memory.ID) (promotion.Result, error) {
-	return promotion.Result{ID: id, Status: promotion.Down, RetryAt: time.Now().Add(time.Hour), Behind: []string{"crm\nrm -rf"}, Alone: r.alone}, nil
+func (w *world) mark(name string) memory.Due {
+	w.t.Helper()
+	marks, err := w.store.DueMarks(w.t.Context(), w.ids[name])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return marks[w.ids[name]]
 }
 
 func TestQueue(t *testing.T) {
@@ -43,6 +42,11 @@ func TestQueue(t *testing.T) {
 	r, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendfsync everysec"}})
 	server.Need(t, err)
 	t.Cleanup(func() { r.Stop() })
+	local, err := localredis.Open(t.Context(), r.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { local.Close() })
 	w := newWorld(t)
 	w.env["HEARSAY_REDIS"] = r.URL()
 	for _, name := range []string{"a", "b", "c"} {
@@ -50,13 +54,26 @@ func TestQueue(t *testing.T) {
 	}
 	status := func(args ...string) (q queueJSON) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(w.ok(append(args, "-o", "json")...)), &q); err != nil || q.Schema != "hearsay.queue/1" || q.Tenant != "default" {
+		if err := json.Unmarshal([]byte(w.ok(append(args, "-o", "json")...)), &q); err != nil || q.Schema != "hearsay.queue/1" {
 			t.Fatalf("%+v, %v", q, err)
 		}
 		return q
 	}
-	if s := status("queue", "status"); s.Workers != 0 || s.Rows != (queueRows{}) || s.Store == nil || s.Store.Due != 3 || s.Store.Parked != 0 {
+	only := func(args ...string) queueOf {
+		t.Helper()
+		q := status(args...)
+		if len(q.Queues) != 1 {
+			t.Fatalf("%+v", q)
+		}
+		return q.Queues[0]
+	}
+	if s := status("queue", "status"); len(s.Queues) != 0 || s.Store == nil || s.Store.Due != 3 || s.Store.Parked != 0 {
 		t.Fatalf("%+v, %+v", s, s.Store)
+	}
+	for _, what := range []string{"pause", "resume", "drain"} {
+		if res := w.run("queue", what); res.code != exitNo || !strings.Contains(res.talk, "no worker has served a queue") {
+			t.Errorf("%s: exit %d\n%s", what, res.code, res.talk)
+		}
 	}
 
 	// Two rows were parked: one since nobody covers it, one since it took workers along.
@@ -68,125 +85,109 @@ func TestQueue(t *testing.T) {
 	if res, err := worker.Check(t.Context(), w.ids["a"]); err != nil || res.Status != promotion.Parked {
 		t.Fatal(res, err)
 	}
-	if err := worker.Park(t.Context(), w.ids["b"], "5 checks began and none ended\nrm -rf"); err != nil {
+	if err := worker.Park(t.Context(), w.ids["b"], "5 workers died while they checked it\nrm -rf"); err != nil {
+		t.Fatal(err)
+	}
+	// The third is set aside for a verifier, whose name breaks lines.
+	const crm = "crm\nrm -rf"
+	mark := w.mark("c")
+	if _, err := w.store.Note(t.Context(), mark, memory.SourceMark{Source: crm, Failures: 3, Until: w.now.Add(72 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	out := w.ok("queue", "status")
-	for _, want := range []string{"1 due, 2 parked", string(w.ids["a"]), "no verifier covers this claim", "stuck: 5 checks began", "running"} {
+	for _, want := range []string{"1 due, 2 parked", string(w.ids["a"]), "no verifier covers this claim", "stuck: 5 workers died", "1 set aside for crm"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "\nrm") {
-		t.Errorf("a reason broke the line:\n%s", out)
-	}
-	if s := status("queue", "status"); len(s.Store.Rows) != 2 || s.Store.Parked != 2 || s.Store.Due != 1 {
+	if s := status("queue", "status"); len(s.Store.Rows) != 2 || s.Store.Parked != 2 || s.Store.Due != 1 || s.Store.SetAside[crm] != 1 {
 		t.Errorf("%+v", s.Store)
 	}
 
-	// Paused, no worker takes what is retried; resumed, one does.
-	if s := status("queue", "pause"); !s.Paused {
+	// Paused, no worker takes a check; resumed, one does.
+	q := asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: "one", ShutdownTimeout: time.Minute})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, checks := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
+	go func() { ended <- q.Serve(ctx, crm, 1, checks) }()
+	eventually(t, "the worker is seen", func() bool { return len(status("queue", "status").Queues) == 1 })
+	if s := only("queue", "pause"); !s.Paused || s.Processes != 1 || s.Deployment != "one" || s.Verifier != crm || s.Queue != q.Name(crm) {
 		t.Errorf("%+v", s)
 	}
 	w.ok("queue", "pause") // twice is once
-	local, err := localredis.Open(t.Context(), r.URL(), nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"a", "b", "c"} {
+		if added, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "default", Row: w.ids[name], Source: crm, Generation: 1}, time.Hour); err != nil || !added {
+			t.Fatal(added, err)
+		}
 	}
-	t.Cleanup(func() { local.Close() })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended, checker := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
-	go func() {
-		ended <- asynqqueue.New(local.Client, &asynqqueue.Options{Concurrency: 1, Batch: 1}).Serve(ctx, checker)
-	}()
-	if out := w.ok("queue", "retry", string(w.ids["b"])); out != "1 parked rows and 0 that were set aside are back\n" {
+	time.Sleep(time.Second)
+	if s := only("queue", "status"); !s.Paused || s.Pending != 3 || s.Active != 0 || len(checks.began) != 0 {
+		t.Errorf("%+v, %d began", s, len(checks.began))
+	}
+	if out := w.ok("queue", "status"); !strings.Contains(out, "crm") || !strings.Contains(out, "paused") || strings.Contains(out, "\nrm") {
 		t.Error(out)
 	}
-	if out := w.ok("queue", "retry"); out != "1 parked rows and 0 that were set aside are back\n" {
-		t.Error(out)
-	}
-	if s := status("queue", "status"); !s.Paused || s.Rows.Waiting != 3 || s.Rows.Claimed != 0 || s.Store.Due != 3 || s.Store.Parked != 0 || len(checker.began) != 0 {
-		t.Errorf("%+v, %+v, %d began", s, s.Store, len(checker.began))
-	}
-	if s := status("queue", "resume"); s.Paused {
+	if s := only("queue", "resume"); s.Paused {
 		t.Errorf("%+v", s)
 	}
-	first := <-checker.began
+	first := <-checks.began
 
-	// A drain waits for the check that is under way, and gives up in time. It knows what it
-	// waits for even if its time is over at once.
+	// A drain waits for the check that is under way, and gives up in time.
 	for _, within := range []string{"1ns", "1200ms"} {
-		if res := w.run("queue", "drain", "--within", within); res.code != exitFailed || !strings.Contains(res.talk, "1 rows are still being checked") {
+		if res := w.run("queue", "drain", "--within", within); res.code != exitFailed || !strings.Contains(res.talk, "1 check under way") {
 			t.Errorf("within %s: exit %d\n%s%s", within, res.code, res.out, res.talk)
 		}
 	}
-	close(checker.goOn)
-	if s := status("queue", "drain"); !s.Paused || s.Rows.Claimed != 0 || s.Rows.Waiting < 1 {
+	close(checks.goOn)
+	if s := only("queue", "drain"); !s.Paused || s.Active != 0 || s.Pending != 2 {
 		t.Errorf("%+v", s)
 	}
-	if n := len(checker.began); n > 1 {
-		t.Errorf("%d rows were taken while the queue was paused", n)
+	if n := len(checks.began); n > 0 {
+		t.Errorf("%d checks were taken while the queue was paused", n)
 	}
 	w.ok("queue", "resume")
-	seen := map[memory.ID]bool{first: true}
-	for len(seen) < 3 {
-		seen[<-checker.began] = true
+	seen := []memory.ID{first, <-checks.began, <-checks.began}
+	if slices.Sort(seen); len(slices.Compact(seen)) != 3 {
+		t.Errorf("%v", seen)
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 
-	// Of what a verifier refuses one sees which verifier that is, for how long, and whether
-	// that is for all workers.
-	refused := asynqqueue.New(local.Client, &asynqqueue.Options{Concurrency: 1})
-	if err := refused.Offer(t.Context(), []promotion.Offer{{ID: w.ids["a"]}}); err != nil {
+	// What is done to the queues is done to those of one deployment.
+	two := asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: "two"})
+	if _, err := two.Enqueue(t.Context(), promotion.Check{Tenant: "default", Row: first, Source: "erp", Generation: 1}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
-	go func() { ended <- refused.Serve(ctx, refusing{}) }()
-	behind := func(rows int64, alone bool) {
-		t.Helper()
-		late := time.After(time.Minute)
-		var q queueJSON
-		for q = status("queue", "status"); len(q.Backlogs) == 0 || q.Backlogs[0].ClosedSeconds == 0 || q.Rows.Waiting+q.Rows.Claimed > 0; q = status("queue", "status") {
-			select {
-			case <-late:
-				t.Fatalf("nothing is refused: %+v", q)
-			case <-time.After(10 * time.Millisecond):
-			}
+	if res := w.run("queue", "pause"); res.code != exitUsage || !strings.Contains(res.talk, "one, two") {
+		t.Errorf("exit %d\n%s", res.code, res.talk)
+	}
+	if s := only("queue", "pause", "--deployment", "two"); !s.Paused || s.Verifier != "erp" || s.Processes != 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, s := range status("queue", "status").Queues {
+		if s.Paused != (s.Deployment == "two") {
+			t.Errorf("%+v", s)
 		}
-		if got := q.Backlogs[0]; q.Rows.Later != rows || len(got.Verifiers) != 1 || got.Verifiers[0] != "crm\nrm -rf" || got.Rows != rows || got.ClosedSeconds <= 0 || got.ClosedSeconds > 3600.25 || got.Alone != alone {
-			t.Errorf("%+v", q)
-		}
-		if out := w.ok("queue", "status"); !strings.Contains(out, "behind crm") || !strings.Contains(out, fmt.Sprint(rows, " rows")) || strings.Contains(out, "\nrm") || strings.Contains(out, "each worker by itself") != alone {
-			t.Error(out)
-		}
-	}
-	behind(1, false)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if out := w.ok("queue", "retry"); out != "0 parked rows and 1 that were set aside are back\n" {
-		t.Error(out)
-	}
-	if out := w.ok("queue", "status"); !strings.Contains(out, "may be asked") {
-		t.Error(out)
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	go func() { ended <- refused.Serve(ctx, refusing{alone: true}) }()
-	behind(3, true) // retry offered what else is due
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if out := w.ok("queue", "retry"); out != "0 parked rows and 0 that were set aside are back\n" {
-		t.Error(out)
 	}
 
-	if s := status("queue", "status", "--tenant", "default"); s.Queue != "hearsay-64656661756c74" {
-		t.Errorf("%+v", s)
+	// What is parked or set aside comes back, without a Redis.
+	delete(w.env, "HEARSAY_REDIS")
+	if out := w.ok("queue", "retry", string(w.ids["b"])); out != "1 parked row and 0 that were set aside are back\n" {
+		t.Error(out)
+	}
+	if out := w.ok("queue", "retry"); out != "1 parked row and 1 that were set aside are back\n" {
+		t.Error(out)
+	}
+	if out := w.ok("queue", "retry", "-o", "json"); !strings.Contains(out, `"parked": 0`) || !strings.Contains(out, `"set_aside": 0`) {
+		t.Error(out)
+	}
+	if now := w.mark("c"); now.Generation != mark.Generation || now.At != mark.At || now.Of(crm).Failures != 0 || now.Of(crm).Until.After(w.now.Add(48*time.Hour)) {
+		t.Errorf("%+v", now)
+	}
+	w.env["HEARSAY_REDIS"] = r.URL()
+	if s := status("queue", "status"); s.Store.Due != 3 || s.Store.Parked != 0 || len(s.Store.SetAside) != 0 {
+		t.Errorf("%+v", s.Store)
 	}
 	delete(w.env, "HEARSAY_STORE")
 	if s := status("queue", "status"); s.Store != nil {
@@ -201,6 +202,7 @@ func TestQueue(t *testing.T) {
 		"no such command":       {exitUsage, []string{"queue", "start"}},
 		"no URL":                {exitUsage, []string{"queue", "status", "--redis", "http://s3cret@q"}},
 		"nobody there":          {exitUnreachable, []string{"queue", "status", "--redis", "redis://:s3cret@127.0.0.1:1"}},
+		"no such deployment":    {exitNo, []string{"queue", "pause", "--deployment", "three"}},
 	} {
 		if res := w.run(c.args...); res.code != c.code || strings.Contains(res.talk, "s3cret") {
 			t.Errorf("%s: exit %d, want %d\n%s", name, res.code, c.code, res.talk)

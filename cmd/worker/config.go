@@ -24,7 +24,6 @@ import (
 	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/verifier/roster"
 )
 
@@ -55,7 +54,7 @@ type config struct {
 	lifetime    time.Duration // of a verdict that moved nothing
 	concurrency int
 	drain       time.Duration
-	lease       time.Duration
+	deployment  string        // of the queues; "" = named by what is served
 	leaveAlone  time.Duration // a verifier that is down
 	publish     time.Duration // how often agents are told which verifiers are down
 
@@ -70,7 +69,7 @@ type config struct {
 // share is a namespace that the worker serves.
 type share struct {
 	namespace string // "" = the tenant's rows that are in none
-	weight    int    // 1 to maxWeight; see [asynqqueue.Share]
+	weight    int    // 1 to maxWeight; see [promotion.Scope]
 }
 
 // named reports whether any namespace that is served has a name.
@@ -101,7 +100,9 @@ const (
 	defaultCheckpoint = 5 * time.Minute
 
 	maxWeight = 100
-	maxShares = 100 // each has a sweep and a count of rows of its own
+	maxShares = 100 // each has a look for due rows and a count of rows of its own
+
+	maxDeployment = 100 // bytes
 )
 
 // environment maps flags to the variables that stand in for them.
@@ -109,7 +110,7 @@ var environment = map[string]string{
 	"store": "HEARSAY_STORE", "keyring": "HEARSAY_KEYRING", "policy": "HEARSAY_POLICY", "strict": "HEARSAY_STRICT", "witness": "HEARSAY_WITNESS", "tenant": "HEARSAY_TENANT", "namespace": "HEARSAY_NAMESPACE", "queues": "HEARSAY_QUEUES", "redis": "HEARSAY_REDIS", "http": "HEARSAY_HTTP", "http-host": "HEARSAY_HTTP_HOST", "config": "HEARSAY_CONFIG",
 	"model-base-url": "HEARSAY_MODEL_BASE_URL", "model": "HEARSAY_MODEL", "model-family": "HEARSAY_MODEL_FAMILY",
 	"sweep-every": "HEARSAY_SWEEP_EVERY", "budget": "HEARSAY_BUDGET", "tick": "HEARSAY_TICK", "verdict-lifetime": "HEARSAY_VERDICT_LIFETIME",
-	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "lease": "HEARSAY_LEASE", "leave-alone": "HEARSAY_LEAVE_ALONE", "publish-every": "HEARSAY_PUBLISH_EVERY",
+	"concurrency": "HEARSAY_CONCURRENCY", "drain": "HEARSAY_DRAIN", "deployment": "HEARSAY_DEPLOYMENT", "leave-alone": "HEARSAY_LEAVE_ALONE", "publish-every": "HEARSAY_PUBLISH_EVERY",
 	"checkpoint-key": "HEARSAY_CHECKPOINT_KEY", "checkpoint-keys": "HEARSAY_CHECKPOINT_KEYS", "checkpoint-origin": "HEARSAY_CHECKPOINT_ORIGIN", "checkpoint-every": "HEARSAY_CHECKPOINT_EVERY", "verify-every": "HEARSAY_VERIFY_EVERY",
 	"log-format": "HEARSAY_LOG_FORMAT", "log-level": "HEARSAY_LOG_LEVEL",
 }
@@ -223,12 +224,12 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 		keyByFlag = true
 		return nil
 	})
-	flags.DurationVar(&c.sweep, "sweep-every", defaultSweep, "how often rows are looked through for due ones")
-	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick about the rows of one namespace, of all workers\ntogether that share a -redis; 0 = no limit")
+	flags.StringVar(&c.deployment, "deployment", "", "`NAME` of the queues in the -redis; workers that serve the same namespaces of the same store share one\n(default the tenant and what stands for the namespaces)")
+	flags.DurationVar(&c.sweep, "sweep-every", defaultSweep, "the longest time between two looks for rows that are due, while none is known")
+	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick, evenly, of all workers together that share a -redis\nand a -deployment; if it was not used up, so many may be asked at once; 0 = no limit")
 	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in; the same for all workers")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
-	flags.IntVar(&c.concurrency, "concurrency", asynqqueue.DefaultConcurrency, "rows checked at once")
-	flags.DurationVar(&c.lease, "lease", asynqqueue.DefaultLease, "how long a row stays with a worker that died; one that lives renews it")
+	flags.IntVar(&c.concurrency, "concurrency", promotion.DefaultPlaces, "questions that each verifier is asked at once by this worker")
 	flags.DurationVar(&c.publish, "publish-every", publishEvery, "how often the store is told which verifiers are down, so that agents label what they write meanwhile; it goes by it for three times as long")
 	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "the longest that a verifier that is down is left alone between two probes, if it does not say so itself")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
@@ -299,6 +300,9 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	}
 	c.shares = p.shares(namespace, queues)
 	p.redis(c.redis)
+	if len(c.deployment) > maxDeployment || !utf8.ValidString(c.deployment) {
+		p.add("-deployment: %d bytes, want a text of %d at most", len(c.deployment), maxDeployment)
+	}
 	p.hosts(&c, httpHosts)
 	if c.http == "off" {
 		c.http = ""
@@ -321,7 +325,6 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	p.atLeast("-tick", c.tick, 100*time.Millisecond)
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
 	p.atLeast("-drain", c.drain, 0)
-	p.atLeast("-lease", c.lease, 300*time.Millisecond)
 	p.atLeast("-publish-every", c.publish, 100*time.Millisecond)
 	p.atLeast("-leave-alone", c.leaveAlone, 100*time.Millisecond)
 	if c.budget < 0 {

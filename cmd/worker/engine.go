@@ -19,22 +19,25 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/roster"
 )
 
-// engine is the promotion of one process: verifiers, the queues' Redis, and what
-// works on the rows of each namespace.
+// engine is the promotion of one process: verifiers, queues, and what works on the rows of each
+// namespace.
 type engine struct {
 	kind      string // of the Redis behind the queues
 	verifiers []watched
+	sources   []string // the names of what rows are checked by
 	spaces    []*space
 
-	redis *localredis.Redis
-	drain time.Duration
-	sweep time.Duration
+	redis      *localredis.Redis
+	deployment string // of the queues
+	queue      *draining
+	drain      time.Duration
+	sweep      time.Duration
 }
 
 // space is what works on the rows of one namespace.
@@ -43,9 +46,7 @@ type space struct {
 	label string // what tells its checks in /readyz from those of others; "" = there are no others
 
 	store     *memory.Store
-	queue     *asynqqueue.Queue
-	sweeper   *promotion.Sweeper
-	checker   *draining
+	worker    *promotion.Worker
 	signing   *signing
 	examining *examining
 	writes    *writing
@@ -88,6 +89,9 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 	} else if witness == nil {
 		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
+	e.deployment = c.deploymentOf(stores)
+	e.queue = &draining{Queue: asynqchecks.New(e.redis.Client, &asynqchecks.Options{Deployment: e.deployment,
+		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})}
 	for i, store := range stores {
 		s := &space{share: c.shares[i], store: store, writes: newWriting(store), log: log, tally: m.tally(store.Namespace(), c.named())}
 		if len(stores) > 1 {
@@ -103,35 +107,48 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		s.examining = newExamining(c, store, witness, s.tally.registry, s.log)
 		s.telling = &publishing{store: store, name: name, entries: entries, guards: verifiers, every: c.publish, log: s.log}
 	}
+	m.registry.MustRegister(e)
 	return e, nil
 }
 
-// add makes the queue, the worker and the sweep of a namespace. The verifiers are those
-// of the process: one that is down is down for all, and is asked at once by all together
-// no more than by one.
+// deploymentOf is the name under which the queues of some stores are kept.
+func (c *config) deploymentOf(stores []*memory.Store) string {
+	if c.deployment != "" {
+		return c.deployment
+	}
+	var ids []memory.Token
+	for _, s := range stores {
+		ids = append(ids, s.Identity())
+	}
+	return asynqchecks.Deployment(stores[0].Tenant(), ids...)
+}
+
+// add makes the worker of a namespace. The verifiers are those of the process: one that is down is down
+// for all namespaces, and is asked at once by all together no more than by one.
 func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, tracer trace.Tracer, log *slog.Logger) error {
 	budget := c.budget
 	if budget == 0 {
 		budget = -1
 	}
-	s.queue = asynqqueue.New(e.redis.Client, &asynqqueue.Options{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Concurrency: c.concurrency, Lease: c.lease,
-		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})
 	var sources []promotion.Source
 	if len(c.roster.Observe) > 0 { // it asks nobody, so it comes first
 		sources = append(sources, promotion.Observed(s.store, c.roster.Observe...))
 	}
 	for _, e := range entries {
-		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Covers: e.Covers})
+		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Predicates: e.Predicates, Covers: e.Covers})
 	}
-	w, err := promotion.NewWorker(s.store, sources, &promotion.Options{
+	e.sources = nil // each namespace has the same
+	for _, s := range sources {
+		e.sources = append(e.sources, s.Name)
+	}
+	var err error
+	s.worker, err = promotion.NewWorker(s.store, sources, &promotion.Options{
 		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Tracer: tracer, Logger: s.log,
-		Observe: s.tally.observe, Spending: s.queue,
+		Observe: s.tally.observe, Spending: e.queue,
 	})
 	if err != nil {
 		return err
 	}
-	s.checker = &draining{next: w}
-	s.sweeper = promotion.NewSweeper(s.store, s.queue, c.sweep, s.log)
 	s.tally.registry.MustRegister(s)
 	e.spaces = append(e.spaces, s)
 	return nil
@@ -147,34 +164,39 @@ func (c *config) verifiers(m *meters) (entries []roster.Entry, all []watched, er
 	return entries, all, err
 }
 
+// mostUncovered is how long a row that no verifier of this worker covers waits for another worker. All
+// workers say which verifiers they have, so that it need not be long.
+const mostUncovered = time.Minute
+
 // errDrain: checks were still under way when the time for them was over.
 var errDrain = errors.New("not drained in time")
 
-// serve sweeps and checks until ctx ends, then lets the checks under way end. It
-// returns nil if they all did.
+// serve checks rows until ctx ends, then lets the checks under way end. It returns nil if they all did.
 func (e *engine) serve(ctx context.Context) error {
 	var side sync.WaitGroup
 	defer side.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var shares []asynqqueue.Share
+	stop := context.AfterFunc(ctx, e.queue.stop)
+	defer stop()
+	var scopes []promotion.Scope
 	for _, s := range e.spaces {
-		stop := context.AfterFunc(ctx, s.checker.stop)
-		defer stop()
-		side.Go(func() { s.sweeper.Serve(ctx) })
 		side.Go(func() { s.examining.serve(ctx) })
 		side.Go(func() { s.telling.serve(ctx) })
 		side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
 		side.Go(func() { tell(ctx, s.store, tellEvery, s.log) })
-		shares = append(shares, asynqqueue.Share{Queue: s.queue, Checker: s.checker, Weight: s.weight})
+		scopes = append(scopes, promotion.Scope{Worker: s.worker, Weight: s.weight, Sweep: e.sweep,
+			Uncovered: max(mostUncovered, 3*s.telling.every)})
 	}
-	if err := asynqqueue.ServeShares(ctx, shares); err != nil {
+	if len(e.sources) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	if err := promotion.ServeScopes(ctx, e.queue, scopes...); err != nil {
 		return err
 	}
-	for _, s := range e.spaces {
-		if s.checker.busy.Load() > 0 || s.checker.cut.Load() {
-			return fmt.Errorf("%w: a check was under way after %s; its row stays due", errDrain, e.drain)
-		}
+	if e.queue.busy.Load() > 0 || e.queue.cut.Load() {
+		return fmt.Errorf("%w: a check was under way after %s; its row stays due", errDrain, e.drain)
 	}
 	return nil
 }
@@ -207,11 +229,13 @@ func (e *engine) signLast(ctx context.Context) error {
 func (e *engine) ready(ctx context.Context) (checks []check) {
 	each := make([][]check, len(e.spaces))
 	var all sync.WaitGroup
+	var queued check
+	all.Go(func() { queued = e.queueReady(ctx) })
 	for i, s := range e.spaces {
-		all.Go(func() { each[i] = s.ready(ctx, e.kind) })
+		all.Go(func() { each[i] = s.ready(ctx) })
 	}
 	all.Wait()
-	checks = slices.Concat(each...)
+	checks = append(slices.Concat(each...), queued)
 	checks = append(checks, check{Name: "gate_observe", OK: true, Detail: "not applicable: the worker runs no gate"})
 	for _, v := range e.verifiers {
 		checks = append(checks, v.ready(time.Now()))
@@ -219,10 +243,33 @@ func (e *engine) ready(ctx context.Context) (checks []check) {
 	return checks
 }
 
+// queueReady says whether the queue answers.
+func (e *engine) queueReady(ctx context.Context) check {
+	stats, err := within(ctx, e.stats)
+	c := check{Name: "queue", OK: err == nil, Detail: "redis: " + e.kind}
+	switch {
+	case e.queue.stopped.Load():
+		c.OK, c.Detail = false, "draining"
+	case err != nil:
+		c.Detail = err.Error()
+	case slices.ContainsFunc(stats, func(s asynqchecks.Stats) bool { return s.Paused }):
+		c.Detail += "; paused until hearsay queue resume"
+	}
+	return c
+}
+
+// stats are the facts of the queues that this process serves.
+func (e *engine) stats(ctx context.Context) ([]asynqchecks.Stats, error) {
+	if len(e.sources) == 0 {
+		return nil, e.redis.Client.Ping(ctx).Err()
+	}
+	return e.queue.Stats(ctx, e.sources...)
+}
+
 // ready asks everything at once, each within a time of its own: what hangs is named, and
 // nothing else for it.
-func (s *space) ready(ctx context.Context, kind string) []check {
-	var read, written, queued, lost error
+func (s *space) ready(ctx context.Context) []check {
+	var read, written, lost error
 	var witness check
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -234,7 +281,6 @@ func (s *space) ready(ctx context.Context, kind string) []check {
 	all.Go(func() {
 		witness, lost = within(ctx, func(ctx context.Context) (check, error) { return witnessCheck(ctx, s.store), nil })
 	})
-	all.Go(func() { _, queued = within(ctx, s.queue.Stats) })
 	all.Wait()
 
 	reached := check{Name: "store" + s.label, OK: read == nil}
@@ -251,18 +297,11 @@ func (s *space) ready(ctx context.Context, kind string) []check {
 		writes.Detail = written.Error()
 	}
 	witness.Name += s.label
-	queue := check{Name: "queue" + s.label, OK: queued == nil, Detail: "redis: " + kind}
-	switch {
-	case s.checker.stopped.Load():
-		queue.OK, queue.Detail = false, "draining"
-	case queued != nil:
-		queue.Detail = queued.Error()
-	}
 	signed := s.signing.ready(time.Now())
 	signed.Name += s.label
 	verified := s.examining.ready(time.Now())
 	verified.Name += s.label
-	return []check{reached, writes, schema, witness, queue, signed, verified}
+	return []check{reached, writes, schema, witness, signed, verified}
 }
 
 // errHangs: a check did not come back.
@@ -379,10 +418,9 @@ func (e *engine) close() error {
 	return e.redis.Close()
 }
 
-// draining hands checks on until it is stopped. Then rows go back to the queue
-// unasked: a token works on many rows, and a drain waits for one at most.
+// draining is a queue that knows which checks are under way.
 type draining struct {
-	next    asynqqueue.Checker
+	*asynqchecks.Queue
 	stopped atomic.Bool
 	busy    atomic.Int64
 	cut     atomic.Bool // a check was cut off by the end of the drain
@@ -390,89 +428,84 @@ type draining struct {
 
 func (d *draining) stop() { d.stopped.Store(true) }
 
-// Check implements asynqqueue.Checker.
-func (d *draining) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
-	d.busy.Add(1)
-	defer d.busy.Add(-1)
-	if d.stopped.Load() {
-		return promotion.Result{ID: id, Status: promotion.Deferred, RetryAt: time.Now()}, nil
-	}
-	r, err := d.next.Check(ctx, id)
-	if err != nil && ctx.Err() != nil && d.stopped.Load() {
-		d.cut.Store(true)
-	}
-	return r, err
+// Serve implements promotion.CheckQueue.
+func (d *draining) Serve(ctx context.Context, source string, places int, h promotion.CheckHandler) error {
+	return d.Queue.Serve(ctx, source, places, counting{h, d})
 }
 
-// Park implements asynqqueue.Checker.
-func (d *draining) Park(ctx context.Context, id memory.ID, reason string) error {
-	return d.next.Park(ctx, id, reason)
+// counting is a handler whose checks are counted.
+type counting struct {
+	promotion.CheckHandler
+	in *draining
+}
+
+// Handle implements promotion.CheckHandler.
+func (c counting) Handle(ctx context.Context, what promotion.Check, crashes int) error {
+	c.in.busy.Add(1)
+	defer c.in.busy.Add(-1)
+	err := c.CheckHandler.Handle(ctx, what, crashes)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) && c.in.stopped.Load() {
+		c.in.cut.Store(true)
+	}
+	return err
 }
 
 var (
-	queueSize = prometheus.NewDesc("hearsay_queue_size",
-		"What is in the queue. Of rows: waiting, claimed, later. Of tokens, which wake workers: pending, active, retry, archived.", []string{"queue", "state"}, nil)
-	queueOldest = prometheus.NewDesc("hearsay_queue_oldest_seconds",
-		"How long the oldest has waited: of rows, since it fell due, by the row store; of tokens, since it was put in.", []string{"queue"}, nil)
-	queuePaused  = prometheus.NewDesc("hearsay_queue_paused", "1 if no worker takes a row until hearsay queue resume.", nil, nil)
-	queueWorkers = prometheus.NewDesc("hearsay_queue_workers", "Processes that serve the queue, as of their last heartbeat.", nil, nil)
-	queueUp      = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
+	queueTasks = prometheus.NewDesc("hearsay_queue_tasks",
+		"Checks in the queue of a verifier: pending, active (under way), orphaned (their worker died), retry (they come back within about a second), archived (by hand).", []string{"verifier", "state"}, nil)
+	queuePaused    = prometheus.NewDesc("hearsay_queue_paused", "1 if no worker takes checks of the verifier until hearsay queue resume.", []string{"verifier"}, nil)
+	queueProcesses = prometheus.NewDesc("hearsay_queue_processes", "Processes that serve the queue of a verifier, as of their last heartbeat.", []string{"verifier"}, nil)
+	queueUp        = prometheus.NewDesc("hearsay_queue_up", "1 if the queue answers.", nil, nil)
+	dueOldest      = prometheus.NewDesc("hearsay_due_oldest_seconds", "How long ago the oldest row fell due that is still due; 0 = none is.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (s *space) Describe(ch chan<- *prometheus.Desc) {
-	ch <- queueSize
-	ch <- queueOldest
-	ch <- queueUp
-	ch <- queuePaused
-	ch <- queueWorkers
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-// Collect implements prometheus.Collector: the facts of the moment. A store that hangs
-// takes no time from the queue.
-func (s *space) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+// Describe implements prometheus.Collector.
+func (e *engine) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueTasks, queuePaused, queueProcesses, queueUp} {
+		ch <- d
 	}
-	var (
-		oldest     float64 // seconds
-		q          asynqqueue.Stats
-		noDue, err error
-		all        sync.WaitGroup
-	)
-	all.Go(func() {
-		oldest, noDue = within(context.Background(), func(ctx context.Context) (float64, error) {
-			due, ok, err := s.store.OldestDue(ctx)
-			if !ok {
-				return 0, err
-			}
-			return max(s.store.Now().Sub(due.At).Seconds(), 0), nil
-		})
-	})
-	all.Go(func() { q, err = within(context.Background(), s.queue.Stats) })
-	all.Wait()
-	if noDue == nil {
-		gauge(queueOldest, oldest, "rows")
-	}
+}
+
+// Collect implements prometheus.Collector: the facts of the moment.
+func (e *engine) Collect(ch chan<- prometheus.Metric) {
+	stats, err := within(context.Background(), e.stats)
 	if err != nil {
-		gauge(queueUp, 0)
+		gauge(ch, queueUp, 0)
 		return
 	}
-	gauge(queueUp, 1)
-	paused := 0.0
-	if q.Paused {
-		paused = 1
+	gauge(ch, queueUp, 1)
+	for _, s := range stats {
+		paused := 0.0
+		if s.Paused {
+			paused = 1
+		}
+		gauge(ch, queuePaused, paused, s.Source)
+		gauge(ch, queueProcesses, float64(s.Processes), s.Source)
+		for state, n := range map[string]int{"pending": s.Pending, "active": s.Active, "orphaned": s.Orphaned, "retry": s.Retry, "archived": s.Archived} {
+			gauge(ch, queueTasks, float64(n), s.Source, state)
+		}
 	}
-	gauge(queuePaused, paused)
-	gauge(queueWorkers, float64(q.Workers))
-	gauge(queueOldest, q.Latency.Seconds(), "tokens")
-	gauge(queueSize, float64(q.Waiting), "rows", "waiting")
-	gauge(queueSize, float64(q.Claimed), "rows", "claimed")
-	gauge(queueSize, float64(q.Later), "rows", "later")
-	gauge(queueSize, float64(q.Pending), "tokens", "pending")
-	gauge(queueSize, float64(q.Active), "tokens", "active")
-	gauge(queueSize, float64(q.Retry), "tokens", "retry")
-	gauge(queueSize, float64(q.Archived), "tokens", "archived")
+}
+
+// Describe implements prometheus.Collector.
+func (s *space) Describe(ch chan<- *prometheus.Desc) { ch <- dueOldest }
+
+// Collect implements prometheus.Collector.
+func (s *space) Collect(ch chan<- prometheus.Metric) {
+	oldest, err := within(context.Background(), func(ctx context.Context) (float64, error) {
+		due, ok, err := s.store.OldestDue(ctx)
+		if !ok {
+			return 0, err
+		}
+		return max(s.store.Now().Sub(due.At).Seconds(), 0), nil
+	})
+	if err == nil {
+		gauge(ch, dueOldest, oldest)
+	}
 }
 
 // redisLog hands the lines of the Redis client to slog, at debug: that the queue

@@ -127,7 +127,7 @@ func work(ctx context.Context, c *config, getenv func(string) string, out io.Wri
 	for _, s := range e.spaces {
 		log.Info("serving", "tenant", s.store.Tenant(), "namespace", s.namespace, "weight", s.weight)
 	}
-	log.Info("working", "store", storeurl.Redacted(c.store), "queue", e.kind, "verifiers", c.roster.Names(), "version", version())
+	log.Info("working", "store", storeurl.Redacted(c.store), "queue", e.kind, "deployment", e.deployment, "verifiers", c.roster.Names(), "version", version())
 	if c.keyring == "" {
 		log.Warn("the keyring is beside the store: a copy of the folder holds both, and an erasure does not reach it; -keyring")
 	}

@@ -51,6 +51,7 @@ type tally struct {
 	checks  *prometheus.CounterVec
 	lag     prometheus.Histogram
 	rows    *prometheus.GaugeVec
+	due     *prometheus.GaugeVec
 	counted prometheus.Gauge
 }
 
@@ -65,13 +66,15 @@ func (m *meters) tally(namespace string, named bool) *tally {
 			Help: "From the write of a row to its first verification, by the clock of the store.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 12)}),
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_rows",
 			Help: "Rows by verification state, as of hearsay_rows_counted_timestamp_seconds."}, []string{"state"}),
+		due: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hearsay_rows_due",
+			Help: "Rows that want a check now (due), and rows that nobody checks before they are read or retried (parked), as of the same time."}, []string{"state"}),
 		counted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearsay_rows_counted_timestamp_seconds",
 			Help: "When the rows were counted last; 0 = not yet."}),
 	}
 	if named {
 		t.registry = prometheus.WrapRegistererWith(prometheus.Labels{"namespace": namespace}, m.registry)
 	}
-	t.registry.MustRegister(t.checks, t.lag, t.rows, t.counted)
+	t.registry.MustRegister(t.checks, t.lag, t.rows, t.due, t.counted)
 	for s := promotion.Promoted; s <= promotion.Renewed; s++ {
 		t.checks.WithLabelValues(s.String())
 	}
@@ -212,8 +215,23 @@ func (t *tally) countOnce(ctx context.Context, s *memory.Store) {
 		}
 		n[r.State()]++
 	}
+	due, parked := 0, 0
+	for _, err := range s.DueRows(ctx, s.Now()) {
+		if err != nil {
+			return
+		}
+		due++
+	}
+	for _, err := range s.ParkedRows(ctx) {
+		if err != nil {
+			return
+		}
+		parked++
+	}
 	for state, rows := range n {
 		t.rows.WithLabelValues(state.String()).Set(float64(rows))
 	}
+	t.due.WithLabelValues("due").Set(float64(due))
+	t.due.WithLabelValues("parked").Set(float64(parked))
 	t.counted.SetToCurrentTime()
 }

@@ -328,7 +328,7 @@ func TestWorker(t *testing.T) {
 			}
 			wants := []string{"hearsay_build_info{", `hearsay_rows{state="verified"}`, `hearsay_verifier_calls_total{outcome="supported",verifier="crm"} 1`,
 				`hearsay_verifier_calls_total{outcome="refuted",verifier="crm"}`, `hearsay_verifier_calls_total{outcome="unavailable",verifier="crm"}`,
-				"hearsay_verifier_seconds_bucket", "hearsay_queue_size{", "hearsay_queue_oldest_seconds", "hearsay_queue_paused 0", "hearsay_queue_workers 1", "hearsay_promotion_lag_seconds_count 1", "hearsay_promotion_checks_total{"}
+				"hearsay_verifier_seconds_bucket", `hearsay_queue_tasks{state="retry",verifier="crm"} `, "hearsay_due_oldest_seconds", `hearsay_rows_due{state="due"}`, `hearsay_queue_paused{verifier="crm"} 0`, `hearsay_queue_processes{verifier="crm"} 1`, "hearsay_promotion_lag_seconds_count 1", "hearsay_promotion_checks_total{"}
 			eventually(t, "/metrics has every series", func() bool {
 				_, body = d.get("/metrics")
 				return !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(body, want) })

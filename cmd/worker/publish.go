@@ -62,8 +62,8 @@ func (p *publishing) say(ctx context.Context, lease time.Duration) error {
 	}
 	var states []memory.VerifierState
 	for _, e := range p.entries {
-		if e.Need == 0 || len(states) == memory.MaxVerifiers {
-			continue
+		if len(states) == memory.MaxVerifiers {
+			break
 		}
 		answering := 0
 		for _, name := range e.Asks {
@@ -71,7 +71,7 @@ func (p *publishing) say(ctx context.Context, lease time.Duration) error {
 				answering++
 			}
 		}
-		states = append(states, memory.VerifierState{Name: e.Name, Predicates: e.Predicates, Down: answering < e.Need})
+		states = append(states, memory.VerifierState{Name: e.Name, Predicates: e.Predicates, Down: answering < e.Need, Advisory: e.Need == 0})
 	}
 	if len(states) == 0 {
 		return nil

@@ -89,7 +89,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 func engineOn(t *testing.T, d memory.Driver) (*engine, *meters) {
 	t.Helper()
 	m := newMeters()
-	c := &config{shares: []share{{weight: 1}}, concurrency: 1, lease: time.Minute, tick: time.Second, sweep: time.Minute, lifetime: time.Minute}
+	c := &config{shares: []share{{weight: 1}}, concurrency: 1, tick: time.Second, sweep: time.Minute, lifetime: time.Minute}
 	e, err := newEngine(t.Context(), c, []*memory.Store{storetest.On(d, nil)}, nil, nil, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +433,7 @@ func TestAWorkerSaysThatItsQueueMayLoseTasks(t *testing.T) {
 		server.Need(t, err)
 		t.Cleanup(func() { r.Stop() })
 		var talk strings.Builder
-		c := &config{redis: r.URL(), shares: []share{{weight: 1}}, concurrency: 1, lease: time.Minute, tick: time.Second, sweep: time.Minute, lifetime: time.Minute}
+		c := &config{redis: r.URL(), shares: []share{{weight: 1}}, concurrency: 1, tick: time.Second, sweep: time.Minute, lifetime: time.Minute}
 		e, err := newEngine(t.Context(), c, []*memory.Store{storetest.NewStore(nil)}, nil, nil, newMeters(), slog.New(slog.NewTextHandler(&talk, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -443,7 +443,7 @@ func TestAWorkerSaysThatItsQueueMayLoseTasks(t *testing.T) {
 		}
 		var detail string
 		eventually(t, "the queue answers", func() bool {
-			detail = find(e.spaces[0].ready(t.Context(), e.kind), "queue").Detail
+			detail = e.queueReady(t.Context()).Detail
 			return !strings.Contains(detail, "no answer")
 		})
 		if strings.Contains(detail, "may evict keys") != says {

@@ -21,7 +21,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -71,8 +71,7 @@ func run(ctx context.Context) error {
 	}
 	defer redis.Close()
 
-	// Promotion: the CRM behind a breaker, a worker, its queue, and a sweep that
-	// offers every row that is due.
+	// Promotion: the CRM behind a breaker, a worker, and a queue of its checks.
 	var source crm
 	guarded := verifier.WithBreaker("crm", verifier.NewTool("crm", source.ask, nil), &verifier.BreakerOptions{Failures: 1, FirstOpen: time.Second, OpenFor: time.Second})
 	results := make(chan promotion.Result, 100)
@@ -86,9 +85,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue := asynqqueue.New(redis.Client, nil)
-	heater := promotion.NewHeater(store, queue, nil)
-	sweeper := promotion.NewSweeper(store, queue, 200*time.Millisecond, nil)
+	queue := asynqchecks.New(redis.Client, nil)
+	heater := promotion.NewHeater(store, nil, nil)
 
 	// The agent: it asks the breaker whether the verifier is down, and has no other
 	// hand on promotion.
@@ -135,7 +133,10 @@ func run(ctx context.Context) error {
 	defer serving.Wait()
 	defer stop()
 	for name, serve := range map[string]func(context.Context) error{
-		"queue": func(ctx context.Context) error { return queue.Serve(ctx, worker) }, "sweep": sweeper.Serve, "heat": heater.Serve,
+		"checks": func(ctx context.Context) error {
+			return promotion.ServeScopes(ctx, queue, promotion.Scope{Worker: worker, Sweep: 200 * time.Millisecond})
+		},
+		"reads": heater.Serve,
 	} {
 		serving.Go(func() {
 			if err := serve(working); err != nil {

@@ -54,6 +54,7 @@ const (
 	mostPayload    = 4096 // bytes; a tenant and a namespace are at most 256 each
 	janitorSeldom  = time.Hour
 	panicStackSize = 4096
+	announceEvery  = 10 * time.Second
 )
 
 // Options of a [Queue]. Every zero field has a usable default.
@@ -185,9 +186,27 @@ func (q *Queue) Serve(ctx context.Context, source string, places int, h promotio
 	if err != nil {
 		return fmt.Errorf("asynqchecks: %w", err)
 	}
-	<-ctx.Done()
+	q.announce(ctx, source)
 	server.Shutdown()
 	return nil
+}
+
+// announce keeps the queue of a source in asynq's list of queues, until ctx ends. asynq itself adds it
+// when a process enqueues its first task, and never again, so that its tools would not show it after Redis
+// was wiped.
+func (q *Queue) announce(ctx context.Context, source string) {
+	t := time.NewTicker(announceEvery)
+	defer t.Stop()
+	for {
+		if err := q.redis.SAdd(ctx, "asynq:queues", q.Name(source)).Err(); err != nil {
+			q.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a queue is not announced", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
 }
 
 // handle makes the check of a task.

@@ -1,0 +1,195 @@
+package asynqchecks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// Deployment is a name for the processes that serve the same namespaces of a tenant: the name of
+// the tenant, and eight characters that differ for other namespaces and for other stores. The order of the
+// identities ([memory.Store.Identity]) does not matter.
+func Deployment(tenant string, namespaces ...memory.Token) string {
+	all := slices.Clone(namespaces)
+	slices.SortFunc(all, func(a, b memory.Token) int { return slices.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for _, n := range all {
+		h.Write(n[:])
+	}
+	return tenant + "-" + hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// Stats are the facts of the queue of one source. They are read one after the other, so that a task that
+// moves meanwhile may be counted twice or not at all.
+type Stats struct {
+	Deployment string
+	Source     string
+	Queue      string // asynq's name for it
+	Pending    int    // checks that no worker has taken yet
+	Active     int    // checks that a worker makes now
+	Orphaned   int    // checks whose worker has died or does not reach Redis; another one takes them
+	Retry      int    // checks that come back within about a second
+	Archived   int    // none, unless a person archives a task; its row is checked by another task
+	Processes  int    // that serve the source, as of their last heartbeat
+	Paused     bool
+}
+
+// Every is how the queues of all deployments in a Redis stand, by deployment and source. A queue is
+// known once a process has served it or has enqueued a check.
+func Every(ctx context.Context, client redis.UniversalClient) ([]Stats, error) {
+	return inspect(ctx, client, func(string, string) bool { return true })
+}
+
+// Stats is how the queues of the deployment stand, by source: those of the sources named, or if none is
+// named, all that are known.
+func (q *Queue) Stats(ctx context.Context, sources ...string) ([]Stats, error) {
+	return inspect(ctx, q.redis, func(deployment, source string) bool {
+		return deployment == q.opts.Deployment && (len(sources) == 0 || slices.Contains(sources, source))
+	})
+}
+
+// Paused implements [promotion.CheckQueue].
+func (q *Queue) Paused(ctx context.Context, source string) (bool, error) {
+	return paused(ctx, q.redis, q.Name(source))
+}
+
+// paused reads the key that asynq sets. Its inspector says whether a queue is paused only beside how
+// much memory it takes, which some servers refuse to tell.
+func paused(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
+	n, err := client.Exists(ctx, "asynq:{"+queue+"}:paused").Result()
+	if err != nil {
+		return false, fmt.Errorf("asynqchecks: %w", err)
+	}
+	return n > 0, nil
+}
+
+// ErrNoQueue is the error of what is done to the queues of a deployment that has none.
+var ErrNoQueue = errors.New("no process has served this deployment yet")
+
+// Pause stops all processes from taking checks of the sources that are known. Checks under way end.
+func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, true) }
+
+// Resume ends a pause.
+func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, false) }
+
+func (q *Queue) pause(ctx context.Context, want bool) error {
+	all, err := q.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("asynqchecks: deployment %q: %w", q.opts.Deployment, ErrNoQueue)
+	}
+	i := asynq.NewInspectorFromRedisClient(q.redis)
+	for _, s := range all {
+		change := i.UnpauseQueue
+		if want {
+			change = i.PauseQueue
+		}
+		if err := change(s.Queue); err != nil {
+			if is, other := paused(ctx, q.redis, s.Queue); other == nil && is == want {
+				continue // it is already, which asynq tells only in words
+			}
+			return fmt.Errorf("asynqchecks: %w", err)
+		}
+	}
+	return nil
+}
+
+// named reads the name of a queue. ok is false if it is none of this package.
+func named(queue string) (deployment, source string, ok bool) {
+	parts := strings.Split(queue, ":")
+	if len(parts) != 3 || parts[0] != "hearsay" {
+		return "", "", false
+	}
+	deployment, err := url.QueryUnescape(strings.ReplaceAll(parts[1], "=", "%"))
+	source, other := url.QueryUnescape(strings.ReplaceAll(parts[2], "=", "%"))
+	return deployment, source, err == nil && other == nil && deployment != "" && source != ""
+}
+
+func inspect(ctx context.Context, client redis.UniversalClient, want func(deployment, source string) bool) ([]Stats, error) {
+	i := asynq.NewInspectorFromRedisClient(client)
+	of := map[string]*Stats{}
+	note := func(queue string) *Stats {
+		if s := of[queue]; s != nil {
+			return s
+		}
+		deployment, source, ok := named(queue)
+		if !ok || !want(deployment, source) {
+			return nil
+		}
+		of[queue] = &Stats{Deployment: deployment, Source: source, Queue: queue}
+		return of[queue]
+	}
+	names, err := i.Queues()
+	if err != nil {
+		return nil, fmt.Errorf("asynqchecks: %w", err)
+	}
+	servers, err := i.Servers()
+	if err != nil {
+		return nil, fmt.Errorf("asynqchecks: %w", err)
+	}
+	for _, name := range names {
+		note(name)
+	}
+	for _, server := range servers {
+		for name := range server.Queues {
+			if s := note(name); s != nil && server.Status == "active" {
+				s.Processes++
+			}
+		}
+	}
+	out := make([]Stats, 0, len(of))
+	for _, s := range of {
+		if err := ctx.Err(); err != nil { // asynq's inspector takes no context
+			return nil, fmt.Errorf("asynqchecks: %w", err)
+		}
+		if err := s.read(ctx, client, i); err != nil {
+			return nil, err
+		}
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b Stats) int { return strings.Compare(a.Queue, b.Queue) })
+	return out, nil
+}
+
+// read counts the tasks of a queue.
+func (s *Stats) read(ctx context.Context, client redis.UniversalClient, i *asynq.Inspector) (err error) {
+	if s.Paused, err = paused(ctx, client, s.Queue); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+		n    *int
+	}{{i.ListPendingTasks, &s.Pending}, {i.ListActiveTasks, &s.Active}, {i.ListRetryTasks, &s.Retry}, {i.ListArchivedTasks, &s.Archived}} {
+		const page = 1000
+		for at, more := 1, true; more; at++ {
+			tasks, err := c.list(s.Queue, asynq.PageSize(page), asynq.Page(at))
+			if errors.Is(err, asynq.ErrQueueNotFound) { // Redis was wiped a moment ago
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("asynqchecks: %w", err)
+			}
+			for _, t := range tasks {
+				if t.IsOrphaned {
+					s.Orphaned++
+				} else {
+					*c.n++
+				}
+			}
+			more = len(tasks) == page
+		}
+	}
+	return nil
+}

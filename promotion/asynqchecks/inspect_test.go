@@ -1,0 +1,199 @@
+package asynqchecks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+)
+
+// waiting is a handler whose checks wait.
+type waiting struct {
+	began chan struct{}
+	goOn  chan struct{}
+}
+
+func (w *waiting) Handle(context.Context, promotion.Check, int) error {
+	w.began <- struct{}{}
+	<-w.goOn
+	return nil
+}
+
+func (*waiting) Outlived(context.Context, promotion.Check) {}
+
+// TestAnOperatorSeesAndStopsQueues, and those of one deployment alone.
+func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		one, two := asynqchecks.New(c, &asynqchecks.Options{Deployment: "acme: a=b%\n", ShutdownTimeout: time.Minute}), asynqchecks.New(c, &asynqchecks.Options{Deployment: "two"})
+		for _, act := range []func(context.Context) error{one.Pause, one.Resume} {
+			if err := act(t.Context()); !errors.Is(err, asynqchecks.ErrNoQueue) {
+				t.Errorf("%v", err)
+			}
+		}
+		if all, err := asynqchecks.Every(t.Context(), c); err != nil || len(all) != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
+		go func() { ended <- one.Serve(ctx, "crm: x", 1, h) }()
+		stats := func(q *asynqchecks.Queue, sources ...string) []asynqchecks.Stats {
+			t.Helper()
+			all, err := q.Stats(t.Context(), sources...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		// A queue is known though nothing was ever enqueued, also after Redis was wiped.
+		eventually(t, "the process is seen", func() bool { return len(stats(one)) == 1 && stats(one)[0].Processes == 1 })
+		enqueue := func(q *asynqchecks.Queue, source string, n int) {
+			t.Helper()
+			for i := range n {
+				id := memory.ID(fmt.Sprintf("mem_%026d", i))
+				if added, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: id, Source: source, Generation: 1}, time.Hour); err != nil || !added {
+					t.Fatal(added, err)
+				}
+			}
+		}
+		enqueue(one, "crm: x", 3)
+		enqueue(two, "crm", 1)
+		enqueue(two, "erp", 2)
+		// What is of another program is not counted.
+		if _, err := asynq.NewClientFromRedisClient(c).Enqueue(asynq.NewTask("x", nil), asynq.Queue("hearsay:odd")); err != nil {
+			t.Fatal(err)
+		}
+		<-h.began
+		want := []asynqchecks.Stats{{Deployment: "acme: a=b%\n", Source: "crm: x", Queue: one.Name("crm: x"), Pending: 2, Active: 1, Processes: 1}}
+		if got := stats(one); !slices.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got := stats(two, "erp", "none"); len(got) != 1 || got[0].Pending != 2 || got[0].Processes != 0 {
+			t.Errorf("%+v", got)
+		}
+		if all, err := asynqchecks.Every(t.Context(), c); err != nil || len(all) != 3 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		// A pause ends no check, and lets none begin.
+		for range 2 {
+			if err := one.Pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for source, q := range map[string]*asynqchecks.Queue{"crm: x": one, "crm": two} {
+			if paused, err := q.Paused(t.Context(), source); err != nil || paused != (q == one) {
+				t.Errorf("%s: %t, %v", source, paused, err)
+			}
+		}
+		close(h.goOn)
+		eventually(t, "the check under way has ended", func() bool { return stats(one)[0].Active == 0 })
+		time.Sleep(time.Second)
+		if s := stats(one)[0]; s.Pending != 2 || !s.Paused || len(h.began) != 0 {
+			t.Errorf("%+v, %d began", s, len(h.began))
+		}
+		for range 2 {
+			if err := one.Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "all are made", func() bool { s := stats(one)[0]; return s.Pending+s.Active == 0 && !s.Paused })
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		eventually(t, "the process is seen no more", func() bool {
+			return !slices.ContainsFunc(stats(one), func(s asynqchecks.Stats) bool { return s.Processes > 0 })
+		})
+	})
+}
+
+// TestChecksOfADeadWorkerAreOrphaned, and those that a person archived are counted.
+func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c, q := open(t), asynqchecks.New(open(t), nil)
+		for i := range 2 {
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: memory.ID(fmt.Sprintf("mem_%026d", i)), Source: "crm", Generation: 1}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
+		served := open(t)
+		go func() {
+			ended <- asynqchecks.New(served, &asynqchecks.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
+		}()
+		<-h.began
+		served.cut.Store(true)
+		dies(t, c, q.Name("crm"))
+		i := asynq.NewInspectorFromRedisClient(c)
+		if n, err := i.ArchiveAllPendingTasks(q.Name("crm")); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if s, err := q.Stats(t.Context()); err != nil || len(s) != 1 || s[0].Orphaned != 1 || s[0].Active != 0 || s[0].Archived != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		served.cut.Store(false)
+		close(h.goOn)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestADeploymentIsNamedByWhatItServes.
+func TestADeploymentIsNamedByWhatItServes(t *testing.T) {
+	a, b := memory.Token{1}, memory.Token{2}
+	name := asynqchecks.Deployment("acme", a, b)
+	if name != asynqchecks.Deployment("acme", b, a) || len(name) != len("acme-01234567") || name[:5] != "acme-" {
+		t.Errorf("%q", name)
+	}
+	seen := map[string]bool{name: true}
+	for _, other := range []string{asynqchecks.Deployment("other", a, b), asynqchecks.Deployment("acme", a), asynqchecks.Deployment("acme", b)} {
+		if seen[other] {
+			t.Errorf("%q twice", other)
+		}
+		seen[other] = true
+	}
+}
+
+// TestAQueueIsSeenAfterRedisWasWiped, with its tasks.
+func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqchecks.New(c, nil)
+		enqueue := func(row memory.ID) {
+			t.Helper()
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: row, Source: "crm", Generation: 1}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		enqueue("mem_00000000000000000000000000")
+		ctx, stop := context.WithCancel(t.Context())
+		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
+		go func() { ended <- q.Serve(ctx, "crm", 1, h) }()
+		<-h.began
+		if err := c.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		enqueue("mem_00000000000000000000000004")
+		time.Sleep(11 * time.Second)
+		if s, err := q.Stats(t.Context()); err != nil || len(s) != 1 || s[0].Pending != 1 || s[0].Processes != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		close(h.goOn)
+		<-h.began
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
