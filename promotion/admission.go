@@ -38,7 +38,7 @@ type admission struct {
 	making *semaphore.Weighted
 	logger *slog.Logger
 	shares []*share
-	freed  chan struct{} // half of the room is free
+	freed  chan struct{} // half of the room is free, or rows are due
 
 	// Used by looks alone.
 	turn   int  // the share whose turn it is
@@ -134,6 +134,26 @@ func (a *admission) look(ctx context.Context) error {
 		s.dealt(ctx, l)
 	}
 	return ctx.Err()
+}
+
+// wake has the shares of a scope looked at now.
+func (a *admission) wake(c *scope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.shares {
+		if s.scope == c {
+			s.next = time.Time{}
+			a.signal()
+		}
+	}
+}
+
+// signal ends the pause between two looks.
+func (a *admission) signal() {
+	select {
+	case a.freed <- struct{}{}:
+	default:
+	}
 }
 
 // deal enqueues rows, as many as there is room for. Each share has its turn after the others, and

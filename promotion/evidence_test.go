@@ -375,8 +375,7 @@ func moved(w *world, id memory.ID) (n int) {
 func TestI6ThreeTriggersRaceForOneTransition(t *testing.T) {
 	const rounds = 1000
 	w := newWorld(t)
-	q := &offers{}
-	sweeper, heater := promotion.NewSweeper(w.store, q, 0, nil), promotion.NewHeater(w.store, q, nil)
+	heater := promotion.NewHeater(w.store, nil, nil)
 	byUser, byTool := 0, 0
 	for round := range rounds {
 		id := w.claim("ana", fmt.Sprint("city", round), func(d *memory.Draft) { d.Content.Cardinality = memory.CardinalitySetValued })
@@ -395,7 +394,7 @@ func TestI6ThreeTriggersRaceForOneTransition(t *testing.T) {
 				}
 			})
 		}
-		work(func() error { _, err := sweeper.Sweep(w.ctx); return err })
+		work(func() error { _, _, err := w.store.WakeDue(w.ctx, memory.MaxWoken); return err })
 		work(func() error { heater.ObserveReads(w.ctx, []memory.ID{id}, 1); return heater.Flush(w.ctx) })
 		all.Go(func() {
 			row := w.row(id)

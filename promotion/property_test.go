@@ -27,9 +27,7 @@ func TestI3NothingButIndependentEvidenceVerifiesARow(t *testing.T) {
 		crm.Rank = rapid.SampledFrom([]memory.Rank{memory.RankModel, memory.RankSecondModel, memory.RankTool, memory.RankPrimarySource}).Draw(t, "rank")
 		crm.Group = rapid.SampledFrom([]string{"family:m", "family:M", "m", "tool:m", " family:m "}).Draw(t, "group")
 		worker := w.worker(&promotion.Options{Budget: -1, VerdictLifetime: time.Hour}, source(crm))
-		q := &offers{}
-		heater := promotion.NewHeater(w.store, q, nil)
-		sweeper := promotion.NewSweeper(w.store, q, 0, nil)
+		heater := promotion.NewHeater(w.store, nil, nil)
 		steps := map[string]func(*rapid.T){
 			"read": func(t *rapid.T) {
 				heater.ObserveReads(t.Context(), []memory.ID{id}, rapid.Float64Range(0, 1e9).Draw(t, "reads"))
@@ -47,8 +45,8 @@ func TestI3NothingButIndependentEvidenceVerifiesARow(t *testing.T) {
 					t.Fatalf("the claim came back as another row")
 				}
 			},
-			"sweep": func(t *rapid.T) {
-				if _, err := sweeper.Sweep(w.ctx); err != nil {
+			"wake": func(t *rapid.T) {
+				if _, _, err := w.store.WakeDue(w.ctx, memory.MaxWoken); err != nil {
 					t.Fatal(err)
 				}
 			},

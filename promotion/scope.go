@@ -23,7 +23,7 @@ type Scope struct {
 	Sweep time.Duration
 	// Uncovered is how long a row that no source of the worker covers stays due, so that another process may
 	// have one that does. Then it is parked until it is read or another worker starts, unless a process says
-	// that it has one ([memory.Store.PublishVerifiers]). 0 = one hour.
+	// that it has one ([memory.Store.PublishVerifiers]). 0 = one hour, negative = it is parked at once.
 	Uncovered time.Duration
 }
 
@@ -45,7 +45,7 @@ type scope struct {
 }
 
 func newScope(c Scope) *scope {
-	return &scope{worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: cmp.Or(c.Uncovered, mostUncovered),
+	return &scope{worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: max(cmp.Or(c.Uncovered, mostUncovered), 0),
 		turns: semaphore.NewWeighted(1), idle: lookEvery / 2}
 }
 
@@ -97,6 +97,13 @@ func (c *scope) know(until time.Time, idle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until, c.idle = until, idle
+}
+
+// forget has the store asked at the next look.
+func (c *scope) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until, c.idle = time.Time{}, min(c.idle, lookEvery/2)
 }
 
 // isEmpty is called by who found no row that is due.

@@ -22,7 +22,7 @@ type Check struct {
 	Generation uint64 // of the due mark of the row
 }
 
-// CheckQueue passes checks on to workers, each to one; package asynqchecks has one. It may lose
+// CheckQueue passes checks on to workers, each to one; package asynqqueue has one. It may lose
 // checks, since the row store says what is due. It must be safe for concurrent use.
 type CheckQueue interface {
 	// Enqueue adds a check, which may take as long as timeout says. added is false if the queue
@@ -33,6 +33,15 @@ type CheckQueue interface {
 	Serve(ctx context.Context, source string, places int, h CheckHandler) error
 	// Paused reports whether an operator has stopped the checks of a source.
 	Paused(ctx context.Context, source string) (bool, error)
+	// ServeLooks calls look when a process asks, until ctx ends, that due rows of a scope be looked for
+	// now; see [Looker]. look does not block, and reports whether the scope is served here.
+	ServeLooks(ctx context.Context, look func(tenant, namespace string) (served bool)) error
+}
+
+// Looker asks the processes that serve a scope to look for due rows now, since there are some. It may
+// be lost, since they look by themselves every now and then.
+type Looker interface {
+	Look(ctx context.Context, tenant, namespace string) error
 }
 
 // CheckHandler is what a [CheckQueue] calls.
@@ -99,8 +108,8 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	places := map[string]int{}
 	taken := map[[2]string]bool{}
 	for i, c := range scopes {
-		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 || c.Uncovered < 0 {
-			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight or a time below 0", i)
+		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 {
+			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight or a sweep below 0", i)
 		}
 		at := c.Worker.scope()
 		if taken[at] {
@@ -124,6 +133,7 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		defer stop()
 		all = append(all, serve)
 	}
+	all = append(all, func(ctx context.Context) error { return q.ServeLooks(ctx, s.look) })
 	ended := make(chan error, len(all))
 	for _, serve := range all {
 		go func() {
@@ -156,9 +166,23 @@ func (w *Worker) scope() [2]string { return [2]string{w.store.Tenant(), w.store.
 
 // service is what the sources that are served together have in common.
 type service struct {
-	queue  CheckQueue
-	scopes []*scope
-	making *semaphore.Weighted // checks under way
+	queue      CheckQueue
+	scopes     []*scope
+	admissions []*admission
+	making     *semaphore.Weighted // checks under way
+}
+
+// look ends the pauses of a scope.
+func (s *service) look(tenant, namespace string) (served bool) {
+	at := slices.IndexFunc(s.scopes, func(c *scope) bool { return c.worker.scope() == [2]string{tenant, namespace} })
+	if at < 0 {
+		return false
+	}
+	s.scopes[at].forget()
+	for _, a := range s.admissions {
+		a.wake(s.scopes[at])
+	}
+	return true
 }
 
 func newService(q CheckQueue, making *semaphore.Weighted, scopes []Scope) *service {
@@ -172,6 +196,7 @@ func newService(q CheckQueue, making *semaphore.Weighted, scopes []Scope) *servi
 // source returns what has a source asked until ctx ends. stop is to be called after that.
 func (s *service) source(name string, places int) (serve func(context.Context) error, stop func()) {
 	a := &admission{name: name, queue: s.queue, places: places, making: s.making, freed: make(chan struct{}, 1)}
+	s.admissions = append(s.admissions, a)
 	h := &handler{source: name, shares: map[[2]string]*share{}}
 	var workers []*Worker
 	for _, c := range s.scopes {
@@ -242,12 +267,16 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	if s == nil {
 		return errForeign
 	}
+	ended := false
 	s.handled(c)
-	if err := h.handle(ctx, s, c, crashes); err != nil {
-		return err
-	}
-	s.done(c)
-	return nil
+	defer func() { // a check may panic
+		if s.over(c); ended {
+			s.done(c)
+		}
+	}()
+	err := h.handle(ctx, s, c, crashes)
+	ended = err == nil
+	return err
 }
 
 func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) error {

@@ -30,6 +30,7 @@ type tasks struct {
 	crashes  map[promotion.Check]int
 	down     bool
 	paused   bool
+	look     func(tenant, namespace string) bool
 	enqueued []promotion.Check // all that were added
 	refused  int               // tasks that came back
 	most     int               // tasks at a time
@@ -57,6 +58,19 @@ func (q *tasks) Enqueue(_ context.Context, c promotion.Check, timeout time.Durat
 	q.state[c], q.pending, q.enqueued, q.timeout = "pending", append(q.pending, c), append(q.enqueued, c), timeout
 	q.most = max(q.most, len(q.state))
 	return true, nil
+}
+
+func (q *tasks) ServeLooks(ctx context.Context, look func(tenant, namespace string) bool) error {
+	q.do(func() { q.look = look })
+	<-ctx.Done()
+	return nil
+}
+
+// lookAt asks for a look.
+func (q *tasks) lookAt(tenant, namespace string) bool {
+	var look func(string, string) bool
+	q.do(func() { look = q.look })
+	return look(tenant, namespace)
 }
 
 func (q *tasks) Paused(context.Context, string) (paused bool, err error) {

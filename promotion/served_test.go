@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -223,6 +224,92 @@ func TestWhatIsParkedOrSetAsideIsBroughtBack(t *testing.T) {
 		}
 		if m := s.mark(answered); !m.Of("crm").Until.Equal(later) { // an answer stands
 			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// TestALookEndsThePause of a scope that has had no due rows for long, for all of its sources.
+func TestALookEndsThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 3)
+		var q *tasks
+		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(10*time.Minute + 7*time.Second)
+		q = s.queue.source("")
+		c := s.each[1]
+		for round, look := range []bool{true, false, true} {
+			ids := c.claims(3)
+			h := promotion.NewHeater(c.store, looker{q}, nil)
+			h.ObserveReads(t.Context(), ids, 1)
+			before := time.Now()
+			if look {
+				if err := h.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for c.verified(ids) < len(ids) && time.Since(before) < time.Minute {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if took := time.Since(before); look != (took < 100*time.Millisecond) {
+				t.Errorf("round %d: it took %s", round, took)
+			}
+			time.Sleep(5*time.Minute + 20*time.Second)
+		}
+		if q.lookAt("another", "ns-1") || q.lookAt(c.store.Tenant(), "ns-9") || !q.lookAt(c.store.Tenant(), "ns-0") {
+			t.Error("who serves it?")
+		}
+	})
+}
+
+// looker passes looks on to who serves a queue.
+type looker struct{ q *tasks }
+
+func (l looker) Look(_ context.Context, tenant, namespace string) error {
+	l.q.lookAt(tenant, namespace)
+	return nil
+}
+
+// TestARowIsNotDueWhileTheVerdictsStand: one that was demoted, and one that is marked again. While a source has not
+// answered about it, it is.
+func TestARowIsNotDueWhileTheVerdictsStand(t *testing.T) {
+	inBubble(t, func(s *service) {
+		var q routed
+		ids := s.claims(600)
+		refutes := verifiertest.New("crm", verifiertest.Refutes("Rome"))
+		crm := promotion.Source{Name: "crm", Rank: memory.RankTool, Verifier: refutes}
+		erp := guarded("erp", memory.RankSecondModel, &flaky{says: verifiertest.Unclear()})
+		pause := func(paused bool) { q.source("erp").do(func() { q.source("erp").paused = paused }) }
+		pause(true)
+		erp.Covers = func(c memory.Content) bool { return c.Subject == "acme 7" }
+		s.serving(func(ctx context.Context) error {
+			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, crm, erp)})
+		})
+		want := func(what string) {
+			t.Helper()
+			for i, id := range ids {
+				m := s.mark(id)
+				until := m.Of("crm").Until
+				switch due := !m.At.After(s.store.Now()); {
+				case until.IsZero() || due != (i == 7) || m.At.IsZero():
+					t.Fatalf("%s: row %d: %+v", what, i, m)
+				case !due && (!m.At.Equal(until) || m.Reason != "the verdicts still stand"):
+					t.Fatalf("%s: row %d comes back at %s, want %s", what, i, m.At, until)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		want("demoted")
+		for _, id := range ids {
+			if err := s.store.Reschedule(s.ctx, id, s.store.Now(), 0, "again"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		want("marked again")
+		pause(false)
+		time.Sleep(time.Minute)
+		if _, due, err := s.store.OldestDue(s.ctx); err != nil || due || refutes.Calls() != len(ids) {
+			t.Errorf("a row is due: %t, %v; %d questions", due, err, refutes.Calls())
 		}
 	})
 }

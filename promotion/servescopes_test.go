@@ -46,6 +46,10 @@ func (r *routed) Serve(ctx context.Context, source string, places int, h promoti
 	return r.source(source).Serve(ctx, source, places, h)
 }
 
+func (r *routed) ServeLooks(ctx context.Context, look func(tenant, namespace string) bool) error {
+	return r.source("").ServeLooks(ctx, look)
+}
+
 func (r *routed) Paused(ctx context.Context, source string) (bool, error) {
 	return r.source(source).Paused(ctx, source)
 }
@@ -318,12 +322,11 @@ func TestServeScopesRefuses(t *testing.T) {
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
 	blind := w.worker(nil)
 	for want, scopes := range map[string][]promotion.Scope{
-		"no source":         {{Worker: blind}},
-		"no worker":         {{}},
-		"a weight or a":     {{Worker: worker, Weight: -1}},
-		"or a time below 0": {{Worker: worker, Sweep: -1}},
-		"time below 0":      {{Worker: worker, Uncovered: -1}},
-		"two workers":       {{Worker: worker}, {Worker: blind}},
+		"no source":          {{Worker: blind}},
+		"no worker":          {{}},
+		"a weight or a":      {{Worker: worker, Weight: -1}},
+		"or a sweep below 0": {{Worker: worker, Sweep: -1}},
+		"two workers":        {{Worker: worker}, {Worker: blind}},
 	} {
 		if err := promotion.ServeScopes(t.Context(), &routed{}, scopes...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -375,6 +378,10 @@ type placed struct {
 
 func (q *placed) Enqueue(context.Context, promotion.Check, time.Duration) (bool, error) {
 	return false, nil
+}
+func (q *placed) ServeLooks(ctx context.Context, _ func(string, string) bool) error {
+	<-ctx.Done()
+	return nil
 }
 func (q *placed) Paused(context.Context, string) (bool, error) { return false, nil }
 func (q *placed) Serve(ctx context.Context, _ string, places int, _ promotion.CheckHandler) error {

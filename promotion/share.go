@@ -33,6 +33,7 @@ type share struct {
 	more        bool      // there was no room for all of its rows
 	outstanding map[memory.ID]*admitted
 	left        map[memory.ID]time.Time // rows that can be neither checked nor parked: left out until then
+	handling    map[memory.ID]int       // checks that this process makes now
 }
 
 // admitted is a row whose check the queue has.
@@ -44,7 +45,7 @@ type admitted struct {
 }
 
 func (a *admission) add(c *scope, source *Source) *share {
-	s := &share{admission: a, scope: c, source: source, idle: lookEvery / 2, outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}}
+	s := &share{admission: a, scope: c, source: source, idle: lookEvery / 2, outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}, handling: map[memory.ID]int{}}
 	a.shares = append(a.shares, s)
 	return s
 }
@@ -262,8 +263,18 @@ func (s *share) handled(c Check) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.handling[c.Row]++
 	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
 		is.enqueued, is.waits = now, now
+	}
+}
+
+// over is called when this process handles a check no more.
+func (s *share) over(c Check) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handling[c.Row]--; s.handling[c.Row] == 0 {
+		delete(s.handling, c.Row)
 	}
 }
 
@@ -276,10 +287,7 @@ func (s *share) done(c Check) {
 	}
 	s.next = time.Time{}
 	if 2*s.taken() <= s.room() {
-		select {
-		case s.freed <- struct{}{}:
-		default:
-		}
+		s.signal()
 	}
 }
 
@@ -406,7 +414,12 @@ func (l *list) row() (mark memory.Due, ok bool) {
 func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, error] {
 	return func(yield func(memory.Due, error) bool) {
 		now, preferred := s.scope.store().Now(), s.better
-		var page []memory.Due
+		var page, answered []memory.Due
+		defer func() {
+			if err := s.rest(ctx, answered, now); err != nil && l.err == nil {
+				l.err = err
+			}
+		}()
 		size, some := firstPage, false
 		// give yields those of the page. more is false if no further row is wanted.
 		give := func() (more bool) {
@@ -437,6 +450,9 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 				if l.next.IsZero() || at.Before(l.next) {
 					l.next = at
 				}
+				if said := mark.Of(s.name); said.Failures == 0 && said.Until.After(now) && len(answered) < mostPage {
+					answered = append(answered, mark)
+				}
 				continue
 			}
 			if s.isOutstanding(mark) || s.isLeft(mark.ID, now) {
@@ -453,6 +469,32 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 			s.scope.isEmpty()
 		}
 	}
+}
+
+// rest puts off those of some rows, about which the source has answered, about which all others have too:
+// they are due again, but the verdicts still stand.
+func (s *share) rest(ctx context.Context, marks []memory.Due, now time.Time) error {
+	covering, err := s.scope.worker.covering(ctx, marks)
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		var until time.Time
+		open := func(o *Source) bool {
+			said := mark.Of(o.Name)
+			if until.IsZero() || said.Until.Before(until) {
+				until = said.Until
+			}
+			return said.Failures > 0 || !said.Until.After(now)
+		}
+		if sources := covering[mark.ID]; len(sources) == 0 || slices.ContainsFunc(sources, open) {
+			continue
+		}
+		if err := s.scope.worker.comeBack(ctx, mark, until, mark.Tries, "the verdicts still stand"); err != nil && !isUnreadable(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // preferred are the sources of higher rank that can be asked instead.
@@ -472,12 +514,13 @@ func (s *share) preferred() (better []*Source) {
 	return better
 }
 
-// isOutstanding reports whether the check of the round of a mark is outstanding.
+// isOutstanding reports whether the check of the round of a mark is outstanding, or this process makes one
+// of a round before. An answer moves the row first, and is noted in the new mark then.
 func (s *share) isOutstanding(mark memory.Due) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.outstanding[mark.ID]
-	return c != nil && c.generation == mark.Generation
+	return c != nil && c.generation == mark.Generation || s.handling[mark.ID] > 0
 }
 
 // isLeft reports whether a row is left out.

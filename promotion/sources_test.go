@@ -234,7 +234,7 @@ func TestAWrongKeyIsNotTriedAgainForTheSameRowBeforeTheLifetimeEnds(t *testing.T
 func TestAReadThatWeighsNothingCountsNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.claim("acme", "Oslo", nil)
-	q := &offers{}
+	q := &looks{}
 	heater := promotion.NewHeater(w.store, q, nil)
 	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64} {
 		heater.ObserveReads(w.ctx, []memory.ID{id}, weight)
@@ -242,25 +242,26 @@ func TestAReadThatWeighsNothingCountsNothing(t *testing.T) {
 	if err := heater.Flush(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := q.seen(id); n != 0 || w.mark(id).Heat != 0 {
-		t.Errorf("%d offers, heat %v", n, w.mark(id).Heat)
+	if n := q.n.Load(); n != 0 || w.mark(id).Heat != 0 {
+		t.Errorf("%d looks, heat %v", n, w.mark(id).Heat)
 	}
 }
 
-// What a process wrote and could not offer before it died, a sweep offers.
+// What a process wrote before it died is listed.
 func TestI12ACrashBetweenTheWriteAndTheQueueLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	written := w.claim("acme", "Oslo", nil)
 	demoted := w.claim("bela", "Oslo", nil)
 	w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Refutes("Rome")))), demoted) // moved, and nobody told the queue
-	q := &offers{}
-	if n, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.ctx); n != 2 || err != nil {
-		t.Fatalf("%d, %v", n, err)
-	}
-	for _, id := range []memory.ID{written, demoted} {
-		if _, ok := q.rows[id]; !ok {
-			t.Errorf("%s is lost", id)
+	listed := map[memory.ID]bool{}
+	for mark, err := range w.store.DueNow(w.ctx) {
+		if err != nil {
+			t.Fatal(err)
 		}
+		listed[mark.ID] = true
+	}
+	if !listed[written] || !listed[demoted] || len(listed) != 2 {
+		t.Errorf("%v", listed)
 	}
 }
 
@@ -270,7 +271,7 @@ func TestReadsBringAParkedRowBackOnceInAWhile(t *testing.T) {
 	w := newWorld(t)
 	id := w.claim("acme", "Oslo", nil)
 	nobody := w.worker(nil)
-	q := &offers{}
+	q := &looks{}
 	heater := promotion.NewHeater(w.store, q, nil)
 	read := func() {
 		t.Helper()
@@ -284,12 +285,12 @@ func TestReadsBringAParkedRowBackOnceInAWhile(t *testing.T) {
 	for range 808 {
 		read()
 	}
-	if n, _ := q.seen(id); n != 1 {
+	if n := q.n.Load(); n != 1 {
 		t.Errorf("808 reads brought it back %d times", n)
 	}
 	w.pass(10 * time.Minute)
 	read()
-	if n, _ := q.seen(id); n != 2 {
+	if n := q.n.Load(); n != 2 {
 		t.Errorf("brought back %d times", n)
 	}
 }

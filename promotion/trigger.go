@@ -4,99 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/hearsay-go/hearsay/memory"
 )
-
-// Offer is a row that wants a check, and its place in the order: heat first, then
-// confidence, then age.
-type Offer struct {
-	ID         memory.ID
-	Heat       float64
-	Confidence float64
-	Reader     trace.SpanContext // of the read or blocked call that wants it; zero = unknown
-}
-
-// Order is the place of an offer: the lowest goes first. Heat decides, then
-// confidence; of equals the older id, which a queue sees to.
-func (o Offer) Order() float64 {
-	return -(math.Round(within(o.Heat, 1e9)*100)*10 + 9*within(o.Confidence, 1))
-}
-
-// within puts v into 0..limit; what is no number is 0.
-func within(v, limit float64) float64 {
-	if !(v > 0) {
-		return 0
-	}
-	return min(v, limit)
-}
-
-// Queue takes offers. Offering a row that is waiting moves it; offering one that
-// is being worked on does nothing. It must be safe for concurrent use.
-type Queue interface {
-	Offer(ctx context.Context, rows []Offer) error
-}
-
-// sweepPage is how many due rows are read at a time.
-const sweepPage = 200
-
-// Sweeper offers every due row to the queue, on its own schedule (SR-7.2). Since
-// the row store alone says what is due, a sweep is also how a lost queue is
-// rebuilt.
-type Sweeper struct {
-	store    Store
-	queue    Queue
-	interval time.Duration
-	logger   *slog.Logger
-}
-
-// NewSweeper returns a sweeper. interval 0 = 30 s; a nil logger is none.
-func NewSweeper(store Store, queue Queue, interval time.Duration, logger *slog.Logger) *Sweeper {
-	if interval <= 0 {
-		interval = DefaultTick
-	}
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	return &Sweeper{store: store, queue: queue, interval: interval, logger: logger}
-}
-
-// Sweep offers all rows that are due now, and says how many.
-func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
-	for woken := sweepPage; woken == sweepPage; {
-		var err error
-		if woken, _, err = s.store.WakeDue(ctx, sweepPage); err != nil {
-			return 0, err
-		}
-	}
-	n := 0
-	var page []memory.Due
-	flush := func() error {
-		offers, err := offer(ctx, s.store, page)
-		if page = nil; err != nil || len(offers) == 0 {
-			return err
-		}
-		n += len(offers)
-		return s.queue.Offer(ctx, offers)
-	}
-	for d, err := range s.store.DueNow(ctx) {
-		if err != nil {
-			return n, err
-		}
-		if page = append(page, d); len(page) == sweepPage {
-			if err := flush(); err != nil {
-				return n, err
-			}
-		}
-	}
-	return n, flush()
-}
 
 // Why rows are parked.
 const (
@@ -104,11 +17,8 @@ const (
 	stuck     = "stuck: " // the queue gave up on it; a read does not bring it back
 )
 
-// Reconsider marks the rows due again that were parked since no verifier covered
-// them: another worker, or this one with another configuration, may have one that
-// does. It says how many.
-func (s *Sweeper) Reconsider(ctx context.Context) (int, error) { return reconsider(ctx, s.store) }
-
+// reconsider marks the rows due again that were parked since no source covered them: another worker, or
+// this one with another configuration, may have one that does.
 func reconsider(ctx context.Context, store Store) (int, error) {
 	return Unpark(ctx, store, "a worker started", func(d memory.Due) bool { return d.Reason == uncovered })
 }
@@ -169,72 +79,6 @@ func Retry(ctx context.Context, store Store, why string, want func(memory.Due) b
 	return parked, aside, err
 }
 
-// sweepShare bounds what of the time sweeps take, of a store with very many due rows:
-// after one that took long, the next begins later than the interval.
-const sweepShare = 4
-
-// Serve reconsiders what is parked, sweeps at once and then at every interval,
-// until ctx ends. A sweep that fails is tried again at the next. Between two sweeps
-// passes four times what the last one took, at least.
-func (s *Sweeper) Serve(ctx context.Context) error {
-	if _, err := s.Reconsider(ctx); err != nil && ctx.Err() == nil {
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "parked rows were not reconsidered", slog.Any("error", err))
-	}
-	t := time.NewTimer(0)
-	<-t.C
-	defer t.Stop()
-	for {
-		began := time.Now()
-		if n, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Int("offered", n), slog.Any("error", err))
-		}
-		took := time.Since(began)
-		t.Reset(max(s.interval-took, sweepShare*took))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
-	}
-}
-
-// offer completes due rows with their confidence, in one read unless one of them
-// vanished or is being erased; those are left out. If the rows cannot be read, they are
-// offered without it: one that is damaged holds up no other, and its check says so.
-func offer(ctx context.Context, store Store, due []memory.Due) ([]Offer, error) {
-	if len(due) == 0 {
-		return nil, nil
-	}
-	ids := make([]memory.ID, len(due))
-	for i, d := range due {
-		ids[i] = d.ID
-	}
-	rows, err := store.Get(ctx, ids...)
-	gone := errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased)
-	switch {
-	case gone && len(due) == 1:
-		return nil, nil
-	case gone:
-		half := len(due) / 2
-		left, err := offer(ctx, store, due[:half])
-		if err != nil {
-			return nil, err
-		}
-		right, err := offer(ctx, store, due[half:])
-		return append(left, right...), err
-	case ctx.Err() != nil:
-		return nil, err
-	}
-	out := make([]Offer, len(due))
-	for i, d := range due {
-		out[i] = Offer{ID: d.ID, Heat: d.Heat}
-		if err == nil {
-			out[i].Confidence = rows[i].ValueConfidence
-		}
-	}
-	return out, nil
-}
-
 // Limits of a [Heater].
 const (
 	heatFlush    = 100 * time.Millisecond
@@ -244,48 +88,41 @@ const (
 	maxWeight    = 1e9
 )
 
-// Heater notes reads and passes them on in batches, off the tool-call path: to
-// the store, which keeps the decayed count, and to the queue, if the row is due
-// (SR-7.3). It is safe for concurrent use.
+// Heater notes reads and passes them on in batches, off the tool-call path: to the store, which keeps the
+// decayed count, and if a row that was read is due, to those who serve its scope (SR-7.3). It is safe for
+// concurrent use.
 type Heater struct {
 	store  Store
-	queue  Queue
+	looker Looker
 	logger *slog.Logger
 
-	mu      sync.Mutex
-	reads   map[memory.ID]float64
-	readers map[memory.ID]trace.SpanContext // the last of each row
+	mu    sync.Mutex
+	reads map[memory.ID]float64
 
 	flush    sync.Mutex              // one flush at a time
 	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by a flush
 }
 
-// NewHeater returns a heater; it passes nothing on before Serve runs. With a nil
-// queue it counts in the store only, and the sweep of a worker in another process
-// takes the rows up by that count. A nil logger is none.
-func NewHeater(store Store, queue Queue, logger *slog.Logger) *Heater {
+// NewHeater returns a heater; it passes nothing on before Serve runs. With a nil looker it counts in the
+// store only, and workers find the rows at their next look. A nil logger is none.
+func NewHeater(store Store, looker Looker, logger *slog.Logger) *Heater {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Heater{store: store, queue: queue, logger: logger, reads: map[memory.ID]float64{}, readers: map[memory.ID]trace.SpanContext{}, unparked: map[memory.ID]time.Time{}}
+	return &Heater{store: store, looker: looker, logger: logger, reads: map[memory.ID]float64{}, unparked: map[memory.ID]time.Time{}}
 }
 
-// ObserveReads notes that rows were read. It never blocks on I/O and never fails.
-// A weight that is not above 0 and finite counts nothing. Of ctx only the span is
-// used: the check that follows is linked to it.
-func (h *Heater) ObserveReads(ctx context.Context, ids []memory.ID, weight float64) {
+// ObserveReads notes that rows were read. It never blocks on I/O and never fails. A weight that is not
+// above 0 and finite counts nothing.
+func (h *Heater) ObserveReads(_ context.Context, ids []memory.ID, weight float64) {
 	if !(weight > 0 && weight <= maxWeight) {
 		return
 	}
-	span := trace.SpanContextFromContext(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {
 		if _, have := h.reads[id]; have || len(h.reads) < maxHeated {
 			h.reads[id] += weight
-			if span.IsValid() {
-				h.readers[id] = span
-			}
 		}
 	}
 }
@@ -333,8 +170,8 @@ func (h *Heater) Flush(ctx context.Context) error {
 	h.flush.Lock()
 	defer h.flush.Unlock()
 	h.mu.Lock()
-	reads, readers := h.reads, h.readers
-	h.reads, h.readers = map[memory.ID]float64{}, map[memory.ID]trace.SpanContext{}
+	reads := h.reads
+	h.reads = map[memory.ID]float64{}
 	h.mu.Unlock()
 	if len(reads) == 0 {
 		return nil
@@ -343,12 +180,12 @@ func (h *Heater) Flush(ctx context.Context) error {
 	if err := fault; err != nil && !errors.Is(err, memory.ErrDamaged) {
 		if ctx.Err() != nil { // for the last flush
 			for id, weight := range reads {
-				h.ObserveReads(trace.ContextWithSpanContext(ctx, readers[id]), []memory.ID{id}, weight)
+				h.ObserveReads(ctx, []memory.ID{id}, weight)
 			}
 		}
 		return err
 	}
-	var due []memory.Due
+	due := false
 	for _, mark := range marks { // of damaged ones, fault says so
 		wanted, err := h.wanted(ctx, mark)
 		switch {
@@ -356,10 +193,13 @@ func (h *Heater) Flush(ctx context.Context) error {
 		case err != nil:
 			return err
 		case wanted:
-			due = append(due, mark)
+			due = true
 		}
 	}
-	return errors.Join(fault, h.offer(ctx, due, readers))
+	if due && h.looker != nil {
+		fault = errors.Join(fault, h.looker.Look(ctx, h.store.Tenant(), h.store.Namespace()))
+	}
+	return fault
 }
 
 // wanted reports whether a row that was read wants a check now. A row that was parked does so
@@ -373,19 +213,4 @@ func (h *Heater) wanted(ctx context.Context, mark memory.Due) (bool, error) {
 	}
 	err := h.store.Reschedule(ctx, mark.ID, h.store.Now(), mark.Tries, "read again")
 	return err == nil, err
-}
-
-// offer passes rows that are due on to the queue.
-func (h *Heater) offer(ctx context.Context, due []memory.Due, readers map[memory.ID]trace.SpanContext) error {
-	if h.queue == nil {
-		return nil
-	}
-	offers, err := offer(ctx, h.store, due)
-	if err != nil || len(offers) == 0 {
-		return err
-	}
-	for i := range offers {
-		offers[i].Reader = readers[offers[i].ID]
-	}
-	return h.queue.Offer(ctx, offers)
 }

@@ -49,78 +49,6 @@ func TestAVerifierGetsNoMoreThanItsBudgetATick(t *testing.T) { // D-20
 	})
 }
 
-func TestASweepOffersEveryDueRowAndNoOther(t *testing.T) { // SR-7.2
-	w := newWorld(t)
-	const n = 1_003
-	var ids []memory.ID
-	for i := range n {
-		ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", func(d *memory.Draft) { d.ValueConfidence = float64(i) / n }))
-	}
-	if err := w.store.Reschedule(w.ctx, ids[0], w.clock().Add(time.Hour), 1, "later"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.store.Reschedule(w.ctx, ids[1], time.Time{}, 1, "parked"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.store.AddHeat(w.ctx, map[memory.ID]float64{ids[2]: 7}); err != nil {
-		t.Fatal(err)
-	}
-	q := &offers{}
-	got, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.ctx)
-	if err != nil || got != n-2 || len(q.rows) != n-2 || q.n != n-2 {
-		t.Fatalf("%d of %d rows, %d of them distinct, %v", got, n, len(q.rows), err)
-	}
-	if o := q.rows[ids[2]]; o.Heat != 7 || o.Confidence != 2.0/n {
-		t.Errorf("%+v", o)
-	}
-	if _, offered := q.rows[ids[0]]; offered {
-		t.Error("a row that is not due was offered")
-	}
-}
-
-// unreadable is a store one row of which cannot be read.
-type unreadable struct {
-	promotion.Store
-	row memory.ID
-	err error
-}
-
-func (u unreadable) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) {
-	if slices.Contains(ids, u.row) {
-		return nil, u.err
-	}
-	return u.Store.Get(ctx, ids...)
-}
-
-func TestARowThatCannotBeReadHoldsUpNoOther(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		err     error
-		offered int
-	}{
-		{"one that is being erased is left out", fmt.Errorf("%w: a subject", memory.ErrErased), 7},
-		{"one that is damaged is offered, so that its check says so", fmt.Errorf("%w: evidence", memory.ErrStore), 8},
-		{"one whose key does not fit too", fmt.Errorf("%w: it was changed", memory.ErrKey), 8},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w, q := newWorld(t), &offers{}
-			var ids []memory.ID
-			for i := range 8 {
-				ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
-			}
-			store := unreadable{w.store, ids[3], c.err}
-			if n, err := promotion.NewSweeper(store, q, 0, nil).Sweep(w.ctx); err != nil || n != c.offered || len(q.rows) != c.offered {
-				t.Errorf("sweep: %d offered, %d distinct, %v", n, len(q.rows), err)
-			}
-			h, read := promotion.NewHeater(store, q, nil), q.n
-			h.ObserveReads(w.ctx, ids, 1)
-			if err := h.Flush(w.ctx); err != nil || q.n-read != c.offered {
-				t.Errorf("flush: %d offered, %v", q.n-read, err)
-			}
-		})
-	}
-}
-
 // unmarked is a store that counts reads, and gives an error in the place of the mark of one row.
 type unmarked struct {
 	promotion.Store
@@ -138,24 +66,24 @@ func (u unmarked) AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]m
 
 func TestAMarkThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		err     error
-		offered int
+		name  string
+		err   error
+		looks int64
 	}{
-		{"of a row that has gone", nil, 7},
-		{"one that is damaged", fmt.Errorf("%w: due mark", memory.ErrDamaged), 7},
+		{"of a row that has gone", nil, 1},
+		{"one that is damaged", fmt.Errorf("%w: due mark", memory.ErrDamaged), 1},
 		{"but a store that fails is not asked for the rest", fmt.Errorf("%w: gone", memory.ErrStore), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, q := newWorld(t), &offers{}
+			w, q := newWorld(t), &looks{}
 			var ids []memory.ID
 			for i := range 8 {
 				ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
 			}
 			h := promotion.NewHeater(unmarked{w.store, ids[3], c.err}, q, nil)
 			h.ObserveReads(w.ctx, ids, 1)
-			if err := h.Flush(w.ctx); q.n != c.offered || !errors.Is(err, c.err) {
-				t.Errorf("%d offered, %v", q.n, err)
+			if err := h.Flush(w.ctx); q.n.Load() != c.looks || !errors.Is(err, c.err) {
+				t.Errorf("%d looks, %v", q.n.Load(), err)
 			}
 		})
 	}
@@ -177,10 +105,10 @@ func (c *cut) Get(ctx context.Context, tenant string, keys []string) ([]memory.O
 	return objs, err
 }
 
-// A damaged due mark stops no sweep, and the row is not lost: it is parked, where a
-// person finds it and brings it back.
-func TestADamagedMarkStopsNoSweep(t *testing.T) {
-	w, q := newWorld(t), &offers{}
+// A row whose due mark is damaged is not lost: it is listed, and parked, where a person finds it and brings it
+// back.
+func TestADamagedMarkLosesNoRow(t *testing.T) {
+	w := newWorld(t)
 	d := &cut{Driver: storetest.NewMap()}
 	w.store = storetest.On(d, &memory.Options{Clock: w.clock})
 	var ids []memory.ID
@@ -188,8 +116,15 @@ func TestADamagedMarkStopsNoSweep(t *testing.T) {
 		ids = append(ids, w.claim(fmt.Sprint("row", i), "Oslo", nil))
 	}
 	d.row = ids[2]
-	if n, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.ctx); n != 5 || err != nil || len(q.rows) != 5 {
-		t.Errorf("%d offered, %d of them distinct, %v", n, len(q.rows), err)
+	listed := map[memory.ID]bool{}
+	for mark, err := range w.store.DueNow(w.ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed[mark.ID] = true
+	}
+	if len(listed) != 5 {
+		t.Errorf("%d rows are listed", len(listed))
 	}
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
 	if _, err := worker.Check(w.ctx, ids[2]); !errors.Is(err, memory.ErrDamaged) {
@@ -211,15 +146,12 @@ func TestADamagedMarkStopsNoSweep(t *testing.T) {
 // failing is a queue that is not there.
 type failing struct{ err error }
 
-func (f failing) Offer(context.Context, []promotion.Offer) error { return f.err }
+func (f failing) Look(context.Context, string, string) error { return f.err }
 
-func TestTriggersSayWhenTheQueueIsNotReached(t *testing.T) {
+func TestAHeaterSaysWhenTheQueueIsNotReached(t *testing.T) {
 	w := newWorld(t)
 	id := w.claim("acme", "Oslo", nil)
 	gone := errors.New("gone")
-	if _, err := promotion.NewSweeper(w.store, failing{gone}, 0, nil).Sweep(w.ctx); !errors.Is(err, gone) {
-		t.Errorf("sweep: %v", err)
-	}
 	h := promotion.NewHeater(w.store, failing{gone}, nil)
 	h.ObserveReads(t.Context(), []memory.ID{id}, 3)
 	if err := h.Flush(w.ctx); !errors.Is(err, gone) {
@@ -230,30 +162,9 @@ func TestTriggersSayWhenTheQueueIsNotReached(t *testing.T) {
 	}
 }
 
-func TestASweeperSweepsAtOnceAndThenAtEveryInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, q := newWorld(t), &offers{}
-		w.claim("acme", "Oslo", nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- promotion.NewSweeper(w.store, q, time.Minute, nil).Serve(ctx) }()
-		for want := 1; want <= 3; want++ {
-			synctest.Wait()
-			if n, _ := q.seen(""); n != want {
-				t.Errorf("%d sweeps, want %d", n, want)
-			}
-			<-time.After(time.Minute)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAHeaterPassesReadsOnInBatchesAndOnceMoreAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, q := newWorld(t), &offers{}
+		w, q := newWorld(t), &looks{}
 		id := w.claim("acme", "Oslo", nil)
 		h := promotion.NewHeater(w.store, q, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -263,16 +174,16 @@ func TestAHeaterPassesReadsOnInBatchesAndOnceMoreAtTheEnd(t *testing.T) {
 			h.ObserveReads(t.Context(), []memory.ID{id}, 1)
 		}
 		<-time.After(time.Second)
-		if n, last := q.seen(id); n != 1 || last.Heat != 30 {
-			t.Errorf("thirty reads were passed on %d times: %+v", n, last)
+		if n, heat := q.n.Load(), w.mark(id).Heat; n != 1 || heat != 30 {
+			t.Errorf("thirty reads were passed on %d times: %v", n, heat)
 		}
 		h.ObserveBlocked(t.Context(), []memory.ID{id})
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if n, last := q.seen(id); n != 2 || last.Heat != 130 {
-			t.Errorf("what a blocked call noted last was lost: %d, %+v", n, last)
+		if n, heat := q.n.Load(), w.mark(id).Heat; n != 2 || heat != 130 {
+			t.Errorf("what a blocked call noted last was lost: %d, %v", n, heat)
 		}
 	})
 }
@@ -292,7 +203,7 @@ func (s *stuck) AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]mem
 
 func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
 	s := &stuck{Store: storetest.NewStore(nil), got: make(chan int, 9), release: make(chan struct{})}
-	h := promotion.NewHeater(s, &offers{}, nil)
+	h := promotion.NewHeater(s, nil, nil)
 	note := func(from, to int) {
 		for i := from; i < to; i++ {
 			h.ObserveReads(t.Context(), []memory.ID{memory.ID(fmt.Sprint("row", i))}, 1)
@@ -342,7 +253,7 @@ func TestFlushesAreMadeOneAtATime(t *testing.T) {
 	w := newWorld(t)
 	ids := []memory.ID{w.claim("one", "Oslo", nil), w.claim("two", "Oslo", nil)}
 	b := busy{w.store, make(chan struct{}, 2), make(chan struct{})}
-	h := promotion.NewHeater(b, &offers{}, nil)
+	h := promotion.NewHeater(b, nil, nil)
 	ended := make(chan error, len(ids))
 	for i, id := range ids {
 		h.ObserveReads(w.ctx, []memory.ID{id}, 1)

@@ -14,6 +14,9 @@ type Revocable interface {
 	WalkRevocations(ctx context.Context, progress func(memory.RevocationWalk)) (memory.RevocationWalk, error)
 }
 
+// withdrawShare bounds what of the time walks take: after one that took long, the next begins later.
+const withdrawShare = 4
+
 // Withdraw looks at every interval whether something was revoked that rows still rest
 // on, and moves them, until ctx ends: a walk that whoever revoked did not finish goes on
 // where it was. The rows are unfit before; this has them checked again. Between two looks
@@ -40,7 +43,7 @@ func Withdraw(ctx context.Context, store Revocable, interval time.Duration, logg
 				slog.Int("rows", w.Rows), slog.Int("touched", w.Touched), slog.Int("withdrawn", w.Withdrawn))
 		}
 		took := time.Since(began)
-		t.Reset(max(interval-took, sweepShare*took))
+		t.Reset(max(interval-took, withdrawShare*took))
 		select {
 		case <-ctx.Done():
 			return

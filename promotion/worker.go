@@ -96,25 +96,9 @@ func (s Status) String() string {
 type Result struct {
 	ID      memory.ID
 	Status  Status
-	RetryAt time.Time // of Down and Deferred: when to come back, by the wall clock
-	// Behind names the sources that refused to be asked about any row, since their budget
-	// is spent, their breaker open, or they said for how long they are to be left alone, in
-	// their order: RetryAt is the first of their times. All of them, since a row for which
-	// one of two is left comes to more than one for which neither is. None if a question
-	// about this row failed otherwise, which says nothing of other rows.
-	Behind []string
-	// Alone says that one of them at least refused this worker alone: breakers are its own,
-	// what it was told may hold for it only, and so may its budget ([Options.Spending] nil).
-	// Another worker may be heard.
-	Alone bool
-	// Yield is for how long all other rows are to go first: a question about this one failed
-	// again, though its source answered about others since it did before (30 s, then twice
-	// as long each time, up to an hour); or the source asked for a rest of 30 s or longer
-	// when it was asked about it. The hottest row is asked about first, and one that always
-	// fails would keep its source busy, or closed. 0 = it keeps its place; in an outage all do.
-	Yield  time.Duration
-	Calls  int           // verifiers asked
-	Waited time.Duration // of Promoted: since the row was written; 0 if it was verified before
+	RetryAt time.Time     // of Down and Deferred: when to come back, by the wall clock
+	Calls   int           // verifiers asked
+	Waited  time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
 
 // Defaults of [Options].
@@ -126,11 +110,8 @@ const (
 
 const (
 	maxBackoff = 7 * 24 * time.Hour
-	maxTries   = 10      // answers that moved nothing, after which a row that nobody reads is parked (D-19)
-	coldBelow  = 0.5     // decayed reads: nobody read the row for a day
-	maxAnswers = 100_000 // remembered; beyond, all are forgotten, which costs questions only
-	firstYield = 30 * time.Second
-	mostYield  = time.Hour
+	maxTries   = 10  // answers that moved nothing, after which a row that nobody reads is parked (D-19)
+	coldBelow  = 0.5 // decayed reads: nobody read the row for a day
 )
 
 // Options of a [Worker]. Every zero field has a usable default.
@@ -181,15 +162,7 @@ type Worker struct {
 	mu     sync.Mutex
 	covers map[memory.ID][]*Source // sources of rows
 	served map[string]int          // calls of ServeSource under way, by source
-	heard  map[string]uint64       // answers of a source
-	failed map[answer]failure      // questions that failed since they were answered last
 	said   map[string]time.Time    // when a line was last logged
-}
-
-// answer names what one source said of one row.
-type answer struct {
-	row    memory.ID
-	source string
 }
 
 // NewWorker returns a worker that asks these sources.
@@ -198,7 +171,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
 	w := &Worker{store: store, sources: slices.Clone(sources), making: semaphore.NewWeighted(allPlaces),
-		covers: map[memory.ID][]*Source{}, served: map[string]int{}, heard: map[string]uint64{}, failed: map[answer]failure{}, said: map[string]time.Time{}}
+		covers: map[memory.ID][]*Source{}, served: map[string]int{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
 	}
@@ -528,8 +501,6 @@ type round struct {
 	failed   bool                // a question about this row failed
 	until    time.Time           // when the first verdict ends that still stands
 	answers  []memory.SourceMark // of the sources that are not to be asked again for a while
-	held     []string            // who refused; "" = a question about this row failed
-	alone    bool                // one that refused did so to this worker alone
 
 	asked memory.LineMark // where the line of the row stood before anybody was asked
 	how   asking
@@ -555,9 +526,6 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *r
 		if done, err := w.one(ctx, s, &row, r, &res); done || err != nil {
 			return res, err
 		}
-	}
-	if !slices.Contains(r.held, "") {
-		res.Behind, res.Alone = r.held, r.alone
 	}
 	return res, nil
 }
@@ -673,16 +641,10 @@ func (w *Worker) line(ctx context.Context, row *memory.Row) (memory.LineMark, er
 // may be asked, about the row as it is now.
 func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, res *Result) (done bool, err error) {
 	v, err := w.verify(ctx, s, *row, &r.how)
-	if err == nil {
-		w.hear(answer{row.ID, s.Name})
-	}
 	var over *overspent
 	switch {
 	case errors.As(err, &over):
 		res.wait(Deferred, time.Now().Add(over.wait))
-		r.held = append(r.held, over.behind)
-		_, own := w.opts.Spending.(*ownSpending)
-		r.alone = r.alone || own
 		return false, nil
 	case s.observes: // nobody was asked
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
@@ -777,12 +739,12 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 			if how.queued && s.state() != verifier.StateClosed { // it opened meanwhile
 				return &verifier.UnavailableError{Verifier: s.Name, RetryAfter: stateEvery, Err: verifier.ErrOpen}
 			}
-			wait, behind := w.spend(ctx, s)
+			wait := w.spend(ctx, s)
 			if wait <= 0 {
 				return nil
 			}
 			if !how.wait(ctx, wait) {
-				return &overspent{wait, behind}
+				return &overspent{wait}
 			}
 		}
 	}
@@ -815,10 +777,7 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 }
 
 // overspent says that the budget of a source is spent.
-type overspent struct {
-	wait   time.Duration
-	behind string // the source; "" = the budget cannot be counted
-}
+type overspent struct{ wait time.Duration }
 
 func (o *overspent) Error() string { return "the budget of this tick is spent" }
 
@@ -851,39 +810,6 @@ func (w *Worker) stand(ctx context.Context, id memory.ID, answers []memory.Sourc
 	return w.note(ctx, mark, answers)
 }
 
-// failure is what is known of the questions about a row that failed.
-type failure struct {
-	heard  uint64 // answers of the source until the last of them
-	yields int    // how often it failed though others were answered meanwhile
-}
-
-// hear counts an answer.
-func (w *Worker) hear(a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.heard[a.source]++
-	delete(w.failed, a)
-}
-
-// yield counts a question that failed, and says for how long others go first.
-func (w *Worker) yield(a answer) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f, again := w.failed[a]
-	if again && w.heard[a.source] > f.heard {
-		f.yields++
-	}
-	f.heard = w.heard[a.source]
-	if len(w.failed) >= maxAnswers { // all are forgotten, which costs questions only
-		clear(w.failed)
-	}
-	w.failed[a] = f
-	if f.yields == 0 {
-		return 0
-	}
-	return min(firstYield<<min(f.yields-1, 10), mostYield)
-}
-
 // wait notes that the check has to come back, at the earliest time any source can.
 func (r *Result) wait(s Status, at time.Time) {
 	if r.RetryAt.IsZero() || at.Before(r.RetryAt) {
@@ -895,7 +821,7 @@ func (r *Result) wait(s Status, at time.Time) {
 }
 
 // end notes that the check has not to come back.
-func (r *Result) end(s Status) { r.Status, r.RetryAt, r.Yield = s, time.Time{}, 0 }
+func (r *Result) end(s Status) { r.Status, r.RetryAt = s, time.Time{} }
 
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
@@ -905,26 +831,15 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 	if alarm = errors.Is(err, verifier.ErrMisconfigured); alarm {
 		level, text = slog.LevelError, "verifier cannot be used"
 	} else {
-		at, behind := time.Now().Add(time.Second), ""
+		at := time.Now().Add(time.Second)
 		var down *verifier.UnavailableError
 		if errors.As(err, &down) && down.RetryAfter > 0 {
 			at = time.Now().Add(down.RetryAfter)
 		}
-		switch {
-		case errors.Is(err, verifier.ErrOpen):
-			behind, r.alone = source, true
-		case !errors.Is(err, verifier.ErrBusy):
-			r.failed = true
-			res.Yield = max(res.Yield, w.yield(answer{id, source}))
-			if down != nil && down.RetryAfter > 0 { // that is said of all rows
-				behind, r.alone = source, true
-				if down.RetryAfter >= firstYield { // and not where a source limits its rate
-					res.Yield = max(res.Yield, down.RetryAfter)
-				}
-			}
-		}
 		res.wait(Down, at)
-		r.held = append(r.held, behind)
+		if !errors.Is(err, verifier.ErrOpen) && !errors.Is(err, verifier.ErrBusy) {
+			r.failed = true
+		}
 	}
 	if !w.first(text + source) {
 		level = slog.LevelDebug
@@ -1075,19 +990,18 @@ func (w *Worker) backoff(tries int) time.Duration {
 	return wait
 }
 
-// spend takes one question from a verifier's budget of this tick. If none is left it says
-// how long that lasts, and names the verifier, behind which rows wait then. A budget that
-// cannot be counted is spent for this row: the row stays due.
-func (w *Worker) spend(ctx context.Context, s *Source) (wait time.Duration, behind string) {
+// spend takes one question from a verifier's budget of this tick. If none is left it says how long that
+// lasts. A budget that cannot be counted is spent: the row stays due.
+func (w *Worker) spend(ctx context.Context, s *Source) (wait time.Duration) {
 	if w.opts.Budget < 0 || s.observes {
-		return 0, ""
+		return 0
 	}
 	wait, err := w.opts.Spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
 	if err != nil {
 		w.uncounted(ctx, s.Name, err)
-		return time.Second, ""
+		return time.Second
 	}
-	return wait, s.Name
+	return wait
 }
 
 func (w *Worker) uncounted(ctx context.Context, source string, err error) {

@@ -187,14 +187,14 @@ func TestARowThatNobodyCoversIsParkedAndAReadBringsItBack(t *testing.T) {
 	if r := w.check(none, id); r.Status != promotion.NotDue {
 		t.Errorf("a parked row is not asked about: %s", r.Status)
 	}
-	q := &offers{}
+	q := &looks{}
 	heater := promotion.NewHeater(w.store, q, nil)
 	heater.ObserveReads(w.ctx, []memory.ID{id}, 1)
 	if err := heater.Flush(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if q.n != 1 || w.mark(id).At.IsZero() {
-		t.Fatalf("the read did not bring it back: %+v", q.rows)
+	if q.n.Load() != 1 || w.mark(id).At.IsZero() {
+		t.Fatal("the read did not bring it back")
 	}
 	w.want(id, memory.StateVerified, w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id), promotion.Promoted)
 }
@@ -204,7 +204,7 @@ func TestARowIsAskedAboutOnceAVerdictLifetimeHoweverOftenItIsRead(t *testing.T) 
 	w := newWorld(t)
 	id, crm := w.claim("acme", "Oslo", nil), verifiertest.New("crm", verifiertest.Unclear())
 	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour, Budget: -1}, source(crm))
-	q := &offers{}
+	q := &looks{}
 	heater := promotion.NewHeater(w.store, q, nil)
 	read := func(n int) {
 		t.Helper()

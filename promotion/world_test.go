@@ -3,6 +3,7 @@ package promotion_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -134,29 +135,10 @@ func (w *world) want(id memory.ID, state memory.State, r promotion.Result, statu
 	}
 }
 
-// offers is a queue that only notes what it is offered.
-type offers struct {
-	mu   sync.Mutex
-	rows map[memory.ID]promotion.Offer
-	n    int
-}
+// looks counts how often it was asked to look.
+type looks struct{ n atomic.Int64 }
 
-func (o *offers) Offer(_ context.Context, rows []promotion.Offer) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.rows == nil {
-		o.rows = map[memory.ID]promotion.Offer{}
-	}
-	for _, r := range rows {
-		o.rows[r.ID] = r
-		o.n++
-	}
+func (l *looks) Look(context.Context, string, string) error {
+	l.n.Add(1)
 	return nil
-}
-
-// seen is how many offers came, and the last one of a row.
-func (o *offers) seen(id memory.ID) (n int, last promotion.Offer) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.n, o.rows[id]
 }

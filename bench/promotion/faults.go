@@ -13,7 +13,6 @@ import (
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -38,23 +37,12 @@ func (b *bench) outage(ctx context.Context, dir string) (figures []report.Figure
 			return verifier.Verdict{}, &verifier.UnavailableError{Verifier: "crm", Err: errors.New("down")}
 		}
 		after.Add(1)
-		t := time.NewTimer(latency)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return free(ctx, row)
-		case <-ctx.Done():
-			return verifier.Verdict{}, ctx.Err()
-		}
+		return freeAfter(latency)(ctx, row)
 	})
 	guard := verifier.WithBreaker("crm", flaky, &verifier.BreakerOptions{MaxConcurrent: places, Timeout: 500 * time.Millisecond, FirstOpen: 250 * time.Millisecond, OpenFor: 250 * time.Millisecond})
 	worker := report.Must(promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1}))
-	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: places})
-	serving, stop := context.WithCancel(ctx)
+	stop := serve(ctx, r.Client, worker)
 	defer stop()
-	ended := make(chan error, 2)
-	go func() { ended <- queue.Serve(serving, worker) }()
-	go func() { ended <- promotion.NewSweeper(store, queue, 500*time.Millisecond, nil).Serve(serving) }()
 
 	down.Store(true)
 	ids := fill(ctx, store, "row", b.outageRows, memory.StateUnavailableAtWriteTime)
@@ -74,8 +62,7 @@ func (b *bench) outage(ctx context.Context, dir string) (figures []report.Figure
 		return !due && err == nil, err
 	}))
 	drained := time.Since(began).Seconds()
-	stop()
-	report.Check(errors.Join(<-ended, <-ended))
+	report.Check(stop())
 	lost := 0
 	rows = report.Must(get(ctx, store, ids))
 	for i := range rows {

@@ -66,33 +66,18 @@ func child(ctx context.Context, text string, in io.Reader, out io.Writer) error 
 		return err
 	}
 	defer r.Close()
-	slow := verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
-		t := time.NewTimer(c.Latency)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return free(ctx, row)
-		case <-ctx.Done():
-			return verifier.Verdict{}, ctx.Err()
-		}
-	})
-	guard := verifier.WithBreaker("crm", slow, &verifier.BreakerOptions{MaxConcurrent: c.Concurrency, Timeout: time.Minute + c.Latency})
+	guard := verifier.WithBreaker("crm", freeAfter(c.Latency), &verifier.BreakerOptions{MaxConcurrent: c.Concurrency, Timeout: time.Minute + c.Latency})
 	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: guard, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
 	if err != nil {
 		return err
 	}
-	queue := asynqqueue.New(r.Client, &asynqqueue.Options{Concurrency: c.Concurrency})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 2)
-	go func() { ended <- queue.Serve(ctx, worker) }()
-	go func() { ended <- promotion.NewSweeper(store, queue, time.Second, nil).Serve(ctx) }()
+	stop := serve(ctx, r.Client, worker)
+	defer stop()
 	fmt.Fprintln(out, "ready")
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return err
 	}
-	cancel()
-	return errors.Join(<-ended, <-ended)
+	return stop()
 }
 
 // process is a worker process of ours.
@@ -196,13 +181,20 @@ func (b *bench) scale(ctx context.Context, dir string) (figures []report.Figure,
 	for _, processes := range []int{1, 2} {
 		y := report.Must(openYard(ctx, filepath.Join(dir, fmt.Sprint(processes)), places, latency))
 		defer y.close()
-		fill(ctx, y.store, "row", b.scaleRows, memory.StateUnverified)
-		report.Check(y.queue.Pause(ctx))
 		var all []*process
 		for range processes {
 			all = append(all, report.Must(startChild(y.c)))
 		}
-		report.Must(promotion.NewSweeper(y.store, y.queue, 0, nil).Sweep(ctx))
+		report.Check(until(ctx, time.Minute, "the queue is served", func() (bool, error) {
+			s, err := y.queue.Stats(ctx)
+			return len(s) == 1 && s[0].Processes == processes, err
+		}))
+		report.Check(y.queue.Pause(ctx))
+		fill(ctx, y.store, "row", b.scaleRows, memory.StateUnverified)
+		report.Check(until(ctx, time.Minute, "checks are enqueued", func() (bool, error) {
+			s, err := y.queue.Stats(ctx)
+			return len(s) == 1 && s[0].Pending >= 2*places, err
+		}))
 		began := time.Now()
 		report.Check(y.queue.Resume(ctx))
 		report.Check(y.done(ctx, 10*time.Minute))
@@ -217,7 +209,8 @@ func (b *bench) scale(ctx context.Context, dir string) (figures []report.Figure,
 	}, nil
 }
 
-// kill is how long it takes until the rows of a worker that was killed are checked.
+// kill is how long it takes until the rows of a worker that was killed are checked. asynq looks once a
+// minute for tasks whose lease of 30 s has expired.
 func (b *bench) kill(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	defer report.Caught(&err)
 	const rows = 8
@@ -228,19 +221,19 @@ func (b *bench) kill(ctx context.Context, dir string) (figures []report.Figure, 
 		defer y.close()
 		fill(ctx, y.store, "row", rows, memory.StateUnverified)
 		victim := report.Must(startChild(y.c))
-		report.Check(until(ctx, time.Minute, "all rows are claimed", func() (bool, error) {
+		report.Check(until(ctx, time.Minute, "all rows are being checked", func() (bool, error) {
 			s, err := y.queue.Stats(ctx)
-			return s.Claimed == rows, err
+			return len(s) == 1 && s[0].Active == rows, err
 		}))
 		y.c.Latency = time.Millisecond
 		heir := report.Must(startChild(y.c))
 		began := time.Now()
 		report.Check(victim.kill())
-		report.Check(y.done(ctx, time.Minute))
+		report.Check(y.done(ctx, 5*time.Minute))
 		worst = max(worst, time.Since(began).Seconds())
 		report.Check(heir.stop())
 	}
-	return []report.Figure{report.AtMost("kill/longest_redelivery", "s", worst, 10, rounds*rows, b.seed)}, nil
+	return []report.Figure{report.AtMost("kill/longest_redelivery", "s", worst, 125, rounds*rows, b.seed)}, nil
 }
 
 // memory is what a worker process takes at most, while very many rows are due.
@@ -253,11 +246,7 @@ func (b *bench) memory(ctx context.Context, dir string) (figures []report.Figure
 		defer y.close()
 		fill(ctx, y.store, "row", rows, memory.StateUnverified)
 		p := report.Must(startChild(y.c))
-		report.Check(until(ctx, 30*time.Minute, "all rows were offered", func() (bool, error) {
-			s, err := y.queue.Stats(ctx)
-			return s.Waiting+s.Claimed >= int64(rows)*8/10, err
-		}))
-		for range 20 { // it works on, and sweeps again
+		for range 100 { // it works
 			if p.cmd.ProcessState != nil {
 				return nil, errors.New("the worker process ended")
 			}

@@ -21,13 +21,12 @@ import (
 	"github.com/hearsay-go/hearsay/memory/redisstore"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
 const (
-	concurrency = 10 // of the tokens, and of the empty tasks
+	concurrency = 64 // places of the checks, and of the empty tasks
 	rateRounds  = 3
 )
 
@@ -144,12 +143,11 @@ func emptyTasks(ctx context.Context, client redis.UniversalClient, n int) (took 
 	}
 }
 
-// promote is how long it takes until so many due rows are verified, from when they are
-// in the queue.
+// promote is how long it takes until so many due rows are verified.
 func promote(ctx context.Context, store *memory.Store, client redis.UniversalClient, n int) (time.Duration, error) {
 	over, left := make(chan struct{}), atomic.Int64{}
 	left.Store(int64(n))
-	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: verifier.Func(free), Rank: memory.RankTool}}, &promotion.Options{Budget: -1,
+	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: verifier.Func(free), Rank: memory.RankTool, Places: concurrency}}, &promotion.Options{Budget: -1,
 		Observe: func(r promotion.Result) {
 			if r.Status == promotion.Promoted && left.Add(-1) == 0 {
 				close(over)
@@ -158,14 +156,8 @@ func promote(ctx context.Context, store *memory.Store, client redis.UniversalCli
 	if err != nil {
 		return 0, err
 	}
-	queue := asynqqueue.New(client, &asynqqueue.Options{Concurrency: concurrency})
-	if _, err := promotion.NewSweeper(store, queue, 0, nil).Sweep(ctx); err != nil {
-		return 0, err
-	}
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
 	began := time.Now()
-	go func() { ended <- queue.Serve(serving, worker) }()
+	stop := serve(ctx, client, worker)
 	took, late := time.Duration(0), time.NewTimer(10*time.Minute)
 	defer late.Stop()
 	select {
@@ -176,8 +168,7 @@ func promote(ctx context.Context, store *memory.Store, client redis.UniversalCli
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	stop()
-	return took, errors.Join(err, <-ended)
+	return took, errors.Join(err, stop())
 }
 
 // nothingDue reports an error if a row wants a check.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -154,48 +152,8 @@ func (c crowd) inOrder(order []int) *ran {
 	})
 }
 
-// line is a promotion.Queue in this process, with the order of the real one.
-type line struct {
-	rows []promotion.Offer
-	at   map[memory.ID]int
-}
-
-func (l *line) Len() int { return len(l.rows) }
-func (l *line) Less(i, j int) bool {
-	a, b := l.rows[i], l.rows[j]
-	return cmp.Or(cmp.Compare(a.Order(), b.Order()), cmp.Compare(a.ID, b.ID)) < 0
-}
-func (l *line) Swap(i, j int) {
-	l.rows[i], l.rows[j] = l.rows[j], l.rows[i]
-	l.at[l.rows[i].ID], l.at[l.rows[j].ID] = i, j
-}
-func (l *line) Push(v any) {
-	o := v.(promotion.Offer)
-	l.at[o.ID] = len(l.rows)
-	l.rows = append(l.rows, o)
-}
-func (l *line) Pop() any {
-	last := l.rows[len(l.rows)-1]
-	l.rows = l.rows[:len(l.rows)-1]
-	delete(l.at, last.ID)
-	return last
-}
-
-// Offer implements promotion.Queue.
-func (l *line) Offer(_ context.Context, rows []promotion.Offer) error {
-	for _, o := range rows {
-		if i, waits := l.at[o.ID]; waits {
-			l.rows[i] = o
-			heap.Fix(l, i)
-		} else {
-			heap.Push(l, o)
-		}
-	}
-	return nil
-}
-
-// ours runs the real worker, heater and sweep over a store whose clock is simulated.
-// Reads are passed on once a second.
+// ours runs the real worker and heater over a store whose clock is simulated, and takes the rows in the order
+// of the store. Reads are passed on once a second.
 func (c crowd) ours(ctx context.Context) (out *ran, err error) {
 	defer report.Caught(&err)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -229,9 +187,7 @@ func (c crowd) ours(ctx context.Context) (out *ran, err error) {
 		return supports(row, now), nil
 	}
 	worker := report.Must(promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: verifier.Func(asked), Rank: memory.RankTool}}, &promotion.Options{Budget: -1}))
-	queue := &line{at: map[memory.ID]int{}}
-	heater := promotion.NewHeater(store, queue, nil)
-	report.Must(promotion.NewSweeper(store, queue, 0, nil).Sweep(ctx))
+	heater := promotion.NewHeater(store, nil, nil)
 
 	begin, now = now, now.Add(time.Second)
 	script, next := c.script(), 0
@@ -250,8 +206,15 @@ func (c crowd) ours(ctx context.Context) (out *ran, err error) {
 			heater.ObserveReads(ctx, []memory.ID{unclear}, c.flood/60)
 		}
 		report.Check(heater.Flush(ctx))
-		for free <= at && queue.Len() > 0 {
-			id := heap.Pop(queue).(promotion.Offer).ID
+		for woken := memory.MaxWoken; woken == memory.MaxWoken; {
+			woken, _, err = store.WakeDue(ctx, memory.MaxWoken)
+			report.Check(err)
+		}
+		for free <= at {
+			id, due := first(ctx, store)
+			if !due {
+				break
+			}
 			calls := out.calls
 			res := report.Must(worker.Check(ctx, id))
 			if res.Status == promotion.Promoted {
@@ -264,6 +227,15 @@ func (c crowd) ours(ctx context.Context) (out *ran, err error) {
 	}
 	out.count(script)
 	return out, nil
+}
+
+// first is the row that is due and was read most.
+func first(ctx context.Context, store *memory.Store) (memory.ID, bool) {
+	for mark, err := range store.DueNow(ctx) {
+		report.Check(err)
+		return mark.ID, true
+	}
+	return "", false
 }
 
 // simulate holds the order of our queue against an ideal one, on the same reads.

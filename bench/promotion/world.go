@@ -10,8 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
@@ -71,4 +75,31 @@ func supports(row memory.Row, at time.Time) verifier.Verdict {
 // free is a verifier that supports every row and costs nothing.
 func free(_ context.Context, row memory.Row) (verifier.Verdict, error) {
 	return supports(row, time.Now()), nil
+}
+
+// freeAfter is a verifier that supports every row after a while.
+func freeAfter(latency time.Duration) verifier.Func {
+	return func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
+		t := time.NewTimer(latency)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return free(ctx, row)
+		case <-ctx.Done():
+			return verifier.Verdict{}, ctx.Err()
+		}
+	}
+}
+
+// serve has a worker serve its sources over a Redis until it is stopped.
+func serve(ctx context.Context, client redis.UniversalClient, worker *promotion.Worker) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- promotion.ServeScopes(ctx, asynqqueue.New(client, nil), promotion.Scope{Worker: worker, Sweep: time.Second})
+	}()
+	return sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -482,7 +482,7 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: asynqchecks.Deployment("default", w.store.Identity()), ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
+			ended <- asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: asynqqueue.Deployment("default", w.store.Identity()), ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
 		}()
 		w.env["HEARSAY_REDIS"] = r.URL()
 		eventually(t, "the doctor sees the worker", func() bool {
@@ -494,7 +494,7 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		w.ok("queue", "resume")
-		for deployment, safe := range map[string]bool{"other": false, asynqchecks.Deployment("default", w.store.Identity()): true} {
+		for deployment, safe := range map[string]bool{"other": false, asynqqueue.Deployment("default", w.store.Identity()): true} {
 			if f := find("-deployment", deployment).of("queue"); f.Safe != safe {
 				t.Errorf("of deployment %s: %+v", deployment, f)
 			}

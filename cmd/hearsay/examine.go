@@ -22,7 +22,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/audit/witnesshttp"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -496,7 +496,7 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 	default:
 		x.good("queue keeps keys", "maxmemory-policy noeviction")
 	}
-	all, err := asynqchecks.Every(ctx, r.Client)
+	all, err := asynqqueue.Every(ctx, r.Client)
 	if err != nil {
 		x.bad("queue", err.Error(), loss, "start the Redis of the queue, or name another")
 		return
@@ -522,12 +522,12 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 }
 
 // serves reports whether the queues of a deployment are looked at: the one that is named, or those that
-// workers of the tenant name by themselves ([asynqchecks.Deployment]).
+// workers of the tenant name by themselves ([asynqqueue.Deployment]).
 func (x *examination) serves(deployment, tenant string) bool {
 	if name := cmp.Or(x.deployment, x.getenv("HEARSAY_DEPLOYMENT")); name != "" {
 		return deployment == name
 	}
-	return strings.HasPrefix(deployment, tenant+"-") && len(deployment) == len(asynqchecks.Deployment(tenant))
+	return strings.HasPrefix(deployment, tenant+"-") && len(deployment) == len(asynqqueue.Deployment(tenant))
 }
 
 // workerReady is the part of a worker's /readyz that is looked at.

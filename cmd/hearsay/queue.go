@@ -17,7 +17,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/redisstore/redisurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -73,16 +73,16 @@ func (a *app) queues(ctx context.Context, f *queueFlags) (q *queues, free func()
 }
 
 // stats are the facts of the queues.
-func (q *queues) stats(ctx context.Context) ([]asynqchecks.Stats, error) {
-	all, err := asynqchecks.Every(ctx, q.client)
+func (q *queues) stats(ctx context.Context) ([]asynqqueue.Stats, error) {
+	all, err := asynqqueue.Every(ctx, q.client)
 	if err != nil {
 		return nil, fail(exitUnreachable, "%w", err)
 	}
-	return slices.DeleteFunc(all, func(s asynqchecks.Stats) bool { return q.deployment != "" && s.Deployment != q.deployment }), nil
+	return slices.DeleteFunc(all, func(s asynqqueue.Stats) bool { return q.deployment != "" && s.Deployment != q.deployment }), nil
 }
 
 // one is the queue of the deployment that is named, or of the only one that there is.
-func (q *queues) one(ctx context.Context) (*asynqchecks.Queue, error) {
+func (q *queues) one(ctx context.Context) (*asynqqueue.Queue, error) {
 	all, err := q.stats(ctx)
 	if err != nil {
 		return nil, err
@@ -98,12 +98,12 @@ func (q *queues) one(ctx context.Context) (*asynqchecks.Queue, error) {
 	case len(names) > 1:
 		return nil, usage("there are several deployments in this Redis; name one by --deployment: %s", oneLine(strings.Join(names, ", "), maxMessage))
 	}
-	return asynqchecks.New(q.client, &asynqchecks.Options{Deployment: names[0]}), nil
+	return asynqqueue.New(q.client, &asynqqueue.Options{Deployment: names[0]}), nil
 }
 
 // onQueue makes the action of a command that does one thing to the queues of a deployment, and then
 // shows them.
-func (a *app) onQueue(f *queueFlags, o *output, act func(context.Context, *asynqchecks.Queue) (string, error)) func(*cobra.Command, []string) error {
+func (a *app) onQueue(f *queueFlags, o *output, act func(context.Context, *asynqqueue.Queue) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		q, free, err := a.queues(cmd.Context(), f)
 		if err != nil {
@@ -150,7 +150,7 @@ type queueOf struct {
 	Archived   int    `json:"archived"`
 }
 
-func queueJSONOf(all []asynqchecks.Stats, s *queueStored) queueJSON {
+func queueJSONOf(all []asynqqueue.Stats, s *queueStored) queueJSON {
 	out := queueJSON{Schema: "hearsay.queue/1", Queues: []queueOf{}, Store: s}
 	for _, q := range all {
 		out.Queues = append(out.Queues, queueOf{q.Deployment, q.Source, q.Queue, q.Paused, q.Processes, q.Pending, q.Active, q.Orphaned, q.Retry, q.Archived})
@@ -261,7 +261,7 @@ With -o json: {"schema": "hearsay.queue/1", "queues": [{"verifier": …, "pendin
 }
 
 // queueText is the output of status for people.
-func queueText(all []asynqchecks.Stats, known *queueStored) string {
+func queueText(all []asynqqueue.Stats, known *queueStored) string {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	if len(all) == 0 {
@@ -308,7 +308,7 @@ With -o json: {"schema": "hearsay.queue/1", "queues": [{"paused": true, …}]}.`
 		Args:    args(),
 	}
 	o := outputFlag(cmd)
-	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqchecks.Queue) (string, error) { return "paused", q.Pause(ctx) })
+	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqqueue.Queue) (string, error) { return "paused", q.Pause(ctx) })
 	return cmd
 }
 
@@ -321,7 +321,7 @@ func (a *app) queueResumeCommand(f *queueFlags) *cobra.Command {
 		Args:    args(),
 	}
 	o := outputFlag(cmd)
-	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqchecks.Queue) (string, error) { return "running", q.Resume(ctx) })
+	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqqueue.Queue) (string, error) { return "running", q.Resume(ctx) })
 	return cmd
 }
 
@@ -341,7 +341,7 @@ With -o json: {"schema": "hearsay.queue/1", "queues": [{"paused": true, "active"
 	}
 	o := outputFlag(cmd)
 	cmd.Flags().DurationVar(&within, "within", time.Minute, "how long to wait")
-	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqchecks.Queue) (string, error) {
+	cmd.RunE = a.onQueue(f, o, func(ctx context.Context, q *asynqqueue.Queue) (string, error) {
 		if err := q.Pause(ctx); err != nil {
 			return "", fail(exitUnreachable, "%w", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -105,7 +105,7 @@ func TestQueue(t *testing.T) {
 	}
 
 	// Paused, no worker takes a check; resumed, one does.
-	q := asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: "one", ShutdownTimeout: time.Minute})
+	q := asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: "one", ShutdownTimeout: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, checks := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
 	go func() { ended <- q.Serve(ctx, crm, 1, checks) }()
@@ -155,7 +155,7 @@ func TestQueue(t *testing.T) {
 	}
 
 	// What is done to the queues is done to those of one deployment.
-	two := asynqchecks.New(local.Client, &asynqchecks.Options{Deployment: "two"})
+	two := asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: "two"})
 	if _, err := two.Enqueue(t.Context(), promotion.Check{Tenant: "default", Row: first, Source: "erp", Generation: 1}, time.Hour); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/audit"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/roster"
@@ -90,7 +90,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
 	e.deployment = c.deploymentOf(stores)
-	e.queue = &draining{Queue: asynqchecks.New(e.redis.Client, &asynqchecks.Options{Deployment: e.deployment,
+	e.queue = &draining{Queue: asynqqueue.New(e.redis.Client, &asynqqueue.Options{Deployment: e.deployment,
 		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})}
 	for i, store := range stores {
 		s := &space{share: c.shares[i], store: store, writes: newWriting(store), log: log, tally: m.tally(store.Namespace(), c.named())}
@@ -120,7 +120,7 @@ func (c *config) deploymentOf(stores []*memory.Store) string {
 	for _, s := range stores {
 		ids = append(ids, s.Identity())
 	}
-	return asynqchecks.Deployment(stores[0].Tenant(), ids...)
+	return asynqqueue.Deployment(stores[0].Tenant(), ids...)
 }
 
 // add makes the worker of a namespace. The verifiers are those of the process: one that is down is down
@@ -252,14 +252,14 @@ func (e *engine) queueReady(ctx context.Context) check {
 		c.OK, c.Detail = false, "draining"
 	case err != nil:
 		c.Detail = err.Error()
-	case slices.ContainsFunc(stats, func(s asynqchecks.Stats) bool { return s.Paused }):
+	case slices.ContainsFunc(stats, func(s asynqqueue.Stats) bool { return s.Paused }):
 		c.Detail += "; paused until hearsay queue resume"
 	}
 	return c
 }
 
 // stats are the facts of the queues that this process serves.
-func (e *engine) stats(ctx context.Context) ([]asynqchecks.Stats, error) {
+func (e *engine) stats(ctx context.Context) ([]asynqqueue.Stats, error) {
 	if len(e.sources) == 0 {
 		return nil, e.redis.Client.Ping(ctx).Err()
 	}
@@ -420,7 +420,7 @@ func (e *engine) close() error {
 
 // draining is a queue that knows which checks are under way.
 type draining struct {
-	*asynqchecks.Queue
+	*asynqqueue.Queue
 	stopped atomic.Bool
 	busy    atomic.Int64
 	cut     atomic.Bool // a check was cut off by the end of the drain

@@ -25,7 +25,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 )
 
@@ -150,8 +150,8 @@ func (p *plant) settled(what string, want map[memory.ID]memory.Truth) {
 	}
 	eventually(p.t, what+": the queue is whole and empty", func() bool {
 		help()
-		all, err := asynqchecks.Every(p.t.Context(), p.local.Client)
-		return err == nil && !slices.ContainsFunc(all, func(s asynqchecks.Stats) bool { return s.Pending+s.Active+s.Orphaned+s.Retry+s.Archived > 0 })
+		all, err := asynqqueue.Every(p.t.Context(), p.local.Client)
+		return err == nil && !slices.ContainsFunc(all, func(s asynqqueue.Stats) bool { return s.Pending+s.Active+s.Orphaned+s.Retry+s.Archived > 0 })
 	})
 	if took > 5*time.Second && testing.Verbose() {
 		for _, d := range p.workers {
@@ -192,7 +192,7 @@ func (p *plant) pause(most time.Duration) { time.Sleep(time.Duration(p.rng.Int64
 
 // queueName is asynq's name of the queue.
 func (p *plant) queueName() string {
-	return asynqchecks.New(p.local.Client, &asynqchecks.Options{Deployment: asynqchecks.Deployment("default", p.store.Identity())}).Name("crm")
+	return asynqqueue.New(p.local.Client, &asynqqueue.Options{Deployment: asynqqueue.Deployment("default", p.store.Identity())}).Name("crm")
 }
 
 // expire ends the leases of all checks that are under way: as if their workers had not been heard of
@@ -307,7 +307,7 @@ var faultList = []fault{
 			}
 			what := fmt.Sprintf(`{"tenant":"default","row":%q,"source":"crm","generation":%d}`, mark.ID, mark.Generation)
 			for range 3 {
-				if _, err := client.EnqueueContext(p.t.Context(), asynq.NewTask(asynqchecks.TaskType, []byte(what)), asynq.Queue(p.queueName()), asynq.MaxRetry(1000)); err != nil {
+				if _, err := client.EnqueueContext(p.t.Context(), asynq.NewTask(asynqqueue.TaskType, []byte(what)), asynq.Queue(p.queueName()), asynq.MaxRetry(1000)); err != nil {
 					p.t.Fatal(err)
 				}
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 )
@@ -85,8 +85,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue := asynqchecks.New(redis.Client, nil)
-	heater := promotion.NewHeater(store, nil, nil)
+	queue := asynqqueue.New(redis.Client, nil)
+	heater := promotion.NewHeater(store, queue, nil)
 
 	// The agent: it asks the breaker whether the verifier is down, and has no other
 	// hand on promotion.

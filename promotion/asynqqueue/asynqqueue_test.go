@@ -2,233 +2,569 @@ package asynqqueue_test
 
 import (
 	"context"
-	"reflect"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"pgregory.net/rapid"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
-func TestARowThatIsSweptUpBecomesVerified(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t, verifiertest.Supports())
-		q := newQueue(client, nil)
-		id := w.write("acme", memory.StateUnverified)
-		serve(t, q, w.worker)
-		w.sweep(q)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-		eventually(t, "the queue is empty", func() bool { s := stats(t, q); return s.Waiting+s.Claimed == 0 && s.Pending+s.Active == 0 })
-		w.quiet()
+// TestEachDueRowIsCheckedOnce, by two processes.
+func TestEachDueRowIsCheckedOnce(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		ids := w.write(200)
+		crm := verifiertest.New("crm", verifiertest.Supports())
+		name := ""
+		for range 2 {
+			q := patient(open(t))
+			name = q.Name("crm")
+			w.serve(w.worker(crm), q, 4)
+		}
+		eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
+		empty(t, open(t), name)
+		asked := crm.Asked()
+		slices.Sort(asked)
+		if len(asked) != len(ids) || len(slices.Compact(asked)) != len(ids) {
+			t.Errorf("%d questions about %d rows", len(asked), len(ids))
+		}
 	})
 }
 
-func TestAHotRowOvertakesColderOnesThatWereQueuedBefore(t *testing.T) { // SR-7.12
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+// TestTheChecksOfAWorkerThatDiedAreMadeByAnother, and five deaths park the row.
+func TestTheChecksOfAWorkerThatDiedAreMadeByAnother(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		for _, deaths := range []int{1, 5} {
+			w := newWorld(t)
+			id := w.write(1)[0]
+			hold := make(chan struct{})
+			t.Cleanup(func() { close(hold) })
+			var asked atomic.Int64
+			stuck := verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
+				asked.Add(1)
+				<-hold
+				return verifier.Verdict{}, errors.New("died")
+			})
+			watch := open(t)
+			o := &asynqqueue.Options{Deployment: fmt.Sprint("deaths ", deaths), ShutdownTimeout: time.Millisecond}
+			name := asynqqueue.New(watch, o).Name("crm")
+			for n := range deaths {
+				c := open(t)
+				w.serve(w.worker(stuck), unhurried{asynqqueue.New(c, o)}, 1)
+				eventually(t, "the check is under way", func() bool { return asked.Load() == int64(n+1) })
+				c.cut.Store(true)
+				dies(t, watch, name)
+			}
+			crm := verifiertest.New("crm", verifiertest.Supports())
+			w.serve(w.worker(crm), unhurried{asynqqueue.New(watch, o)}, 1)
+			if deaths == 1 {
+				eventually(t, "another worker makes the check", func() bool { return w.verified([]memory.ID{id}) })
+			} else {
+				eventually(t, "the row is parked", func() bool { m := w.mark(id); return m.At.IsZero() && strings.Contains(m.Reason, "5 workers died") })
+			}
+			empty(t, watch, name)
+			if n := crm.Calls(); n != map[int]int{1: 1, 5: 0}[deaths] {
+				t.Errorf("%d deaths, then %d questions", deaths, n)
+			}
+		}
+	})
+}
+
+// TestACheckThatPanicsCountsACrash, and what it panicked with is told nobody.
+func TestACheckThatPanicsCountsACrash(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
 		w := newWorld(t)
-		q := newQueue(client, &asynqqueue.Options{Concurrency: 1, Batch: 1})
-		offer := func(rows ...promotion.Offer) {
-			t.Helper()
-			if err := q.Offer(t.Context(), rows); err != nil {
+		id := w.write(1)[0]
+		c, log := open(t), &testmain.Output{}
+		var asked atomic.Int64
+		q := asynqqueue.New(c, &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		w.serve(w.worker(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
+			asked.Add(1)
+			panic("acme 1 exists")
+		})), q, 1)
+		time.Sleep(500 * time.Millisecond)
+		if n, why := retried(t, c, q.Name("crm")); n != 1 || why != "the check panicked" {
+			t.Errorf("%d retries: %s", n, why)
+		}
+		time.Sleep(30 * time.Second)
+		if m := w.mark(id); !m.At.IsZero() || asked.Load() != 5 {
+			t.Errorf("%d questions, %+v", asked.Load(), m)
+		}
+		empty(t, c, q.Name("crm"))
+		if strings.Count(log.String(), "a check panicked") != 5 || strings.Contains(log.String(), "acme") {
+			t.Error(log.String())
+		}
+	})
+}
+
+// TestAWorkerThatLosesRedisForAWhileHasNotCrashed: its checks begin anew, and none is counted.
+func TestAWorkerThatLosesRedisForAWhileHasNotCrashed(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		ids := w.write(3)
+		c := open(t)
+		q := unhurried{asynqqueue.New(c, nil)}
+		var asked atomic.Int64
+		w.serve(w.worker(verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
+			if asked.Add(1) > 1 {
+				return supports().Verify(ctx, row)
+			}
+			<-ctx.Done()
+			return verifier.Verdict{}, ctx.Err()
+		})), q, 1)
+		time.Sleep(2 * time.Second)
+		before := w.mark(ids[0]).Generation
+		c.cut.Store(true)
+		time.Sleep(45 * time.Second)
+		if m := w.mark(ids[0]); m.Generation == before || m.At.IsZero() {
+			t.Errorf("%+v", m)
+		}
+		c.cut.Store(false)
+		time.Sleep(40 * time.Second)
+		if !w.verified(ids) || asked.Load() != 4 {
+			t.Errorf("%d questions", asked.Load())
+		}
+		time.Sleep(2 * time.Minute) // until asynq has found the task that was given up
+		empty(t, c, q.Name("crm"))
+		if asked.Load() != 4 {
+			t.Errorf("%d questions", asked.Load())
+		}
+	})
+}
+
+// TestARedisThatIsWipedIsFilledAgain, also while checks are under way.
+func TestARedisThatIsWipedIsFilledAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		ids := w.write(100)
+		c := open(t)
+		q := asynqqueue.New(c, nil)
+		w.serve(w.worker(verifiertest.New("crm", verifiertest.Slow(time.Second, verifiertest.Supports()))), q, 4)
+		for range 3 {
+			time.Sleep(2500 * time.Millisecond)
+			if err := c.FlushDB(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var ids []memory.ID
-		for _, name := range []string{"first", "old", "young", "sure", "warm", "late"} {
-			ids = append(ids, w.write(name, memory.StateUnverified))
+		time.Sleep(2 * time.Minute)
+		if !w.verified(ids) {
+			t.Error("rows were lost")
 		}
-		first, old, young, sure, warm, late := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5]
-		started, goOn, order := make(chan memory.ID), make(chan struct{}), make(chan memory.ID, 9)
-		offer(promotion.Offer{ID: first})
-		serve(t, q, checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
-			order <- id
-			if id == first {
-				started <- id
-				<-goOn
+		empty(t, c, q.Name("crm"))
+	})
+}
+
+// TestARedisThatIsAwayLosesNothing.
+func TestARedisThatIsAwayLosesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		c := open(t)
+		c.cut.Store(true)
+		ids := w.write(50)
+		q := asynqqueue.New(c, nil)
+		w.serve(w.worker(supports()), q, 4)
+		time.Sleep(time.Minute)
+		c.cut.Store(false)
+		time.Sleep(10 * time.Second)
+		if !w.verified(ids) {
+			t.Error("rows were lost")
+		}
+		empty(t, c, q.Name("crm"))
+	})
+}
+
+// away is a store that can be away.
+type away struct {
+	*memory.Store
+	gone atomic.Bool
+}
+
+var errAway = errors.New("the row store is away")
+
+func (a *away) Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error) {
+	if a.gone.Load() {
+		return nil, errAway
+	}
+	return a.Store.Get(ctx, ids...)
+}
+
+// TestAStoreThatIsAwayIsNoCrash: the checks come back.
+func TestAStoreThatIsAwayIsNoCrash(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		w := newWorld(t)
+		ids := w.write(1)
+		store := &away{Store: w.store}
+		store.gone.Store(true)
+		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: supports(), Rank: memory.RankTool}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := open(t)
+		q := asynqqueue.New(c, nil)
+		w.serve(worker, q, 4)
+		for range 20 {
+			time.Sleep(time.Second)
+			if n, why := retried(t, c, q.Name("crm")); n > 0 || n == 0 && why != errAway.Error() {
+				t.Errorf("%d crashes: %s", n, why)
 			}
-			return promotion.Result{ID: id, Status: promotion.Promoted}, nil
-		}))
-		<-started // the worker is busy; all others wait
-		offer(promotion.Offer{ID: young}, promotion.Offer{ID: old}, promotion.Offer{ID: sure, Confidence: 0.9}, promotion.Offer{ID: warm, Heat: 2}, promotion.Offer{ID: late})
-		offer(promotion.Offer{ID: late, Heat: 800})
-		close(goOn)
-		var got []memory.ID
-		for range ids {
-			got = append(got, <-order)
 		}
-		// Heat, then confidence, then age (X-17).
-		if want := []memory.ID{first, late, warm, sure, old, young}; !slices.Equal(got, want) {
-			t.Errorf("checked %v, want %v", got, want)
+		store.gone.Store(false)
+		time.Sleep(3 * time.Second)
+		if !w.verified(ids) {
+			t.Error("the row was lost")
 		}
+		empty(t, c, q.Name("crm"))
 	})
 }
 
-func TestAClaimWhoseWorkerDiedComesBackWhenItsLeaseEnds(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t, verifiertest.Supports())
-		id := w.write("acme", memory.StateUnverified)
-		q := newQueue(client, nil)
-		w.sweep(q)
-		if got, ok, err := q.Claim(t.Context()); got != id || !ok || err != nil {
-			t.Fatalf("%v %v %v", got, ok, err)
+// handler is a function that is a CheckHandler.
+type handler func(ctx context.Context, c promotion.Check, crashes int) error
+
+func (h handler) Handle(ctx context.Context, c promotion.Check, crashes int) error {
+	return h(ctx, c, crashes)
+}
+func (h handler) Outlived(context.Context, promotion.Check) {}
+
+// serveWith serves a source with a handler until the test ends or stop is called.
+func serveWith(t *testing.T, q *asynqqueue.Queue, h handler) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- q.Serve(ctx, "crm", 2, h) }()
+	ended := false
+	stop = func() {
+		if cancel(); !ended {
+			ended = true
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
 		}
-		w.sweep(q) // a claimed row is not offered twice
-		if s := stats(t, q); s.Waiting != 0 || s.Claimed != 1 {
-			t.Fatalf("%+v", s)
-		}
-		endLeases(t, client, q)
-		serve(t, q, w.worker)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
-// Two checks of one row overlap: both ask, both are answered, both move the row.
-// The first is of a worker that lost touch with Redis and goes on.
-func TestI6ACheckThatOutlivesItsLeaseStillGivesOneTransition(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		release := make(chan struct{})
-		w := newWorld(t, verifiertest.Stuck(release, verifiertest.Supports()))
-		id := w.write("acme", memory.StateUnverified)
-		q := newQueue(client, &asynqqueue.Options{Concurrency: 4})
-		w.sweep(q)
-		results := make(chan promotion.Status, 99)
-		check := checker(func(ctx context.Context, id memory.ID) (promotion.Result, error) {
-			r, err := w.worker.Check(ctx, id)
-			results <- r.Status
-			return r, err
+// TestAPersonCanReadATask.
+func TestAPersonCanReadATask(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, &asynqqueue.Options{Deployment: "shop {1}"})
+		const row = memory.ID("mem_00000000000000000000000000")
+		check := promotion.Check{Tenant: "acme:1", Namespace: "sales", Row: row, Source: "crm", Generation: 7}
+		for n := range 2 {
+			if added, err := q.Enqueue(t.Context(), check, 19001*time.Millisecond); added != (n == 0) || err != nil {
+				t.Fatal(n, added, err)
+			}
+		}
+		if name := q.Name("crm/eu"); name != "hearsay:shop+=7B1=7D:crm=2Feu" {
+			t.Error(name)
+		}
+		list, err := asynq.NewInspectorFromRedisClient(c).ListPendingTasks(q.Name("crm"))
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		got := list[0]
+		const want = `{"tenant":"acme:1","namespace":"sales","row":"mem_00000000000000000000000000","source":"crm","generation":7}`
+		if got.Type != "hearsay:check" || string(got.Payload) != want || got.ID != "acme=3A1:sales:mem_00000000000000000000000000:crm:7" ||
+			got.Timeout != 20*time.Second || got.MaxRetry != 1<<31-1 || got.Retention != 0 || got.Queue != "hearsay:shop+=7B1=7D:crm" {
+			t.Errorf("%+v: %s", got, got.Payload)
+		}
+		seen := make(chan promotion.Check, 1)
+		serveWith(t, q, func(_ context.Context, c promotion.Check, crashes int) error {
+			if crashes != 0 {
+				t.Errorf("%d crashes", crashes)
+			}
+			seen <- c
+			return nil
 		})
-		if got, ok, err := q.Claim(t.Context()); got != id || !ok || err != nil {
-			t.Fatalf("%v %v %v", got, ok, err)
+		if got := <-seen; got != check {
+			t.Errorf("%+v", got)
 		}
-		endLeases(t, client, q)
-		var lost sync.WaitGroup
-		lost.Go(func() { check(context.Background(), id) })
-		stop := serve(t, q, check)
-		eventually(t, "two checks overlap", func() bool { return w.verifier.Calls() >= 2 })
-		close(release)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-		eventually(t, "all checks ended", func() bool { return len(results) >= 2 && stats(t, q).Claimed == 0 })
+		empty(t, c, q.Name("crm"))
+	})
+}
+
+// TestATaskThatIsNoCheckIsDeleted, and nobody is asked.
+func TestATaskThatIsNoCheckIsDeleted(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c, log := open(t), &testmain.Output{}
+		q := asynqqueue.New(c, &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		client := asynq.NewClientFromRedisClient(c)
+		good := `{"row":"mem_00000000000000000000000000","source":"crm"}`
+		strange := map[string]string{"": "hearsay:check", "{}": "hearsay:check", `{"row":"mem_1","source":"crm"}`: "hearsay:check", `{"generation":-1}`: "hearsay:check",
+			good: "hearsay:check_all", good + strings.Repeat(" ", 5000): "hearsay:check"}
+		for body, kind := range strange {
+			if _, err := client.Enqueue(asynq.NewTask(kind, []byte(body)), asynq.Queue(q.Name("crm"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		serveWith(t, q, func(context.Context, promotion.Check, int) error {
+			t.Error("it was handled")
+			return nil
+		})
+		empty(t, c, q.Name("crm"))
+		if n := strings.Count(log.String(), "is deleted"); n != len(strange) {
+			t.Errorf("%d lines for %d tasks: %s", n, len(strange), log.String())
+		}
+	})
+}
+
+// TestServeLetsChecksEnd when it is told to stop, and gives back those that take too long.
+func TestServeLetsChecksEnd(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, &asynqqueue.Options{ShutdownTimeout: time.Second})
+		for _, row := range []memory.ID{"mem_00000000000000000000000000", "mem_00000000000000000000000004"} {
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Row: row, Source: "crm"}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, end, hang := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+		t.Cleanup(func() { close(hang) })
+		stop := serveWith(t, q, func(_ context.Context, c promotion.Check, _ int) error {
+			begun <- struct{}{}
+			if strings.HasSuffix(string(c.Row), "4") {
+				<-hang
+				return nil
+			}
+			<-end
+			return nil
+		})
+		<-begun
+		<-begun
+		time.AfterFunc(50*time.Millisecond, func() { close(end) })
 		stop()
-		lost.Wait()
-		history, err := w.store.History(t.Context(), id, false)
-		if err != nil {
+		left := tasks(t, c, q.Name("crm"))
+		if len(left) != 1 || len(left["pending"]) != 1 || !strings.Contains(left["pending"][0], "04:crm") {
+			t.Errorf("%v", left)
+		}
+	})
+}
+
+// TestTheSpanOfATaskIsLinkedToThatOfItsEnqueuing.
+func TestTheSpanOfATaskIsLinkedToThatOfItsEnqueuing(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		spans := tracetest.NewSpanRecorder()
+		tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
+		c := open(t)
+		q := asynqqueue.New(c, &asynqqueue.Options{Tracer: tracer})
+		ctx, from := tracer.Start(t.Context(), "read")
+		if _, err := q.Enqueue(ctx, promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if len(history) != 2 || history[1].Kind != memory.EntryTransition {
-			t.Errorf("want the write and one transition: %+v", history)
-		}
-		promoted := 0
-		for range len(results) { // not closed: asynq lets a handler outlive its server
-			if <-results == promotion.Promoted {
-				promoted++
+		from.End()
+		serveWith(t, q, func(context.Context, promotion.Check, int) error { return nil })
+		empty(t, c, q.Name("crm"))
+		linked := 0
+		for _, s := range spans.Ended() {
+			if s.Name() == "promotion.process" && len(s.Links()) == 1 && s.Links()[0].SpanContext.SpanID() == from.SpanContext().SpanID() && s.Parent().TraceID() != from.SpanContext().TraceID() {
+				linked++
 			}
 		}
-		if promoted != 1 {
-			t.Errorf("%d checks promoted the row", promoted)
+		if linked != 1 {
+			t.Errorf("%d of %d spans are linked", linked, len(spans.Ended()))
 		}
 	})
 }
 
-func TestATaskOfAnotherTypeIsNotHandledThoughItsNameBeginsAlike(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t, verifiertest.Supports())
-		q := newQueue(client, nil)
-		other := asynq.NewTask(q.Kind()+"_everything", nil)
-		if _, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), other, asynq.Queue(q.Name()), asynq.MaxRetry(5)); err != nil {
-			t.Fatal(err)
+// TestTheQueueNeedsNoMemoryCommand, which several managed services refuse, and no key of its own.
+func TestTheQueueNeedsNoMemoryCommand(t *testing.T) {
+	t.Parallel()
+	s, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendonly no", `rename-command MEMORY ""`}})
+	server.Need(t, err)
+	t.Cleanup(func() { s.Stop() })
+	c := at(t, s.URL())(t)
+	if err := c.Do(t.Context(), "MEMORY", "DOCTOR").Err(); err == nil {
+		t.Fatal("it has the command")
+	}
+	w := newWorld(t)
+	ids := w.write(20)
+	q := patient(c)
+	stop := w.serve(w.worker(supports()), q, 2)
+	eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
+	empty(t, c, q.Name("crm"))
+	stop()
+	keys, err := c.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) == 0 {
+		t.Fatal(keys, err)
+	}
+	for _, key := range keys {
+		if !strings.HasPrefix(key, "asynq:") {
+			t.Errorf("key %s", key)
 		}
-		serve(t, q, w.worker)
-		eventually(t, "it is put away", func() bool { return stats(t, q).Archived == 1 })
-	})
+	}
 }
 
-func TestATokenThatAsynqArchivedBlocksNoRow(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		w := newWorld(t, verifiertest.Supports())
-		q := newQueue(client, nil)
-		id := w.write("acme", memory.StateUnverified)
-		w.sweep(q)
-		n, err := asynq.NewInspectorFromRedisClient(client).ArchiveAllPendingTasks(q.Name())
-		if n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		serve(t, q, w.worker)
-		eventually(t, "the row is verified", func() bool { return w.all(memory.StateVerified, id) })
-		if s := stats(t, q); s.Archived != 1 {
-			t.Errorf("%+v", s)
-		}
-	})
+// TestTheQueueRunsOnACluster, and follows a master that Sentinel changes.
+func TestTheQueueRunsOnACluster(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisCluster(t.Context(), 3, 0, server.RedisOptions{})
+	server.Need(t, err)
+	t.Cleanup(func() { g.Stop() })
+	everywhere(t, g.URL(), func() error { return nil })
 }
 
-func TestTokensAreFewAnonymousAndNeverWithoutARetry(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+func TestTheQueueFollowsAMasterThatSentinelChanges(t *testing.T) {
+	t.Parallel()
+	g, err := server.RedisSentinel(t.Context(), 1, server.RedisOptions{})
+	server.Need(t, err)
+	t.Cleanup(func() { g.Stop() })
+	everywhere(t, g.URL(), func() error { return g.FailOver(t.Context(), 0) })
+}
+
+// everywhere promotes rows of sources with strange names over a Redis, before and after a fault.
+func everywhere(t *testing.T, url string, fault func() error) {
+	t.Helper()
+	r, err := localredis.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for _, deployment := range []string{"", "a {b} c", "}{"} { // of several slots
 		w := newWorld(t)
-		q := newQueue(client, &asynqqueue.Options{Concurrency: 3})
-		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
-			w.write(name, memory.StateUnverified)
-		}
-		for range 3 {
-			w.sweep(q)
-		}
-		tokens, err := asynq.NewInspectorFromRedisClient(client).ListPendingTasks(q.Name())
-		if err != nil {
+		q := asynqqueue.New(r.Client, &asynqqueue.Options{Deployment: deployment, ShutdownTimeout: time.Minute})
+		ids := w.write(10)
+		w.serve(w.worker(supports()), q, 2)
+		eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
+		if err := fault(); err != nil {
 			t.Fatal(err)
 		}
-		if len(tokens) != 6 { // twice the concurrency
-			t.Errorf("%d tokens for 10 rows", len(tokens))
+		fault = func() error { return nil }
+		more := w.write(10)
+		eventually(t, "all rows are verified again", func() bool { return w.verified(more) })
+	}
+}
+
+var _ promotion.Spending = (*asynqqueue.Queue)(nil)
+
+// TestProcessesShareTheBudgetOfASource: all of it at once, and then one question after the other.
+func TestProcessesShareTheBudgetOfASource(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		const budget = 5
+		a, b := asynqqueue.New(open(t), nil), asynqqueue.New(open(t), nil)
+		other := asynqqueue.New(open(t), &asynqqueue.Options{Deployment: "other"})
+		spend := func(q *asynqqueue.Queue, source string) time.Duration {
+			t.Helper()
+			wait, err := q.Spend(t.Context(), source, budget, time.Hour)
+			if err != nil || wait < 0 || wait > time.Hour/budget {
+				t.Fatal(wait, err)
+			}
+			return wait
 		}
-		for _, task := range tokens {
-			if task.MaxRetry < 1 || len(task.Payload) > 0 || task.Type != q.Kind() || task.Timeout < time.Second {
-				t.Errorf("%+v", task)
+		for i := range budget {
+			if wait := spend([]*asynqqueue.Queue{a, b}[i%2], "crm"); wait != 0 {
+				t.Fatalf("question %d waits %s", i, wait)
 			}
 		}
-		if s := stats(t, q); s.Waiting != 10 {
-			t.Errorf("%+v", s)
+		for range 3 { // a refusal takes nothing
+			if wait := spend(b, "crm"); wait < time.Hour/budget-10*time.Minute {
+				t.Fatalf("it waits %s", wait)
+			}
+		}
+		if spend(a, "erp") != 0 || spend(other, "crm") != 0 {
+			t.Error("sources and deployments have no budgets of their own")
 		}
 	})
 }
 
-func TestScopesAreApart(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, client redis.UniversalClient) {
+// TestABudgetIsEvenOverProcesses.
+func TestABudgetIsEvenOverProcesses(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
 		w := newWorld(t)
-		ana := newQueue(client, &asynqqueue.Options{Tenant: "ana", Namespace: "team"})
-		id := w.write("acme", memory.StateUnverified)
-		if err := ana.Offer(t.Context(), []promotion.Offer{{ID: id}}); err != nil {
-			t.Fatal(err)
-		}
-		others := [][2]string{{"ana", ""}, {"ana", "Team"}, {"ana", "team "}, {"ana.team", ""}, {"anateam", ""}, {"an", "ateam"}, {"team", "ana"}, {"", "team"}}
-		for _, name := range []string{"", "default", "Ana", "ana ", "ana}:waiting", "{ana}", "616e61", "616e61.7465616d"} {
-			others = append(others, [2]string{name, "team"}, [2]string{name, ""})
-		}
-		for _, o := range others {
-			other := newQueue(client, &asynqqueue.Options{Tenant: o[0], Namespace: o[1]})
-			if got, ok, err := other.Claim(t.Context()); ok || err != nil {
-				t.Errorf("%q took %q: %v", o, got, err)
+		w.write(100)
+		crm := verifiertest.New("crm", verifiertest.Supports())
+		for range 2 {
+			q := asynqqueue.New(open(t), nil)
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Tick: 10 * time.Second, Spending: q})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if s := stats(t, other); !reflect.DeepEqual(s, asynqqueue.Stats{}) {
-				t.Errorf("%q sees %+v", o, s)
-			}
+			w.serve(worker, q, 2)
 		}
-		checked := make(chan memory.ID, 9)
-		note := checker(func(_ context.Context, id memory.ID) (promotion.Result, error) {
-			checked <- id
-			return promotion.Result{Status: promotion.Promoted}, nil
+		time.Sleep(time.Second)
+		for i := range 30 {
+			if n := crm.Calls(); n < 8+i || n > 12+i { // 10 at once, and then one a second
+				t.Fatalf("%d questions after %d s", n, i+1)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestABudgetThatCannotBeCountedLetsNobodyAsk.
+func TestABudgetThatCannotBeCountedLetsNobodyAsk(t *testing.T) {
+	w := newWorld(t)
+	id := w.write(1)[0]
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	c := with(t, redis.Options{Addr: "127.0.0.1:1", DialTimeout: 100 * time.Millisecond, DialerRetries: 1})
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Spending: asynqqueue.New(c, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := worker.CheckSource(t.Context(), id, "crm", w.mark(id).Generation); err != nil || r.Status != promotion.Deferred || r.RetryAt.IsZero() || crm.Calls() != 0 {
+		t.Errorf("%+v %v after %d questions", r, err, crm.Calls())
+	}
+}
+
+// TestTwoChecksHaveTwoTasks.
+func TestTwoChecksHaveTwoTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOf(rapid.RuneFrom([]rune("ab:={}%+ 1")))
+		draw := rapid.Custom(func(t *rapid.T) promotion.Check {
+			return promotion.Check{Tenant: text.Draw(t, "tenant"), Namespace: text.Draw(t, "namespace"), Row: memory.ID(text.Draw(t, "row")), Source: text.Draw(t, "source"), Generation: rapid.Uint64Range(0, 3).Draw(t, "generation")}
 		})
-		serve(t, newQueue(client, &asynqqueue.Options{Tenant: "bob"}), note)
-		serve(t, ana, note)
-		if got := <-checked; got != id {
-			t.Errorf("checked %q", got)
+		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
+		one, other := asynqqueue.TaskID(a), asynqqueue.TaskID(b)
+		if (one == other) != (a == b) {
+			t.Errorf("%q and %q", one, other)
 		}
-		eventually(t, "nothing is left", func() bool { return stats(t, ana).Waiting+stats(t, ana).Claimed == 0 })
-		if len(checked) != 0 {
-			t.Error("the row was checked twice")
+		if strings.ContainsAny(one, "{} ") {
+			t.Errorf("%q breaks a hash tag", one)
 		}
 	})
 }
+
+// FuzzATask: what is taken for a check is the check of its own payload.
+func FuzzATask(f *testing.F) {
+	f.Add("hearsay:check", []byte(`{"tenant":"a","row":"mem_00000000000000000000000000","source":"crm","generation":7}`))
+	f.Add("hearsay:check", []byte(`{"row":"mem_1"}`))
+	f.Add("hearsay:checks", []byte("{}"))
+	f.Fuzz(func(t *testing.T, kind string, body []byte) {
+		c, err := asynqqueue.CheckOf(asynq.NewTask(kind, body))
+		if err != nil {
+			return
+		}
+		if kind != asynqqueue.TaskType || !c.Row.Valid() {
+			t.Fatalf("%q, %+v", kind, c)
+		}
+		again, err := json.Marshal(asynqqueue.Payload(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Escapes may make it too long.
+		if back, err := asynqqueue.CheckOf(asynq.NewTask(kind, again)); err == nil && back != c {
+			t.Fatalf("%+v became %+v", c, back)
+		}
+	})
+}
+
+var _ redis.Hook = (*client)(nil)

@@ -4,58 +4,93 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
+	"github.com/hearsay-go/hearsay/verifier"
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
-// onEveryRedis runs a test on miniredis and on a real redis-server, in parallel.
-func onEveryRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Parallel()
-	for kind, open := range map[string]func(t *testing.T) redis.UniversalClient{"in-process": inProcess, "server": database} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t))
-		})
+// connect makes a client of a Redis. Each is of a process of its own.
+type connect func(t *testing.T) *client
+
+// client is a Redis client that can lose its server.
+type client struct {
+	redis.UniversalClient
+	cut atomic.Bool
+}
+
+// lost is how long a command takes that has no answer.
+const lost = 200 * time.Millisecond
+
+var errCut = &net.OpError{Op: "read", Err: errors.New("cut")}
+
+// DialHook, ProcessHook and ProcessPipelineHook implement redis.Hook.
+func (c *client) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *client) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if c.cut.Load() {
+			time.Sleep(lost) // asynq asks again at once
+			cmd.SetErr(errCut)
+			return errCut
+		}
+		return next(ctx, cmd)
+	}
+}
+func (c *client) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if c.cut.Load() {
+			time.Sleep(lost)
+			return errCut
+		}
+		return next(ctx, cmds)
 	}
 }
 
-// inProcess is a Redis inside the process.
-func inProcess(t *testing.T) redis.UniversalClient {
+// with makes a client with options, which waits for each reply as long as that takes and sends nothing twice.
+func with(t *testing.T, o redis.Options) *client {
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.MaxRetries = -1, -1, time.Hour, -1
+	c := &client{UniversalClient: redis.NewClient(&o)}
+	c.AddHook(c)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// inProcess is a Redis inside the process. In a synctest bubble it goes by the time of that.
+func inProcess(t *testing.T) connect {
 	t.Helper()
 	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.InProcess})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := asynqqueue.Patient(r.Client)
 	t.Cleanup(func() {
-		if err := errors.Join(client.Close(), r.Close()); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return client
+	return func(t *testing.T) *client { return with(t, *r.Client.(*redis.Client).Options()) }
 }
 
-// databases is how many databases the shared server has.
-const databases = 10_000
+const databases = 1000
 
-// The redis-server that the tests share, started when it is first asked for, and how many of
-// its databases are taken.
+// The redis-server that the tests share, and how many of its databases are taken.
 var (
 	shared struct {
 		sync.Mutex
@@ -74,8 +109,8 @@ func stopShared() error {
 	return shared.Stop()
 }
 
-// databaseURL is the URL of an empty database of the shared server.
-func databaseURL(t *testing.T) string {
+// database is an empty database of the shared server.
+func database(t *testing.T) connect {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
@@ -88,227 +123,197 @@ func databaseURL(t *testing.T) string {
 	if n == databases {
 		t.Fatalf("more than %d databases", databases)
 	}
-	return fmt.Sprint(shared.URL(), "/", n)
+	return at(t, fmt.Sprint(shared.URL(), "/", n))
 }
 
-// database is an empty database of the shared server. A test may empty it, and must leave the
-// server alone.
-func database(t *testing.T) redis.UniversalClient {
+// at is a Redis that a URL names.
+func at(t *testing.T, url string) connect {
 	t.Helper()
-	r, err := localredis.Open(t.Context(), databaseURL(t), nil)
+	o, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := asynqqueue.Patient(r.Client)
-	t.Cleanup(func() {
-		if err := errors.Join(client.FlushDB(context.Background()).Err(), client.Close(), r.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return client
+	return func(t *testing.T) *client { return with(t, *o) }
 }
 
-// inBubble is a Redis inside the process, which goes by the time of a synctest bubble.
-func inBubble(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	r, err := localredis.Open(t.Context(), "", &localredis.Options{Kind: localredis.InProcess})
-	if err != nil {
-		t.Fatal(err)
+// onEveryRedis runs a test on a Redis in the process and on a real redis-server, in parallel.
+func onEveryRedis(t *testing.T, test func(t *testing.T, open connect)) {
+	t.Parallel()
+	for kind, of := range map[string]func(*testing.T) connect{"in-process": inProcess, "server": database} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, of(t))
+		})
 	}
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return r.Client
 }
 
-// bubble is a test in a synctest bubble: its time passes only while nobody works.
-func bubble(test func(t *testing.T)) func(t *testing.T) {
-	return func(t *testing.T) { synctest.Test(t, test) }
+// inBubble runs a test in a synctest bubble, with a Redis in the process.
+func inBubble(t *testing.T, test func(t *testing.T, open connect)) {
+	synctest.Test(t, func(t *testing.T) { test(t, inProcess(t)) })
 }
 
-// newQueue is a queue that a machine under load does no harm: no lease ends by itself, and
-// no check is cut at the end, where the options do not say otherwise.
-func newQueue(client redis.UniversalClient, o *asynqqueue.Options) *asynqqueue.Queue {
-	var opts asynqqueue.Options
-	if o != nil {
-		opts = *o
-	}
-	if opts.Lease == 0 {
-		opts.Lease = time.Hour
-	}
-	if opts.ShutdownTimeout == 0 {
-		opts.ShutdownTimeout = time.Minute // it holds up a test that failed
-	}
-	return asynqqueue.New(client, &opts)
-}
-
-// eventually waits until something holds. It fails after five minutes: with -race beside other
-// load, hundreds of rows take more than one.
+// eventually waits until something holds, five minutes at most: with -race beside other load, hundreds of
+// rows take more than one.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(5 * time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
+	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 5*time.Minute {
 			t.Fatalf("did not come true: %s", what)
 		}
 	}
 }
 
-// serve works on a queue until the test ends or stop is called.
-func serve(t *testing.T, q *asynqqueue.Queue, c asynqqueue.Checker) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- q.Serve(ctx, c) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-// world is a store, a verifier, a worker and a log.
+// world is a store whose rows a source is asked about.
 type world struct {
-	t        *testing.T
-	store    *memory.Store
-	verifier *verifiertest.Scripted
-	worker   *promotion.Worker
-	log      *slog.Logger
-	lines    *testmain.Output
+	t     *testing.T
+	store *memory.Store
+	n     int
 }
 
-func newWorld(t *testing.T, steps ...verifiertest.Step) *world {
-	t.Helper()
-	w := &world{t: t, store: storetest.NewStore(nil), verifier: verifiertest.New("crm", steps...), lines: &testmain.Output{}}
-	w.log = slog.New(slog.NewTextHandler(w.lines, &slog.HandlerOptions{Level: slog.LevelError}))
-	var err error
-	w.worker, err = promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: w.verifier, Rank: memory.RankTool}},
-		&promotion.Options{Budget: -1, Logger: w.log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
+func newWorld(t *testing.T) *world { return &world{t: t, store: storetest.NewStore(nil)} }
 
-// write puts one row that a model made up.
-func (w *world) write(object string, state memory.State) memory.ID {
+// write writes rows that a model made up.
+func (w *world) write(n int) (ids []memory.ID) {
 	w.t.Helper()
-	r, err := w.store.Put(w.t.Context(), memory.Draft{
-		Content: memory.Content{Subject: object, Predicate: "exists", Object: "yes", Cardinality: memory.CardinalityFunctional},
-		Origin:  memory.OriginModelDerived, State: state, Sensitivity: memory.SensitivityInternal, ValueConfidence: 0.5,
-		Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
-	})
-	if err != nil {
-		w.t.Fatal(err)
+	for range n {
+		w.n++
+		r, err := w.store.Put(w.t.Context(), memory.Draft{
+			Content: memory.Content{Subject: fmt.Sprint("acme ", w.n), Predicate: "exists", Object: "yes", Cardinality: memory.CardinalityFunctional},
+			Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+			Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
 	}
-	return r.ID
+	return ids
 }
 
-func (w *world) heat(reads map[memory.ID]float64) {
+func (w *world) verified(ids []memory.ID) bool {
 	w.t.Helper()
-	if _, err := w.store.AddHeat(w.t.Context(), reads); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) state(id memory.ID) memory.State {
-	w.t.Helper()
-	rows, err := w.store.Get(w.t.Context(), id)
+	rows, err := w.store.Get(w.t.Context(), ids...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return rows[0].State()
-}
-
-func (w *world) all(state memory.State, ids ...memory.ID) bool {
-	for _, id := range ids {
-		if w.state(id) != state {
+	for _, r := range rows {
+		if r.State() != memory.StateVerified {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *world) sweep(q promotion.Queue) int {
+func (w *world) mark(id memory.ID) memory.Due {
 	w.t.Helper()
-	n, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(w.t.Context())
+	marks, err := w.store.DueMarks(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return n
+	return marks[id]
 }
 
-// trySweep sweeps a queue whose Redis may be gone.
-func (w *world) trySweep(q promotion.Queue) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
-	defer cancel()
-	if _, err := promotion.NewSweeper(w.store, q, 0, nil).Sweep(ctx); err != nil {
-		w.t.Logf("sweep: %v", err)
-	}
-}
-
-// endLeases ends the leases of all rows that are claimed, as if their time had passed.
-func endLeases(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
-	t.Helper()
-	if n := endTimes(t, client, q, "claimed"); n == 0 {
-		t.Fatal("no row is claimed")
-	}
-}
-
-// endWaits ends the time for which rows are set aside, and not those in backlogs, as if it
-// had passed. All of them come back in one pump.
-func endWaits(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue) {
-	t.Helper()
-	endTimes(t, client, q, "later")
-}
-
-func endTimes(t *testing.T, client redis.UniversalClient, q *asynqqueue.Queue, set string) int {
-	t.Helper()
-	key := strings.TrimSuffix(q.LostKey(), "lost") + set
-	ids, err := client.ZRange(t.Context(), key, 0, -1).Result()
-	if err == nil && len(ids) > 0 {
-		over := make([]redis.Z, len(ids))
-		for i, id := range ids {
-			over[i] = redis.Z{Score: 1, Member: id}
-		}
-		err = client.ZAddXX(t.Context(), key, over...).Err()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(ids)
-}
-
-func (w *world) quiet() {
+// worker asks a verifier under the name of crm.
+func (w *world) worker(v verifier.Verifier) *promotion.Worker {
 	w.t.Helper()
-	if got := w.lines.String(); got != "" {
-		w.t.Errorf("logged at level error:\n%s", got)
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: v, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	return worker
 }
 
-func stats(t *testing.T, q *asynqqueue.Queue) asynqqueue.Stats {
+// serve has a worker serve the source crm, until the test ends or stop is called.
+func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue, places int) (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- worker.ServeSource(ctx, q, "crm", places) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// unhurried is a queue that gives checks as long as a machine under load needs.
+type unhurried struct{ *asynqqueue.Queue }
+
+func (q unhurried) Enqueue(ctx context.Context, c promotion.Check, _ time.Duration) (bool, error) {
+	return q.Queue.Enqueue(ctx, c, time.Hour)
+}
+
+// patient is such a queue, which waits for checks that are under way when it ends.
+func patient(c *client) unhurried {
+	return unhurried{asynqqueue.New(c, &asynqqueue.Options{ShutdownTimeout: time.Minute})}
+}
+
+// tasks are the ids of asynq's tasks, by their state.
+func tasks(t *testing.T, c *client, queue string) map[string][]string {
 	t.Helper()
-	s, err := q.Stats(context.Background())
+	out := map[string][]string{}
+	for _, list := range []string{"pending", "active"} {
+		ids, err := c.LRange(t.Context(), "asynq:{"+queue+"}:"+list, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) > 0 {
+			out[list] = ids
+		}
+	}
+	for _, set := range []string{"scheduled", "retry", "archived", "completed"} {
+		ids, err := c.ZRange(t.Context(), "asynq:{"+queue+"}:"+set, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) > 0 {
+			out[set] = ids
+		}
+	}
+	return out
+}
+
+// empty waits until there is no task left. None is archived on the way.
+func empty(t *testing.T, c *client, queue string) {
+	t.Helper()
+	eventually(t, "no task is left", func() bool {
+		left := tasks(t, c, queue)
+		if left["archived"] != nil || left["completed"] != nil {
+			t.Fatalf("tasks are kept: %v", left)
+		}
+		return len(left) == 0
+	})
+}
+
+// retried is asynq's retry count of the only task of a queue that comes back.
+func retried(t *testing.T, c *client, queue string) (n int, why string) {
+	t.Helper()
+	list, err := asynq.NewInspectorFromRedisClient(c).ListRetryTasks(queue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	if len(list) != 1 {
+		return -1, ""
+	}
+	return list[0].Retried, list[0].LastErr
 }
 
-// checker is a function that is a Checker.
-type checker func(ctx context.Context, id memory.ID) (promotion.Result, error)
-
-func (f checker) Check(ctx context.Context, id memory.ID) (promotion.Result, error) {
-	return f(ctx, id)
+// dies expires the leases of all active tasks, of a worker whose client was cut.
+func dies(t *testing.T, c *client, queue string) {
+	t.Helper()
+	key := "asynq:{" + queue + "}:lease"
+	ids, err := c.ZRange(t.Context(), key, 0, -1).Result()
+	if err != nil || len(ids) == 0 {
+		t.Fatal(ids, err)
+	}
+	for _, id := range ids {
+		if err := c.ZAdd(t.Context(), key, redis.Z{Score: 1, Member: id}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
-func (f checker) Park(context.Context, memory.ID, string) error { return nil }
+func supports() verifier.Verifier { return verifiertest.New("crm", verifiertest.Supports()) }

@@ -47,7 +47,6 @@ type system struct {
 	store *memory.Store
 	gate  *gate.Gate
 	reads *promotion.Heater
-	sweep *promotion.Sweeper
 	queue *asynqqueue.Queue
 	redis *localredis.Redis
 	stop  context.CancelFunc
@@ -61,7 +60,7 @@ type system struct {
 }
 
 func open(ctx context.Context, e rlab.Env, o Options) (_ *system, err error) {
-	s := &system{agents: map[string]*agent.Agent{}, runs: map[string]*agent.Run{}, fault: make(chan error, 3), stop: func() {}}
+	s := &system{agents: map[string]*agent.Agent{}, runs: map[string]*agent.Run{}, fault: make(chan error, 2), stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -89,7 +88,7 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 		value, found, err := e.Record.Lookup(ctx, q.Subject, q.Predicate)
 		return verifier.Answer{Found: found, Value: value, URI: "record:" + q.Subject}, err
 	}
-	source := promotion.Source{Name: "record", Rank: memory.RankTool, Covers: memory.Content.Typed,
+	source := promotion.Source{Name: "record", Rank: memory.RankTool, Covers: memory.Content.Typed, Places: 2,
 		Verifier: verifier.WithBreaker("record", verifier.NewTool("record", ask, &verifier.ToolOptions{Clock: e.Now}), &verifier.BreakerOptions{OpenFor: 10 * time.Second / time.Duration(max(e.Speed, 1))})}
 	options := promotion.Options{Budget: -1, Logger: e.Logger}
 	if e.Budget > 0 {
@@ -102,11 +101,12 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 	if s.redis, err = localredis.Open(ctx, o.Redis, &localredis.Options{Logger: e.Logger}); err != nil {
 		return err
 	}
-	s.queue = asynqqueue.New(s.redis.Client, &asynqqueue.Options{Namespace: s.store.Namespace(), Concurrency: 2, Logger: e.Logger})
-	s.reads, s.sweep = promotion.NewHeater(s.store, s.queue, e.Logger), promotion.NewSweeper(s.store, s.queue, max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), e.Logger)
+	s.queue = asynqqueue.New(s.redis.Client, &asynqqueue.Options{Deployment: asynqqueue.Deployment(s.store.Tenant(), s.store.Identity()), Logger: e.Logger})
+	s.reads = promotion.NewHeater(s.store, s.queue, e.Logger)
+	scope := promotion.Scope{Worker: worker, Sweep: max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), Uncovered: -1}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, serve := range []func(context.Context) error{
-		func(ctx context.Context) error { return s.queue.Serve(ctx, worker) }, s.sweep.Serve, s.reads.Serve,
+		func(ctx context.Context) error { return promotion.ServeScopes(ctx, s.queue, scope) }, s.reads.Serve,
 	} {
 		s.parts.Go(func() {
 			if err := serve(ctx); err != nil && ctx.Err() == nil {
@@ -341,34 +341,30 @@ func (s *system) Decide(ctx context.Context, t rlab.Turn, a rlab.Action) (rlab.V
 	return rlab.Verdict{Allowed: true}, nil
 }
 
-// Settle implements [rlab.Settler]: no row is due, and none is being checked.
+// Settle implements [rlab.Settler]: no row is due.
 func (s *system) Settle(ctx context.Context) error {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for {
+	const pause, again = 5 * time.Millisecond, 20
+	t := time.NewTicker(pause)
+	defer t.Stop()
+	for looks := 0; ; looks++ {
 		if err := s.reads.Flush(ctx); err != nil {
 			return err
 		}
-		if _, err := s.sweep.Sweep(ctx); err != nil {
-			return err
-		}
-		stats, err := s.queue.Stats(ctx)
-		if err != nil {
-			return err
-		}
 		_, due, err := s.store.OldestDue(ctx)
-		if err != nil {
+		if err != nil || !due {
 			return err
 		}
-		if !due && stats.Waiting == 0 && stats.Claimed == 0 {
-			return nil
+		if looks%again == 0 {
+			if err := s.queue.Look(ctx, s.store.Tenant(), s.store.Namespace()); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("rows wait for a check: %w", ctx.Err())
 		case err := <-s.fault:
 			return err
-		case <-look.C:
+		case <-t.C:
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package asynqchecks
+package asynqqueue
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (q *Queue) Paused(ctx context.Context, source string) (bool, error) {
 func paused(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
 	n, err := client.Exists(ctx, "asynq:{"+queue+"}:paused").Result()
 	if err != nil {
-		return false, fmt.Errorf("asynqchecks: %w", err)
+		return false, fmt.Errorf("asynqqueue: %w", err)
 	}
 	return n > 0, nil
 }
@@ -88,7 +88,7 @@ func (q *Queue) pause(ctx context.Context, want bool) error {
 		return err
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("asynqchecks: deployment %q: %w", q.opts.Deployment, ErrNoQueue)
+		return fmt.Errorf("asynqqueue: deployment %q: %w", q.opts.Deployment, ErrNoQueue)
 	}
 	i := asynq.NewInspectorFromRedisClient(q.redis)
 	for _, s := range all {
@@ -100,7 +100,7 @@ func (q *Queue) pause(ctx context.Context, want bool) error {
 			if is, other := paused(ctx, q.redis, s.Queue); other == nil && is == want {
 				continue // it is already, which asynq tells only in words
 			}
-			return fmt.Errorf("asynqchecks: %w", err)
+			return fmt.Errorf("asynqqueue: %w", err)
 		}
 	}
 	return nil
@@ -133,11 +133,11 @@ func inspect(ctx context.Context, client redis.UniversalClient, want func(deploy
 	}
 	names, err := i.Queues()
 	if err != nil {
-		return nil, fmt.Errorf("asynqchecks: %w", err)
+		return nil, fmt.Errorf("asynqqueue: %w", err)
 	}
 	servers, err := i.Servers()
 	if err != nil {
-		return nil, fmt.Errorf("asynqchecks: %w", err)
+		return nil, fmt.Errorf("asynqqueue: %w", err)
 	}
 	for _, name := range names {
 		note(name)
@@ -152,7 +152,7 @@ func inspect(ctx context.Context, client redis.UniversalClient, want func(deploy
 	out := make([]Stats, 0, len(of))
 	for _, s := range of {
 		if err := ctx.Err(); err != nil { // asynq's inspector takes no context
-			return nil, fmt.Errorf("asynqchecks: %w", err)
+			return nil, fmt.Errorf("asynqqueue: %w", err)
 		}
 		if err := s.read(ctx, client, i); err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func (s *Stats) read(ctx context.Context, client redis.UniversalClient, i *asynq
 				break
 			}
 			if err != nil {
-				return fmt.Errorf("asynqchecks: %w", err)
+				return fmt.Errorf("asynqqueue: %w", err)
 			}
 			for _, t := range tasks {
 				if t.IsOrphaned {

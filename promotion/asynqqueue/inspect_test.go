@@ -1,4 +1,4 @@
-package asynqchecks_test
+package asynqqueue_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
-	"github.com/hearsay-go/hearsay/promotion/asynqchecks"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 )
 
 // waiting is a handler whose checks wait.
@@ -33,19 +33,19 @@ func (*waiting) Outlived(context.Context, promotion.Check) {}
 func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		one, two := asynqchecks.New(c, &asynqchecks.Options{Deployment: "acme: a=b%\n", ShutdownTimeout: time.Minute}), asynqchecks.New(c, &asynqchecks.Options{Deployment: "two"})
+		one, two := asynqqueue.New(c, &asynqqueue.Options{Deployment: "acme: a=b%\n", ShutdownTimeout: time.Minute}), asynqqueue.New(c, &asynqqueue.Options{Deployment: "two"})
 		for _, act := range []func(context.Context) error{one.Pause, one.Resume} {
-			if err := act(t.Context()); !errors.Is(err, asynqchecks.ErrNoQueue) {
+			if err := act(t.Context()); !errors.Is(err, asynqqueue.ErrNoQueue) {
 				t.Errorf("%v", err)
 			}
 		}
-		if all, err := asynqchecks.Every(t.Context(), c); err != nil || len(all) != 0 {
+		if all, err := asynqqueue.Every(t.Context(), c); err != nil || len(all) != 0 {
 			t.Errorf("%+v, %v", all, err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
 		go func() { ended <- one.Serve(ctx, "crm: x", 1, h) }()
-		stats := func(q *asynqchecks.Queue, sources ...string) []asynqchecks.Stats {
+		stats := func(q *asynqqueue.Queue, sources ...string) []asynqqueue.Stats {
 			t.Helper()
 			all, err := q.Stats(t.Context(), sources...)
 			if err != nil {
@@ -55,7 +55,7 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 		}
 		// A queue is known though nothing was ever enqueued, also after Redis was wiped.
 		eventually(t, "the process is seen", func() bool { return len(stats(one)) == 1 && stats(one)[0].Processes == 1 })
-		enqueue := func(q *asynqchecks.Queue, source string, n int) {
+		enqueue := func(q *asynqqueue.Queue, source string, n int) {
 			t.Helper()
 			for i := range n {
 				id := memory.ID(fmt.Sprintf("mem_%026d", i))
@@ -72,14 +72,14 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-h.began
-		want := []asynqchecks.Stats{{Deployment: "acme: a=b%\n", Source: "crm: x", Queue: one.Name("crm: x"), Pending: 2, Active: 1, Processes: 1}}
+		want := []asynqqueue.Stats{{Deployment: "acme: a=b%\n", Source: "crm: x", Queue: one.Name("crm: x"), Pending: 2, Active: 1, Processes: 1}}
 		if got := stats(one); !slices.Equal(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		if got := stats(two, "erp", "none"); len(got) != 1 || got[0].Pending != 2 || got[0].Processes != 0 {
 			t.Errorf("%+v", got)
 		}
-		if all, err := asynqchecks.Every(t.Context(), c); err != nil || len(all) != 3 {
+		if all, err := asynqqueue.Every(t.Context(), c); err != nil || len(all) != 3 {
 			t.Errorf("%+v, %v", all, err)
 		}
 		// A pause ends no check, and lets none begin.
@@ -88,7 +88,7 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for source, q := range map[string]*asynqchecks.Queue{"crm: x": one, "crm": two} {
+		for source, q := range map[string]*asynqqueue.Queue{"crm: x": one, "crm": two} {
 			if paused, err := q.Paused(t.Context(), source); err != nil || paused != (q == one) {
 				t.Errorf("%s: %t, %v", source, paused, err)
 			}
@@ -110,7 +110,7 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 			t.Error(err)
 		}
 		eventually(t, "the process is seen no more", func() bool {
-			return !slices.ContainsFunc(stats(one), func(s asynqchecks.Stats) bool { return s.Processes > 0 })
+			return !slices.ContainsFunc(stats(one), func(s asynqqueue.Stats) bool { return s.Processes > 0 })
 		})
 	})
 }
@@ -118,7 +118,7 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 // TestChecksOfADeadWorkerAreOrphaned, and those that a person archived are counted.
 func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
-		c, q := open(t), asynqchecks.New(open(t), nil)
+		c, q := open(t), asynqqueue.New(open(t), nil)
 		for i := range 2 {
 			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: memory.ID(fmt.Sprintf("mem_%026d", i)), Source: "crm", Generation: 1}, time.Hour); err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
 		served := open(t)
 		go func() {
-			ended <- asynqchecks.New(served, &asynqchecks.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
+			ended <- asynqqueue.New(served, &asynqqueue.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
 		}()
 		<-h.began
 		served.cut.Store(true)
@@ -152,12 +152,12 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 // TestADeploymentIsNamedByWhatItServes.
 func TestADeploymentIsNamedByWhatItServes(t *testing.T) {
 	a, b := memory.Token{1}, memory.Token{2}
-	name := asynqchecks.Deployment("acme", a, b)
-	if name != asynqchecks.Deployment("acme", b, a) || len(name) != len("acme-01234567") || name[:5] != "acme-" {
+	name := asynqqueue.Deployment("acme", a, b)
+	if name != asynqqueue.Deployment("acme", b, a) || len(name) != len("acme-01234567") || name[:5] != "acme-" {
 		t.Errorf("%q", name)
 	}
 	seen := map[string]bool{name: true}
-	for _, other := range []string{asynqchecks.Deployment("other", a, b), asynqchecks.Deployment("acme", a), asynqchecks.Deployment("acme", b)} {
+	for _, other := range []string{asynqqueue.Deployment("other", a, b), asynqqueue.Deployment("acme", a), asynqqueue.Deployment("acme", b)} {
 		if seen[other] {
 			t.Errorf("%q twice", other)
 		}
@@ -169,7 +169,7 @@ func TestADeploymentIsNamedByWhatItServes(t *testing.T) {
 func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 	inBubble(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqchecks.New(c, nil)
+		q := asynqqueue.New(c, nil)
 		enqueue := func(row memory.ID) {
 			t.Helper()
 			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: row, Source: "crm", Generation: 1}, time.Hour); err != nil {
@@ -191,6 +191,87 @@ func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 		}
 		close(h.goOn)
 		<-h.began
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestALookReachesWhoServesTheScope: through Redis, unless that is this queue itself.
+func TestALookReachesWhoServesTheScope(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		type scope struct{ tenant, namespace string }
+		here, there := asynqqueue.New(open(t), nil), asynqqueue.New(open(t), nil)
+		c := open(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended, seen := make(chan error, 1), make(chan scope, 99)
+		go func() {
+			ended <- here.ServeLooks(ctx, func(tenant, namespace string) bool {
+				seen <- scope{tenant, namespace}
+				return namespace == "ours"
+			})
+		}()
+		const queue = "hearsay:default"
+		look := func(q *asynqqueue.Queue, namespace string) {
+			t.Helper()
+			if err := q.Look(t.Context(), "t: 1", namespace); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// One that is asked for by another process goes through Redis.
+		for range 3 {
+			look(there, "ours")
+			if got := <-seen; got != (scope{"t: 1", "ours"}) {
+				t.Errorf("%+v", got)
+			}
+			empty(t, c, queue)
+		}
+		// The queue of this process asks itself, and nobody else if it serves the scope.
+		done, err := c.Get(t.Context(), "asynq:{"+queue+"}:processed").Int()
+		if err != nil || done != 3 {
+			t.Errorf("%d tasks, %v", done, err)
+		}
+		look(here, "ours")
+		if len(seen) != 1 {
+			t.Errorf("%d looks", len(seen))
+		}
+		<-seen
+		look(here, "theirs")
+		for range 2 { // itself, and then through Redis
+			<-seen
+		}
+		empty(t, c, queue)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		// However often nobody hears it, it is there once.
+		for range 3 {
+			look(here, "ours")
+		}
+		if left := tasks(t, c, queue); len(left["pending"]) != 1 || len(seen) != 0 {
+			t.Errorf("%v, %d looks", left, len(seen))
+		}
+	})
+}
+
+// TestATaskThatIsNoLookIsDeleted.
+func TestATaskThatIsNoLookIsDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		c := open(t)
+		client := asynq.NewClientFromRedisClient(c)
+		for _, task := range []*asynq.Task{asynq.NewTask("x", nil), asynq.NewTask(asynqqueue.LookType, []byte("{")), asynq.NewTask(asynqqueue.LookType, make([]byte, 5000))} {
+			if _, err := client.Enqueue(task, asynq.Queue("hearsay:default"), asynq.MaxRetry(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- asynqqueue.New(c, nil).ServeLooks(ctx, func(string, string) bool { t.Error("a look"); return false })
+		}()
+		empty(t, c, "hearsay:default")
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
