@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -674,18 +675,21 @@ func TestTheAnswerNamesTheHoldThatACallWaitsIn(t *testing.T) {
 func TestAConnectionThatBreaksTakesItsWaitingCallBack(t *testing.T) {
 	d := newDesk(t)
 	parking["a proxy"](t, d, func(s *api.Server) api.Transport { return serve(t, s) })
-	handler, came := d.proxy.Handler(nil), make(chan struct{}, 100)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	type key struct{}
+	handler, came := d.proxy.Handler(nil), make(chan net.Conn, 100)
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte("tools/call")) {
-			came <- struct{}{}
+			came <- r.Context().Value(key{}).(net.Conn)
 		}
 		handler.ServeHTTP(w, r)
 	}))
+	web.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }
+	web.Start()
 	t.Cleanup(web.Close)
 	d.session = plain(t, &api.StreamableClientTransport{Endpoint: web.URL, DisableStandaloneSSE: true, MaxRetries: -1})
 	if res, _, err := d.ask(t.Context(), "Blue"); err != nil || res.Meta[mcp.MetaHold] == nil || len(d.run.Parked()) != 1 {
@@ -697,8 +701,10 @@ func TestAConnectionThatBreaksTakesItsWaitingCallBack(t *testing.T) {
 		_, _, err := d.ask(t.Context(), "Blue")
 		gone <- err
 	}()
-	<-came
-	web.CloseClientConnections()
+	// That one alone: the client ends its session over another one, at once.
+	if err := (<-came).Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-gone; err == nil {
 		t.Error("it was answered")
 	}
