@@ -84,8 +84,8 @@ func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, p
 // until ctx ends. Each worker is of a scope of its own. A source that several workers have under one
 // name has the same places for all of them.
 //
-// At most twice as many checks of a source are in the queue as it has places, and in addition as many
-// as came to an end in the last 200 ms. The other rows stay in the row stores, in their order.
+// At most twice as many checks of a source are in the queue as it has places. As many as came to an end
+// in the last 200 ms may be there beside them. The other rows stay in the row stores, in their order.
 // Other processes may serve the same scopes over the same queue.
 //
 // A row that several sources cover is enqueued for the one of highest rank that can be asked. This

@@ -180,22 +180,7 @@ func (s *service) serve(worker *promotion.Worker, source string, places int) (st
 
 // serveOn is serve with a queue of its own for the source.
 func (s *service) serveOn(q *tasks, worker *promotion.Worker, source string, places int) (stop func()) {
-	return s.serving(func(ctx context.Context) error { return worker.ServeSource(ctx, q, source, places) })
-}
-
-// serving has something serve until it is stopped, or the test ends.
-func (s *service) serving(serve func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- serve(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-	s.t.Cleanup(stop)
-	return stop
+	return testmain.Serve(s.t, func(ctx context.Context) error { return worker.ServeSource(ctx, q, source, places) })
 }
 
 // logged are options with a log.

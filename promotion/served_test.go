@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/promotion"
@@ -65,7 +66,7 @@ func TestRowsThatOnlyToolsSpeakOfAreObserved(t *testing.T) {
 		say("Oslo")
 		wiki := promotion.Source{Name: "wiki", Rank: memory.RankTool, Predicates: []string{"price"}, Verifier: verifiertest.New("wiki", verifiertest.Supports())}
 		worker := s.worker(unlimited, promotion.Observed(s.store, "city"), wiki)
-		s.serving(func(ctx context.Context) error {
+		testmain.Serve(s.t, func(ctx context.Context) error {
 			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: worker})
 		})
 		s.within(10*time.Second, []memory.ID{seen})
@@ -87,7 +88,7 @@ func TestWhatAnotherSourceCoversIsNotObservedAlone(t *testing.T) {
 		worker := s.worker(unlimited, promotion.Observed(s.store, "city"), source(crm))
 		handlers := make(chan promotion.CheckHandler, 1)
 		own := &outlived{newTasks(), func(h promotion.CheckHandler) { handlers <- h }}
-		stop := s.serving(func(ctx context.Context) error { return worker.ServeSource(ctx, own, "auto_observation", 1) })
+		stop := testmain.Serve(s.t, func(ctx context.Context) error { return worker.ServeSource(ctx, own, "auto_observation", 1) })
 		h := <-handlers
 		for _, id := range ids {
 			m := s.mark(id)
@@ -100,7 +101,7 @@ func TestWhatAnotherSourceCoversIsNotObservedAlone(t *testing.T) {
 		}
 		stop()
 		var q routed
-		s.serving(func(ctx context.Context) error {
+		testmain.Serve(s.t, func(ctx context.Context) error {
 			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: worker})
 		})
 		time.Sleep(10 * time.Second)
@@ -139,7 +140,7 @@ func TestARowThatNobodyCoversIsParked(t *testing.T) {
 				covers := guarded("crm", memory.RankTool, crm)
 				covers.Covers = func(c memory.Content) bool { return c.Predicate == "city" }
 				var q routed
-				s.serving(func(ctx context.Context) error {
+				testmain.Serve(s.t, func(ctx context.Context) error {
 					return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, covers), Uncovered: patience})
 				})
 				parked := func(ids []memory.ID) (n int) {
@@ -281,7 +282,7 @@ func TestARowIsNotDueWhileTheVerdictsStand(t *testing.T) {
 		pause := func(paused bool) { q.source("erp").do(func() { q.source("erp").paused = paused }) }
 		pause(true)
 		erp.Covers = func(c memory.Content) bool { return c.Subject == "acme 7" }
-		s.serving(func(ctx context.Context) error {
+		testmain.Serve(s.t, func(ctx context.Context) error {
 			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, crm, erp)})
 		})
 		want := func(what string) {

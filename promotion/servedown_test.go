@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/promotion"
@@ -123,7 +124,7 @@ func TestTheBestSourceThatCanBeAskedIsAsked(t *testing.T) {
 
 // serveAll has all sources of a worker served until the test ends.
 func (s *service) serveAll(worker *promotion.Worker) {
-	s.serving(func(ctx context.Context) error {
+	testmain.Serve(s.t, func(ctx context.Context) error {
 		return promotion.ServeScopes(ctx, &routed{}, promotion.Scope{Worker: worker})
 	})
 }

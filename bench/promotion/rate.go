@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/bench/stores"
@@ -30,8 +31,9 @@ const (
 	rateRounds  = 3
 )
 
-// rate is how long a promoted row takes, beside an empty task on the same Redis, and
-// beside the bare driver that writes the same batches.
+// rate is how long a promoted row takes. On Redis it is compared with an empty task of asynq, and with an empty
+// task and the same check made without a queue. On SQLite it is compared with the bare driver that writes the
+// same batches.
 func (b *bench) rate(ctx context.Context, dir string) ([]report.Figure, error) {
 	var figures []report.Figure
 	for _, mode := range []string{"everysec", "always"} {
@@ -93,10 +95,11 @@ func (b *bench) rateOnRedis(ctx context.Context, dir, mode string) (figures []re
 	defer store.Close()
 
 	rows := b.rateRows / rateRounds
-	var empty, promoted time.Duration
+	var empty, checked, promoted time.Duration
 	trip := int64(0)
 	for round := range rateRounds {
 		empty += report.Must(emptyTasks(ctx, client, rows))
+		checked += report.Must(check(ctx, store, fill(ctx, store, fmt.Sprint("checked ", round), rows, memory.StateUnverified)))
 		fill(ctx, store, fmt.Sprint("round ", round), rows, memory.StateUnverified)
 		before := n.Load()
 		promoted += report.Must(promote(ctx, store, client, rows))
@@ -108,7 +111,8 @@ func (b *bench) rateOnRedis(ctx context.Context, dir, mode string) (figures []re
 	all := rows * rateRounds
 	us := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(all) }
 	return []report.Figure{
-		report.Rate("rate/redis_"+mode+"/row_beside_empty_task", "us", us(promoted), us(empty), 0.5, all, b.seed),
+		report.Rate("rate/redis_"+mode+"/row_beside_empty_task", "us", us(promoted), us(empty), 0.8, all, b.seed),
+		report.Rate("rate/redis_"+mode+"/row_beside_empty_task_and_check", "us", us(promoted), us(empty+checked), 0.8, all, b.seed),
 		report.AtMost("rate/redis_"+mode+"/round_trips_a_row", "trips", float64(trip)/float64(all), 12, all, b.seed),
 	}, nil
 }
@@ -143,16 +147,43 @@ func emptyTasks(ctx context.Context, client redis.UniversalClient, n int) (took 
 	}
 }
 
+// newWorker has one source, whose answers cost nothing.
+func newWorker(store *memory.Store, observe func(promotion.Result)) (*promotion.Worker, error) {
+	return promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: verifier.Func(free), Rank: memory.RankTool, Places: concurrency}},
+		&promotion.Options{Budget: -1, Observe: observe})
+}
+
+// check is how long it takes to check rows without a queue, as many at a time as a queue would.
+func check(ctx context.Context, store *memory.Store, ids []memory.ID) (time.Duration, error) {
+	worker, err := newWorker(store, nil)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, id := range ids {
+		g.Go(func() error {
+			r, err := worker.Check(ctx, id)
+			if err == nil && r.Status != promotion.Promoted {
+				err = fmt.Errorf("a row is %s after its check", r.Status)
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	return time.Since(began), err
+}
+
 // promote is how long it takes until so many due rows are verified.
 func promote(ctx context.Context, store *memory.Store, client redis.UniversalClient, n int) (time.Duration, error) {
 	over, left := make(chan struct{}), atomic.Int64{}
 	left.Store(int64(n))
-	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: verifier.Func(free), Rank: memory.RankTool, Places: concurrency}}, &promotion.Options{Budget: -1,
-		Observe: func(r promotion.Result) {
-			if r.Status == promotion.Promoted && left.Add(-1) == 0 {
-				close(over)
-			}
-		}})
+	worker, err := newWorker(store, func(r promotion.Result) {
+		if r.Status == promotion.Promoted && left.Add(-1) == 0 {
+			close(over)
+		}
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -26,6 +30,24 @@ func (h halting) Handle(_ context.Context, c promotion.Check, _ int) error {
 	h.began <- c.Row
 	<-h.goOn
 	return nil
+}
+
+// taking counts how often an asynq server has asked for a task.
+type taking struct{ n atomic.Int64 }
+
+// DialHook, ProcessHook and ProcessPipelineHook implement redis.Hook.
+func (*taking) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*taking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (k *taking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := fmt.Sprint(cmd.Args()...); cmd.Name() == "evalsha" && strings.Contains(args, "}:paused") {
+			k.n.Add(1)
+		}
+		return err
+	}
 }
 
 func (w *world) mark(name string) memory.Due {
@@ -105,6 +127,8 @@ func TestQueue(t *testing.T) {
 	}
 
 	// Paused, no worker takes a check; resumed, one does.
+	var takes taking
+	local.Client.AddHook(&takes)
 	q := asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: "one", ShutdownTimeout: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, checks := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
@@ -119,7 +143,8 @@ func TestQueue(t *testing.T) {
 			t.Fatal(added, err)
 		}
 	}
-	time.Sleep(time.Second)
+	had := takes.n.Load()
+	eventually(t, "the server has asked for a task again", func() bool { return takes.n.Load() > had+2 }) // one may be under way
 	if s := only("queue", "status"); !s.Paused || s.Pending != 3 || s.Active != 0 || len(checks.began) != 0 {
 		t.Errorf("%+v, %d began", s, len(checks.began))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
@@ -42,9 +43,8 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 		if all, err := asynqqueue.Every(t.Context(), c); err != nil || len(all) != 0 {
 			t.Errorf("%+v, %v", all, err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
-		go func() { ended <- one.Serve(ctx, "crm: x", 1, h) }()
+		h := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}
+		stop := testmain.Serve(t, func(ctx context.Context) error { return one.Serve(ctx, "crm: x", 1, h) })
 		stats := func(q *asynqqueue.Queue, sources ...string) []asynqqueue.Stats {
 			t.Helper()
 			all, err := q.Stats(t.Context(), sources...)
@@ -95,7 +95,8 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 		}
 		close(h.goOn)
 		eventually(t, "the check under way has ended", func() bool { return stats(one)[0].Active == 0 })
-		time.Sleep(time.Second)
+		takes := c.takes.Load()
+		eventually(t, "the server has asked for a task again", func() bool { return c.takes.Load() > takes+2 }) // one may be under way
 		if s := stats(one)[0]; s.Pending != 2 || !s.Paused || len(h.began) != 0 {
 			t.Errorf("%+v, %d began", s, len(h.began))
 		}
@@ -106,9 +107,6 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 		}
 		eventually(t, "all are made", func() bool { s := stats(one)[0]; return s.Pending+s.Active == 0 && !s.Paused })
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		eventually(t, "the process is seen no more", func() bool {
 			return !slices.ContainsFunc(stats(one), func(s asynqqueue.Stats) bool { return s.Processes > 0 })
 		})
@@ -124,12 +122,11 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
+		h := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}
 		served := open(t)
-		go func() {
-			ended <- asynqqueue.New(served, &asynqqueue.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
-		}()
+		stop := testmain.Serve(t, func(ctx context.Context) error {
+			return asynqqueue.New(served, &asynqqueue.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
+		})
 		<-h.began
 		served.cut.Store(true)
 		dies(t, c, q.Name("crm"))
@@ -143,9 +140,6 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 		served.cut.Store(false)
 		close(h.goOn)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -177,9 +171,8 @@ func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 			}
 		}
 		enqueue("mem_00000000000000000000000000")
-		ctx, stop := context.WithCancel(t.Context())
-		h, ended := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}, make(chan error, 1)
-		go func() { ended <- q.Serve(ctx, "crm", 1, h) }()
+		h := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}
+		stop := testmain.Serve(t, func(ctx context.Context) error { return q.Serve(ctx, "crm", 1, h) })
 		<-h.began
 		if err := c.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -192,9 +185,6 @@ func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 		close(h.goOn)
 		<-h.began
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -204,14 +194,13 @@ func TestALookReachesWhoServesTheScope(t *testing.T) {
 		type scope struct{ tenant, namespace string }
 		here, there := asynqqueue.New(open(t), nil), asynqqueue.New(open(t), nil)
 		c := open(t)
-		ctx, stop := context.WithCancel(t.Context())
-		ended, seen := make(chan error, 1), make(chan scope, 99)
-		go func() {
-			ended <- here.ServeLooks(ctx, func(tenant, namespace string) bool {
+		seen := make(chan scope, 99)
+		stop := testmain.Serve(t, func(ctx context.Context) error {
+			return here.ServeLooks(ctx, func(tenant, namespace string) bool {
 				seen <- scope{tenant, namespace}
 				return namespace == "ours"
 			})
-		}()
+		})
 		const queue = "hearsay:default"
 		look := func(q *asynqqueue.Queue, namespace string) {
 			t.Helper()
@@ -243,9 +232,6 @@ func TestALookReachesWhoServesTheScope(t *testing.T) {
 		}
 		empty(t, c, queue)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		// However often nobody hears it, it is there once.
 		for range 3 {
 			look(here, "ours")
@@ -266,15 +252,10 @@ func TestATaskThatIsNoLookIsDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- asynqqueue.New(c, nil).ServeLooks(ctx, func(string, string) bool { t.Error("a look"); return false })
-		}()
+		stop := testmain.Serve(t, func(ctx context.Context) error {
+			return asynqqueue.New(c, nil).ServeLooks(ctx, func(string, string) bool { t.Error("a look"); return false })
+		})
 		empty(t, c, "hearsay:default")
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
@@ -30,7 +32,8 @@ type connect func(t *testing.T) *client
 // client is a Redis client that can lose its server.
 type client struct {
 	redis.UniversalClient
-	cut atomic.Bool
+	cut   atomic.Bool
+	takes atomic.Int64 // how often an asynq server has asked for a task
 }
 
 // lost is how long a command takes that has no answer.
@@ -47,7 +50,11 @@ func (c *client) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(errCut)
 			return errCut
 		}
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" && strings.Contains(fmt.Sprint(cmd.Args()...), "}:paused") {
+			c.takes.Add(1)
+		}
+		return err
 	}
 }
 func (c *client) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -226,17 +233,7 @@ func (w *world) worker(v verifier.Verifier) *promotion.Worker {
 // serve has a worker serve the source crm, until the test ends or stop is called.
 func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue, places int) (stop func()) {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- worker.ServeSource(ctx, q, "crm", places) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.t.Cleanup(stop)
-	return stop
+	return testmain.Serve(w.t, func(ctx context.Context) error { return worker.ServeSource(ctx, q, "crm", places) })
 }
 
 // unhurried is a queue that gives checks as long as a machine under load needs.
