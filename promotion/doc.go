@@ -3,7 +3,7 @@
 // [Next] is the rule: a pure function of a row and a verdict. A [Worker] reads
 // the row, asks the sources that cover it in order of rank, and applies the move;
 // the store enforces sufficiency and independence again (I-4). Three triggers
-// lead to it: [ServeScopes] on its own schedule, reads noted by a [Heater], and a
+// lead to it: [Serve] on its own schedule, reads noted by a [Heater], and a
 // user's signed word, which package gate/confirm applies by itself.
 //
 //	unverified ──(independent support)──► verified ──(contradiction of higher rank)──► unverified, due at once

@@ -2,12 +2,16 @@ package promotion_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
+	"github.com/hearsay-go/hearsay/promotion/localredis"
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
@@ -49,4 +53,42 @@ func ExampleNewWorker() {
 	// promoted 1 <nil>
 	// not_due 0 <nil>
 	// supported tool crm <nil>
+}
+
+// A program promotes what its agents remember: it asks the system of record about the rows that they read
+// most. The heater goes to gate.Options{OnBlock: reads.ObserveBlocked} and to
+// agent.Options{Reads: reads, Down: worker.Down}.
+func ExampleServe() {
+	ctx, stop := context.WithCancel(context.Background())
+	store := storetest.NewStore(nil)                                                        // or storeurl.Open
+	redis, err := localredis.Open(ctx, "", &localredis.Options{Kind: localredis.InProcess}) // or a redis.UniversalClient
+	if err != nil {
+		log.Fatal(err)
+	}
+	crm := verifier.NewTool("crm", func(_ context.Context, q verifier.Question) (verifier.Answer, error) {
+		return verifier.Answer{Found: true, Value: "Oslo", URI: "crm:" + q.Subject}, nil
+	}, nil)
+
+	queue := asynqqueue.New(redis.Client, nil)
+	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}},
+		&promotion.Options{Observe: func(r promotion.Result) { fmt.Println(r.Status); stop() }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	reads := promotion.NewHeater(store, queue, nil)
+	if _, err := store.Put(ctx, memory.Draft{
+		Content: memory.Content{Subject: "acme", Predicate: "city", Object: "Oslo", Cardinality: memory.CardinalityFunctional},
+		Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+		Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
+	}); err != nil {
+		log.Fatal(err)
+	}
+	err = promotion.Serve(ctx, queue, promotion.Scope{Worker: worker, Reads: reads})
+	fmt.Println("served until it was told to stop:", err)
+	if err := errors.Join(redis.Close(), store.Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// promoted
+	// served until it was told to stop: <nil>
 }

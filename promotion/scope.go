@@ -13,9 +13,13 @@ import (
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Scope is a worker of one namespace, and its part of the places.
+// Scope is a namespace that [Serve] serves: its worker, and its part of the places.
 type Scope struct {
 	Worker *Worker
+	// Reads counts what the agents of this process read and were blocked over. nil is logged as a warning.
+	Reads *Heater
+	// ReadsElsewhere says that this process has no agents, so that Reads is not missed.
+	ReadsElsewhere bool
 	// Weight is how many rows of this scope are enqueued in its turn, if others have rows that are due
 	// as well; 0 = 1.
 	Weight int

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type CheckHandler interface {
 	Outlived(ctx context.Context, c Check)
 }
 
-// Times and limits of [Worker.ServeSource].
+// Times and limits of a check that a queue hands out.
 const (
 	mostInPlace = 2 * time.Second       // that a check waits in its place while its source may not be asked
 	stateEvery  = 50 * time.Millisecond // between two looks at a breaker, which cost nothing
@@ -67,22 +68,10 @@ const (
 // allPlaces is what a check takes of the places of the process if no other is to be made meanwhile.
 const allPlaces = 1 << 20
 
-// ServeSource is [ServeScopes] for one source of one worker, with so many places.
-func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, places int) error {
-	switch {
-	case !slices.ContainsFunc(w.sources, func(s Source) bool { return s.Name == source }):
-		return fmt.Errorf("promotion: ServeSource: no source %q", source)
-	case places < 1 || places > allPlaces:
-		return fmt.Errorf("promotion: ServeSource: places: %d is not between 1 and %d", places, allPlaces)
-	}
-	serve, stop := newService(q, w.making, []Scope{{Worker: w}}).source(source, places)
-	defer stop()
-	return serve(ctx)
-}
-
-// ServeScopes has the sources of some workers asked about the rows that are due, the most read first,
-// until ctx ends. Each worker is of a scope of its own. A source that several workers have under one
-// name has the same places for all of them.
+// Serve promotes the rows of some namespaces until ctx ends. It asks the sources of each worker about the
+// rows that are due, the most read first. It passes on the reads that [Scope.Reads] counts. It moves the rows
+// that rest on what was revoked, as [Withdraw] does every two sweeps. A source that several workers have under one name has the
+// same places for all of them, and the same queue.
 //
 // At most twice as many checks of a source are in the queue as it has places. As many as came to an end
 // in the last 200 ms may be there beside them. The other rows stay in the row stores, in their order.
@@ -101,19 +90,26 @@ func (w *Worker) ServeSource(ctx context.Context, q CheckQueue, source string, p
 // A row that only [Observed] covers is checked as if that were a source with a queue of its own. A row
 // that nothing covers is parked after an hour; see [Scope.Uncovered].
 //
-// It is an error if there is no source, if two workers are of one scope, or if the queue cannot be
-// served. Otherwise ServeScopes returns nil after ctx ended. A store or a queue that is not reached
-// is logged, and tried again.
-func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
+// If the queue is a [Spending], it counts the budgets of the workers that have none of their own, so that all
+// processes share them. Otherwise each process has its own, and that is logged as a warning. So is a scope
+// without Reads.
+//
+// It is an error if there is no queue or no source, if two workers are of one scope, or if the queue cannot
+// be served. Otherwise Serve returns nil after ctx ended, or an error that says that the last reads were not
+// counted. A store or a queue that is not reached is logged, and tried again.
+func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
+	if q == nil {
+		return errors.New("promotion: Serve: no queue")
+	}
 	places := map[string]int{}
 	taken := map[[2]string]bool{}
 	for i, c := range scopes {
 		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 {
-			return fmt.Errorf("promotion: ServeScopes: scope %d has no worker, or a weight or a sweep below 0", i)
+			return fmt.Errorf("promotion: Serve: scope %d has no worker, or a weight or a sweep below 0", i)
 		}
 		at := c.Worker.scope()
 		if taken[at] {
-			return fmt.Errorf("promotion: ServeScopes: two workers of tenant %q, namespace %q", at[0], at[1])
+			return fmt.Errorf("promotion: Serve: two workers of tenant %q, namespace %q", at[0], at[1])
 		}
 		taken[at] = true
 		for j := range c.Worker.sources {
@@ -122,11 +118,11 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		}
 	}
 	if len(places) == 0 {
-		return errors.New("promotion: ServeScopes: no source")
+		return errors.New("promotion: Serve: no source")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := newService(q, semaphore.NewWeighted(allPlaces), scopes)
+	s := newService(q, scopes)
 	var all []func(context.Context) error
 	for source, n := range places { // all of them are there before the first row is left to a better one
 		serve, stop := s.source(source, n)
@@ -134,6 +130,9 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		all = append(all, serve)
 	}
 	all = append(all, func(ctx context.Context) error { return q.ServeLooks(ctx, s.look) })
+	for _, c := range scopes {
+		all = append(all, c.beside(ctx, q)...)
+	}
 	ended := make(chan error, len(all))
 	for _, serve := range all {
 		go func() {
@@ -146,6 +145,28 @@ func ServeScopes(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		errs = append(errs, <-ended)
 	}
 	return errors.Join(errs...)
+}
+
+// beside is what is served beside the checks of a scope. It warns of what is not wired.
+func (c *Scope) beside(ctx context.Context, q CheckQueue) []func(context.Context) error {
+	w := c.Worker
+	warn := func(text string) {
+		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("namespace", w.store.Namespace()))
+	}
+	if !w.share(q) {
+		warn("the queue counts no budgets: each process asks as many questions as the budget allows")
+	}
+	all := []func(context.Context) error{func(ctx context.Context) error {
+		Withdraw(ctx, w.store, 2*cmp.Or(c.Sweep, mostIdle), w.opts.Logger)
+		return nil
+	}}
+	switch {
+	case c.Reads != nil:
+		all = append(all, c.Reads.Serve)
+	case !c.ReadsElsewhere:
+		warn("reads are not counted: rows that are read are not checked first, and bring no parked row back")
+	}
+	return all
 }
 
 // DefaultPlaces is how many checks of a source are made at a time if nothing says otherwise.
@@ -185,8 +206,8 @@ func (s *service) look(tenant, namespace string) (served bool) {
 	return true
 }
 
-func newService(q CheckQueue, making *semaphore.Weighted, scopes []Scope) *service {
-	s := &service{queue: q, making: making}
+func newService(q CheckQueue, scopes []Scope) *service {
+	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces)}
 	for _, c := range scopes {
 		s.scopes = append(s.scopes, newScope(c))
 	}

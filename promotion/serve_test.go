@@ -661,17 +661,11 @@ func TestRowsThatTheSourceDoesNotCoverAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestServeSourceRefuses what it cannot serve.
-func TestServeSourceRefuses(t *testing.T) {
+// TestAQueueThatCannotBeServedEndsTheSource.
+func TestAQueueThatCannotBeServedEndsTheSource(t *testing.T) {
 	w := newWorld(t)
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
-	for source, places := range map[string]int{"erp": 1, "crm": 0} {
-		if err := worker.ServeSource(t.Context(), newTasks(), source, places); err == nil || !strings.Contains(err.Error(), "ServeSource") {
-			t.Errorf("%s, %d places: %v", source, places, err)
-		}
-	}
-	q := unserved{newTasks()}
-	if err := worker.ServeSource(t.Context(), q, "crm", 1); !errors.Is(err, errQueue) {
+	if err := worker.ServeSource(t.Context(), unserved{newTasks()}, "crm", 1); !errors.Is(err, errQueue) {
 		t.Errorf("%v", err)
 	}
 }

@@ -67,7 +67,7 @@ func TestRowsThatOnlyToolsSpeakOfAreObserved(t *testing.T) {
 		wiki := promotion.Source{Name: "wiki", Rank: memory.RankTool, Predicates: []string{"price"}, Verifier: verifiertest.New("wiki", verifiertest.Supports())}
 		worker := s.worker(unlimited, promotion.Observed(s.store, "city"), wiki)
 		testmain.Serve(s.t, func(ctx context.Context) error {
-			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: worker})
+			return promotion.Serve(ctx, &q, promotion.Scope{Worker: worker})
 		})
 		s.within(10*time.Second, []memory.ID{seen})
 		time.Sleep(5 * time.Minute)
@@ -102,7 +102,7 @@ func TestWhatAnotherSourceCoversIsNotObservedAlone(t *testing.T) {
 		stop()
 		var q routed
 		testmain.Serve(s.t, func(ctx context.Context) error {
-			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: worker})
+			return promotion.Serve(ctx, &q, promotion.Scope{Worker: worker})
 		})
 		time.Sleep(10 * time.Second)
 		if n := len(q.source("auto_observation").added()) + len(own.added()); n != 0 || crm.Calls() != len(ids) {
@@ -141,7 +141,7 @@ func TestARowThatNobodyCoversIsParked(t *testing.T) {
 				covers.Covers = func(c memory.Content) bool { return c.Predicate == "city" }
 				var q routed
 				testmain.Serve(s.t, func(ctx context.Context) error {
-					return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, covers), Uncovered: patience})
+					return promotion.Serve(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, covers), Uncovered: patience})
 				})
 				parked := func(ids []memory.ID) (n int) {
 					for _, id := range ids {
@@ -170,8 +170,8 @@ func TestARowThatNobodyCoversIsParked(t *testing.T) {
 	}
 }
 
-// TestServeScopesTakesUpWhatNobodyCovered.
-func TestServeScopesTakesUpWhatNobodyCovered(t *testing.T) {
+// TestServeTakesUpWhatNobodyCovered.
+func TestServeTakesUpWhatNobodyCovered(t *testing.T) {
 	inBubble(t, func(s *service) {
 		ids := s.claims(3)
 		nobody := s.worker(nil)
@@ -283,7 +283,7 @@ func TestARowIsNotDueWhileTheVerdictsStand(t *testing.T) {
 		pause(true)
 		erp.Covers = func(c memory.Content) bool { return c.Subject == "acme 7" }
 		testmain.Serve(s.t, func(ctx context.Context) error {
-			return promotion.ServeScopes(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, crm, erp)})
+			return promotion.Serve(ctx, &q, promotion.Scope{Worker: s.worker(unlimited, crm, erp)})
 		})
 		want := func(what string) {
 			t.Helper()

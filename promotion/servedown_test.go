@@ -125,7 +125,7 @@ func TestTheBestSourceThatCanBeAskedIsAsked(t *testing.T) {
 // serveAll has all sources of a worker served until the test ends.
 func (s *service) serveAll(worker *promotion.Worker) {
 	testmain.Serve(s.t, func(ctx context.Context) error {
-		return promotion.ServeScopes(ctx, &routed{}, promotion.Scope{Worker: worker})
+		return promotion.Serve(ctx, &routed{}, promotion.Scope{Worker: worker})
 	})
 }
 
@@ -334,7 +334,7 @@ func TestASuspectHoldsUpNobodyWhileItWaits(t *testing.T) {
 		worker := s.worker(&promotion.Options{Spending: spends{left: map[string]time.Duration{"crm": time.Minute}}}, crm, erp)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
-		go func() { done <- promotion.ServeScopes(ctx, q, promotion.Scope{Worker: worker}) }()
+		go func() { done <- promotion.Serve(ctx, q, promotion.Scope{Worker: worker}) }()
 		s.within(1500*time.Millisecond, ids) // the questions take one second
 		time.Sleep(5 * time.Second)
 		if q.source("crm").back() < 2 {
@@ -390,7 +390,8 @@ func TestTasksOfRoundsThatAreOverEndInAnOutage(t *testing.T) {
 // TestATaskMayTakeAsLongAsItsSource, and its waits.
 func TestATaskMayTakeAsLongAsItsSource(t *testing.T) {
 	for want, v := range map[time.Duration]verifier.Verifier{
-		34 * time.Second: verifiertest.New("crm", verifiertest.Supports()),
+		34 * time.Second: verifiertest.NoBreaker(verifiertest.New("crm", verifiertest.Supports())),
+		24 * time.Second: verifiertest.New("crm", verifiertest.Supports()), // a breaker of the worker's own
 		10 * time.Second: verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: 3 * time.Second}),
 	} {
 		inBubble(t, func(s *service) {
@@ -438,13 +439,13 @@ func TestASourceOfPredicatesReadsNoOtherRows(t *testing.T) {
 // TestASourceHasNoEmptyPredicate.
 func TestASourceHasNoEmptyPredicate(t *testing.T) {
 	w := newWorld(t)
-	s := source(verifiertest.New("crm", verifiertest.Supports()))
+	crm := verifiertest.New("crm", verifiertest.Supports())
+	s := source(crm)
 	s.Predicates = []string{"city", " "}
 	if _, err := promotion.NewWorker(w.store, []promotion.Source{s}, nil); err == nil || !strings.Contains(err.Error(), "empty predicate") {
 		t.Error(err)
 	}
 	s.Predicates = []string{"price"}
-	crm := s.Verifier.(*verifiertest.Scripted)
 	worker, id := w.worker(nil, s), w.claim("acme", "Oslo", nil)
 	w.want(id, memory.StateUnverified, w.ask(worker, id, "crm"), promotion.NotDue)
 	w.want(id, memory.StateUnverified, w.check(worker, id), promotion.Parked)

@@ -110,11 +110,11 @@ func newScopes(t *testing.T, n int) *scopes {
 func (s *scopes) serve(weight func(i int) int, sources ...promotion.Source) {
 	var all []promotion.Scope
 	for i, c := range s.each {
-		all = append(all, promotion.Scope{Worker: c.worker(&promotion.Options{Budget: -1, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}, sources...), Weight: weight(i)})
+		all = append(all, promotion.Scope{Worker: c.worker(&promotion.Options{Budget: -1, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}, sources...), Weight: weight(i), ReadsElsewhere: true})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- promotion.ServeScopes(ctx, &s.queue, all...) }()
+	go func() { done <- promotion.Serve(ctx, &s.queue, all...) }()
 	s.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -196,13 +196,13 @@ func TestAStoreThatIsDownHoldsUpNoOtherScope(t *testing.T) {
 		s.down.Store(true)
 		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
 		s.each[1].within(2*time.Second, other)
-		time.Sleep(time.Minute)
-		if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "not enqueued") || !strings.Contains(log, "ns-0") {
+		time.Sleep(5 * time.Minute)
+		if log := s.log.String(); strings.Count(log, "\n") != 2 || !strings.Contains(log, "not enqueued") || !strings.Contains(log, "not moved") || !strings.Contains(log, "ns-0") {
 			t.Errorf("logged: %s", log)
 		}
 		s.down.Store(false)
 		s.each[0].within(3*time.Second, ids)
-		if log := s.log.String(); strings.Count(log, "\n") != 2 || !strings.Contains(log, "enqueued again") {
+		if log := s.log.String(); strings.Count(log, "\n") != 3 || !strings.Contains(log, "enqueued again") {
 			t.Errorf("logged: %s", log)
 		}
 	})
@@ -316,8 +316,8 @@ func TestTheTasksOfAScopeThatNobodyServesComeBack(t *testing.T) {
 	})
 }
 
-// TestServeScopesRefuses what it cannot serve.
-func TestServeScopesRefuses(t *testing.T) {
+// TestServeRefuses what it cannot serve.
+func TestServeRefuses(t *testing.T) {
 	w := newWorld(t)
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
 	blind := w.worker(nil)
@@ -328,11 +328,14 @@ func TestServeScopesRefuses(t *testing.T) {
 		"or a sweep below 0": {{Worker: worker, Sweep: -1}},
 		"two workers":        {{Worker: worker}, {Worker: blind}},
 	} {
-		if err := promotion.ServeScopes(t.Context(), &routed{}, scopes...); err == nil || !strings.Contains(err.Error(), want) {
+		if err := promotion.Serve(t.Context(), &routed{}, scopes...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := promotion.ServeScopes(t.Context(), unserved{newTasks()}, promotion.Scope{Worker: worker}); !errors.Is(err, errQueue) {
+	if err := promotion.Serve(t.Context(), nil, promotion.Scope{Worker: worker}); err == nil || !strings.Contains(err.Error(), "no queue") {
+		t.Errorf("%v", err)
+	}
+	if err := promotion.Serve(t.Context(), unserved{newTasks()}, promotion.Scope{Worker: worker}); !errors.Is(err, errQueue) {
 		t.Errorf("%v", err)
 	}
 }
@@ -359,7 +362,7 @@ func TestASourceHasAsManyPlacesAsItsBreaker(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- promotion.ServeScopes(ctx, q, promotion.Scope{Worker: w.worker(nil, promotion.Source{Name: "crm", Verifier: c.v, Rank: memory.RankTool, Places: c.own})})
+			done <- promotion.Serve(ctx, q, promotion.Scope{Worker: w.worker(nil, promotion.Source{Name: "crm", Verifier: c.v, Rank: memory.RankTool, Places: c.own})})
 		}()
 		if got := <-q.places; got != c.want {
 			t.Errorf("%s: %d places, want %d", name, got, c.want)

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -35,6 +34,7 @@ type Store interface {
 	ParkedRows(ctx context.Context) iter.Seq2[memory.Due, error]
 	DueNow(ctx context.Context, predicates ...string) iter.Seq2[memory.Due, error]
 	DueRows(ctx context.Context, at time.Time) iter.Seq2[memory.Due, error]
+	Revocable
 	WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error)
 	Covered(ctx context.Context, contents ...memory.Content) ([]bool, error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
@@ -46,7 +46,9 @@ type Store interface {
 
 // Source is a verifier and the claims it can be asked about.
 type Source struct {
-	Name     string
+	Name string
+	// Verifier is put behind a breaker with the defaults of [verifier.WithBreaker] if it has none.
+	// A program that has workers of several namespaces guards it once, so that they share the breaker.
 	Verifier verifier.Verifier
 	Rank     memory.Rank // sources are asked in order of rank, highest first; unset = last
 	// Predicates are those of the claims that the source can be asked about; none = of all. They
@@ -56,8 +58,8 @@ type Source struct {
 	// Covers says whether the source can be asked about a claim of its predicates; nil = about
 	// all of them.
 	Covers func(memory.Content) bool
-	// Places is how many checks of the source are made at a time by [ServeScopes]; 0 = as many as
-	// its breaker lets through ([verifier.Guarded.Places]), or 8.
+	// Places is how many checks of the source are made at a time by [Serve]; 0 = as many as
+	// its breaker lets through ([verifier.Guarded.Places]); that is 8 if nothing else is said.
 	Places int
 
 	observes bool // made by Observed: it asks nobody
@@ -128,9 +130,9 @@ type Options struct {
 	Budget int
 	// Tick is how long a budget lasts; 0 = 30 s.
 	Tick time.Duration
-	// Spending counts the questions of all workers that share it. nil = this worker counts its
-	// own, so that two workers ask twice as much. It lets a whole budget pass at once if none
-	// was used for a tick, and then one question after the other, evenly.
+	// Spending counts the questions of all workers that share it. nil = that of the queue, once [Serve]
+	// serves the worker, or none that is shared, so that two workers ask twice as much. It lets a whole
+	// budget pass at once if none was used for a tick, and then one question after the other, evenly.
 	Spending Spending
 	// Observe hears of every result, for metrics; nil = nobody. It must not block.
 	Observe func(Result)
@@ -151,18 +153,17 @@ type Spending interface {
 }
 
 // Worker checks rows. It knows no queue. It is safe for concurrent use, and every
-// check is safe to repeat and to overlap. Wrap its verifiers with
-// [verifier.WithBreaker], which bounds how long a question lasts.
+// check is safe to repeat and to overlap.
 type Worker struct {
 	store   Store
 	sources []Source
 	opts    Options
-	making  *semaphore.Weighted // checks of ServeSource under way
 
-	mu     sync.Mutex
-	covers map[memory.ID][]*Source // sources of rows
-	served map[string]int          // calls of ServeSource under way, by source
-	said   map[string]time.Time    // when a line was last logged
+	mu       sync.Mutex
+	spending Spending
+	covers   map[memory.ID][]*Source // sources of rows
+	served   map[string]int          // by source: how many serve it now
+	said     map[string]time.Time    // when a line was last logged
 }
 
 // NewWorker returns a worker that asks these sources.
@@ -170,7 +171,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if store == nil {
 		return nil, errors.New("promotion: NewWorker: no store")
 	}
-	w := &Worker{store: store, sources: slices.Clone(sources), making: semaphore.NewWeighted(allPlaces),
+	w := &Worker{store: store, sources: slices.Clone(sources),
 		covers: map[memory.ID][]*Source{}, served: map[string]int{}, said: map[string]time.Time{}}
 	if o != nil {
 		w.opts = *o
@@ -185,6 +186,9 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 			return nil, fmt.Errorf("promotion: NewWorker: two sources named %q", s.Name)
 		}
 		names[s.Name] = true
+		if _, guarded := s.Verifier.(breaker); !guarded && !s.observes {
+			s.Verifier = verifier.WithBreaker(s.Name, s.Verifier, &verifier.BreakerOptions{MaxConcurrent: s.Places})
+		}
 		s.Predicates = slices.Clone(s.Predicates)
 		for i, p := range s.Predicates {
 			if s.Predicates[i] = memory.Canonical(p); s.Predicates[i] == "" {
@@ -205,8 +209,8 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	if w.opts.Tick <= 0 {
 		w.opts.Tick = DefaultTick
 	}
-	if w.opts.Spending == nil {
-		w.opts.Spending = &ownSpending{limits: map[string]*rate.Limiter{}}
+	if w.spending = w.opts.Spending; w.spending == nil {
+		w.spending = &ownSpending{limits: map[string]*rate.Limiter{}}
 	}
 	if w.opts.Tracer == nil {
 		w.opts.Tracer = noop.NewTracerProvider().Tracer("")
@@ -277,9 +281,13 @@ func (a *asking) wait(ctx context.Context, d time.Duration) (ok bool) {
 	return false
 }
 
+// breaker is a verifier that knows whether its source can be asked; [verifier.Guarded] and
+// [verifier.Quorum] do.
+type breaker interface{ State() verifier.State }
+
 // state is that of the breaker of a source, in this process; closed if it has none.
 func (s *Source) state() verifier.State {
-	if b, ok := s.Verifier.(interface{ State() verifier.State }); ok {
+	if b, ok := s.Verifier.(breaker); ok {
 		return b.State()
 	}
 	return verifier.StateClosed
@@ -417,7 +425,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		return res, err
 	}
 	said := mark.Of(s.Name)
-	if mark.Generation != generation || !s.covers(&row) || said.Until.After(w.store.Now()) {
+	if mark.Generation != generation || !s.covers(&row.Content) || said.Until.After(w.store.Now()) {
 		return Result{Status: NotDue}, nil
 	}
 	round := round{how: how}
@@ -425,7 +433,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		return res, err
 	}
 	for i := range w.sources { // what asks nobody comes before each question
-		if o := &w.sources[i]; o.observes && o != s && o.covers(&row) {
+		if o := &w.sources[i]; o.observes && o != s && o.covers(&row.Content) {
 			if done, err := w.one(ctx, o, &row, &round, &res); done || err != nil {
 				return res, err
 			}
@@ -465,7 +473,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 	case round.kept:
 		res.Status = Kept
 	}
-	others := slices.ContainsFunc(w.sources, func(o Source) bool { return o.Name != s.Name && !o.observes && o.covers(&row) })
+	others := slices.ContainsFunc(w.sources, func(o Source) bool { return o.Name != s.Name && !o.observes && o.covers(&row.Content) })
 	switch {
 	case others: // they may be asked by others at the same time: whoever answers last ends the round
 		if mark, err = w.store.Note(ctx, mark, round.answers[0]); remarked(err) {
@@ -475,7 +483,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		}
 		open := slices.ContainsFunc(w.sources, func(o Source) bool {
 			m := mark.Of(o.Name)
-			return !o.observes && o.covers(&row) && (m.Failures > 0 || !m.Until.After(w.store.Now()))
+			return !o.observes && o.covers(&row.Content) && (m.Failures > 0 || !m.Until.After(w.store.Now()))
 		})
 		if open {
 			return res, nil
@@ -513,7 +521,7 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *r
 	}
 	for i := range w.sources {
 		s := &w.sources[i]
-		if !s.covers(&row) {
+		if !s.covers(&row.Content) {
 			continue
 		}
 		r.covered = true
@@ -530,9 +538,27 @@ func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *r
 	return res, nil
 }
 
-// covers reports whether the source can be asked about a row.
-func (s *Source) covers(row *memory.Row) bool {
-	return (len(s.Predicates) == 0 || slices.Contains(s.Predicates, memory.Canonical(row.Content.Predicate))) && (s.Covers == nil || s.Covers(row.Content))
+// covers reports whether the source can be asked about a claim.
+func (s *Source) covers(c *memory.Content) bool {
+	return (len(s.Predicates) == 0 || slices.Contains(s.Predicates, memory.Canonical(c.Predicate))) && (s.Covers == nil || s.Covers(*c))
+}
+
+// Down reports whether the sources of a claim are down: some cover it, and the breaker of none of them is
+// closed. No claim waits for a model. Agents of the same process can be given this ([agent.Options]).
+//
+// [agent.Options]: https://pkg.go.dev/github.com/hearsay-go/hearsay/agent#Options
+func (w *Worker) Down(c memory.Content) (down bool) {
+	for i := range w.sources {
+		s := &w.sources[i]
+		if s.observes || s.Rank == memory.RankModel || s.Rank == memory.RankSecondModel || !s.covers(&c) {
+			continue
+		}
+		if s.state() == verifier.StateClosed {
+			return false
+		}
+		down = true
+	}
+	return down
 }
 
 // maxCovering is how many rows are remembered with the sources that cover them; beyond, all are forgotten.
@@ -572,7 +598,7 @@ func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.I
 		var asked, observing []*Source
 		for j := range w.sources {
 			switch s := &w.sources[j]; {
-			case !s.covers(&rows[i]):
+			case !s.covers(&rows[i].Content):
 			case s.observes:
 				observing = append(observing, s)
 			default:
@@ -996,7 +1022,10 @@ func (w *Worker) spend(ctx context.Context, s *Source) (wait time.Duration) {
 	if w.opts.Budget < 0 || s.observes {
 		return 0
 	}
-	wait, err := w.opts.Spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
+	w.mu.Lock()
+	spending := w.spending
+	w.mu.Unlock()
+	wait, err := spending.Spend(ctx, s.Name, w.opts.Budget, w.opts.Tick)
 	if err != nil {
 		w.uncounted(ctx, s.Name, err)
 		return time.Second
@@ -1009,6 +1038,20 @@ func (w *Worker) uncounted(ctx context.Context, source string, err error) {
 	if ctx.Err() == nil && w.first(text+source) {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("verifier", source), slog.Any("error", err))
 	}
+}
+
+// share has a queue count the budgets, if the worker was told nothing else. ok is false if it cannot.
+func (w *Worker) share(q CheckQueue) (ok bool) {
+	s, ok := q.(Spending)
+	if w.opts.Spending != nil || w.opts.Budget < 0 {
+		return true
+	}
+	if ok {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.spending = s
+	}
+	return ok
 }
 
 // ownSpending is that of one worker.

@@ -57,7 +57,7 @@ func (w *world) worker(o *promotion.Options, sources ...promotion.Source) *promo
 }
 
 func source(v *verifiertest.Scripted) promotion.Source {
-	return promotion.Source{Name: v.Name, Verifier: v, Rank: v.Rank}
+	return promotion.Source{Name: v.Name, Verifier: verifiertest.NoBreaker(v), Rank: v.Rank}
 }
 
 // ranked returns a scripted verifier of a rank.

@@ -144,7 +144,7 @@ func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, t
 	var err error
 	s.worker, err = promotion.NewWorker(s.store, sources, &promotion.Options{
 		Name: "worker:" + host, VerdictLifetime: c.lifetime, Budget: budget, Tick: c.tick, Tracer: tracer, Logger: s.log,
-		Observe: s.tally.observe, Spending: e.queue,
+		Observe: s.tally.observe,
 	})
 	if err != nil {
 		return err
@@ -183,16 +183,18 @@ func (e *engine) serve(ctx context.Context) error {
 	for _, s := range e.spaces {
 		side.Go(func() { s.examining.serve(ctx) })
 		side.Go(func() { s.telling.serve(ctx) })
-		side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
 		side.Go(func() { tell(ctx, s.store, tellEvery, s.log) })
-		scopes = append(scopes, promotion.Scope{Worker: s.worker, Weight: s.weight, Sweep: e.sweep,
+		scopes = append(scopes, promotion.Scope{Worker: s.worker, Weight: s.weight, Sweep: e.sweep, ReadsElsewhere: true,
 			Uncovered: max(mostUncovered, 3*s.telling.every)})
 	}
 	if len(e.sources) == 0 {
+		for _, s := range e.spaces {
+			side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
+		}
 		<-ctx.Done()
 		return nil
 	}
-	if err := promotion.ServeScopes(ctx, e.queue, scopes...); err != nil {
+	if err := promotion.Serve(ctx, e.queue, scopes...); err != nil {
 		return err
 	}
 	if e.queue.busy.Load() > 0 || e.queue.cut.Load() {

@@ -71,7 +71,8 @@ func run(ctx context.Context) error {
 	}
 	defer redis.Close()
 
-	// Promotion: the CRM behind a breaker, a worker, and a queue of its checks.
+	// Promotion: a worker that asks the CRM, a queue of its checks, and a count of what is read. The worker
+	// would put the CRM behind a breaker by itself; this one is impatient.
 	var source crm
 	guarded := verifier.WithBreaker("crm", verifier.NewTool("crm", source.ask, nil), &verifier.BreakerOptions{Failures: 1, FirstOpen: time.Second, OpenFor: time.Second})
 	results := make(chan promotion.Result, 100)
@@ -88,7 +89,7 @@ func run(ctx context.Context) error {
 	queue := asynqqueue.New(redis.Client, nil)
 	heater := promotion.NewHeater(store, queue, nil)
 
-	// The agent: it asks the breaker whether the verifier is down, and has no other
+	// The agent: it asks the worker whether the verifier is down, and has no other
 	// hand on promotion.
 	g, err := gate.New(store, gate.Policy{Name: "billing", Version: "1", Declared: true}, &gate.Options{OnBlock: heater.ObserveBlocked})
 	if err != nil {
@@ -98,7 +99,7 @@ func run(ctx context.Context) error {
 		agent.Func("send_email", "sends an e-mail", send, agent.Irreversible()),
 	}, &agent.Options{
 		Recall: recall.Policy{Channels: recall.All}, Reads: heater,
-		Down: func(memory.Content) bool { return guarded.State() != verifier.StateClosed },
+		Down: worker.Down,
 	})
 	if err != nil {
 		return err
@@ -132,18 +133,11 @@ func run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	defer serving.Wait()
 	defer stop()
-	for name, serve := range map[string]func(context.Context) error{
-		"checks": func(ctx context.Context) error {
-			return promotion.ServeScopes(ctx, queue, promotion.Scope{Worker: worker, Sweep: 200 * time.Millisecond})
-		},
-		"reads": heater.Serve,
-	} {
-		serving.Go(func() {
-			if err := serve(working); err != nil {
-				log.Printf("%s: %v", name, err)
-			}
-		})
-	}
+	serving.Go(func() {
+		if err := promotion.Serve(working, queue, promotion.Scope{Worker: worker, Reads: heater}); err != nil {
+			log.Print(err)
+		}
+	})
 	if err := await(ctx, results, promotion.Down); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@
 // source has a queue of its own. The id of a task is made of the scope, the row, the source and the
 // generation of the row's due mark. So no check is in the queue twice.
 //
-// The row store says what is due, and in what order; see [promotion.Worker.ServeSource]. The keys in
+// The row store says what is due, and in what order; see [promotion.Serve]. The keys in
 // Redis can be deleted at any time.
 //
 // asynq's retry count of a task is the number of workers that died while they made the check, or

@@ -38,7 +38,7 @@ func TestEachDueRowIsCheckedOnce(t *testing.T) {
 		for range 2 {
 			q := patient(open(t))
 			name = q.Name("crm")
-			w.serve(w.worker(crm), q, 4)
+			w.serve(w.worker(crm, 4), q)
 		}
 		eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
 		empty(t, open(t), name)
@@ -69,13 +69,13 @@ func TestTheChecksOfAWorkerThatDiedAreMadeByAnother(t *testing.T) {
 			name := asynqqueue.New(watch, o).Name("crm")
 			for n := range deaths {
 				c := open(t)
-				w.serve(w.worker(stuck), unhurried{asynqqueue.New(c, o)}, 1)
+				w.serve(w.worker(stuck, 1), unhurried{asynqqueue.New(c, o)})
 				eventually(t, "the check is under way", func() bool { return asked.Load() == int64(n+1) })
 				c.cut.Store(true)
 				dies(t, watch, name)
 			}
 			crm := verifiertest.New("crm", verifiertest.Supports())
-			w.serve(w.worker(crm), unhurried{asynqqueue.New(watch, o)}, 1)
+			w.serve(w.worker(crm, 1), unhurried{asynqqueue.New(watch, o)})
 			if deaths == 1 {
 				eventually(t, "another worker makes the check", func() bool { return w.verified([]memory.ID{id}) })
 			} else {
@@ -97,10 +97,10 @@ func TestACheckThatPanicsCountsACrash(t *testing.T) {
 		c, log := open(t), &testmain.Output{}
 		var asked atomic.Int64
 		q := asynqqueue.New(c, &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-		w.serve(w.worker(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
+		w.serve(w.worker(verifiertest.NoBreaker(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
 			asked.Add(1)
 			panic("acme 1 exists")
-		})), q, 1)
+		})), 1), q)
 		time.Sleep(500 * time.Millisecond)
 		if n, why := retried(t, c, q.Name("crm")); n != 1 || why != "the check panicked" {
 			t.Errorf("%d retries: %s", n, why)
@@ -124,13 +124,13 @@ func TestAWorkerThatLosesRedisForAWhileHasNotCrashed(t *testing.T) {
 		c := open(t)
 		q := unhurried{asynqqueue.New(c, nil)}
 		var asked atomic.Int64
-		w.serve(w.worker(verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
+		w.serve(w.worker(verifiertest.NoBreaker(verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 			if asked.Add(1) > 1 {
 				return supports().Verify(ctx, row)
 			}
 			<-ctx.Done()
 			return verifier.Verdict{}, ctx.Err()
-		})), q, 1)
+		})), 1), q)
 		time.Sleep(2 * time.Second)
 		before := w.mark(ids[0]).Generation
 		c.cut.Store(true)
@@ -158,7 +158,7 @@ func TestARedisThatIsWipedIsFilledAgain(t *testing.T) {
 		ids := w.write(100)
 		c := open(t)
 		q := asynqqueue.New(c, nil)
-		w.serve(w.worker(verifiertest.New("crm", verifiertest.Slow(time.Second, verifiertest.Supports()))), q, 4)
+		w.serve(w.worker(verifiertest.New("crm", verifiertest.Slow(time.Second, verifiertest.Supports())), 4), q)
 		for range 3 {
 			time.Sleep(2500 * time.Millisecond)
 			if err := c.FlushDB(t.Context()).Err(); err != nil {
@@ -181,7 +181,7 @@ func TestARedisThatIsAwayLosesNothing(t *testing.T) {
 		c.cut.Store(true)
 		ids := w.write(50)
 		q := asynqqueue.New(c, nil)
-		w.serve(w.worker(supports()), q, 4)
+		w.serve(w.worker(supports(), 4), q)
 		time.Sleep(time.Minute)
 		c.cut.Store(false)
 		time.Sleep(10 * time.Second)
@@ -214,13 +214,13 @@ func TestAStoreThatIsAwayIsNoCrash(t *testing.T) {
 		ids := w.write(1)
 		store := &away{Store: w.store}
 		store.gone.Store(true)
-		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: supports(), Rank: memory.RankTool}}, nil)
+		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: supports(), Rank: memory.RankTool, Places: 4}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := open(t)
 		q := asynqqueue.New(c, nil)
-		w.serve(worker, q, 4)
+		w.serve(worker, q)
 		for range 20 {
 			time.Sleep(time.Second)
 			if n, why := retried(t, c, q.Name("crm")); n > 0 || n == 0 && why != errAway.Error() {
@@ -399,7 +399,7 @@ func TestTheQueueNeedsNoMemoryCommand(t *testing.T) {
 	w := newWorld(t)
 	ids := w.write(20)
 	q := patient(c)
-	stop := w.serve(w.worker(supports()), q, 2)
+	stop := w.serve(w.worker(supports(), 2), q)
 	eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
 	empty(t, c, q.Name("crm"))
 	stop()
@@ -443,7 +443,7 @@ func everywhere(t *testing.T, url string, fault func() error) {
 		w := newWorld(t)
 		q := asynqqueue.New(r.Client, &asynqqueue.Options{Deployment: deployment, ShutdownTimeout: time.Minute})
 		ids := w.write(10)
-		w.serve(w.worker(supports()), q, 2)
+		w.serve(w.worker(supports(), 2), q)
 		eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
 		if err := fault(); err != nil {
 			t.Fatal(err)
@@ -494,11 +494,11 @@ func TestABudgetIsEvenOverProcesses(t *testing.T) {
 		crm := verifiertest.New("crm", verifiertest.Supports())
 		for range 2 {
 			q := asynqqueue.New(open(t), nil)
-			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Tick: 10 * time.Second, Spending: q})
+			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool, Places: 2}}, &promotion.Options{Budget: 10, Tick: 10 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.serve(worker, q, 2)
+			w.serve(worker, q)
 		}
 		time.Sleep(time.Second)
 		for i := range 30 {

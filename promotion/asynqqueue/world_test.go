@@ -220,20 +220,20 @@ func (w *world) mark(id memory.ID) memory.Due {
 	return marks[id]
 }
 
-// worker asks a verifier under the name of crm.
-func (w *world) worker(v verifier.Verifier) *promotion.Worker {
+// worker asks a verifier under the name of crm, with so many places.
+func (w *world) worker(v verifier.Verifier, places int) *promotion.Worker {
 	w.t.Helper()
-	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: v, Rank: memory.RankTool}}, &promotion.Options{Budget: -1})
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: v, Rank: memory.RankTool, Places: places}}, &promotion.Options{Budget: -1})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return worker
 }
 
-// serve has a worker serve the source crm, until the test ends or stop is called.
-func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue, places int) (stop func()) {
+// serve serves the store until the test ends or stop is called.
+func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue) (stop func()) {
 	w.t.Helper()
-	return testmain.Serve(w.t, func(ctx context.Context) error { return worker.ServeSource(ctx, q, "crm", places) })
+	return testmain.Serve(w.t, func(ctx context.Context) error { return promotion.Serve(ctx, q, promotion.Scope{Worker: worker}) })
 }
 
 // unhurried is a queue that gives checks as long as a machine under load needs.

@@ -51,7 +51,7 @@ type system struct {
 	redis *localredis.Redis
 	stop  context.CancelFunc
 	parts sync.WaitGroup
-	fault chan error // of a part that ended before it was told to
+	fault chan error // of the worker, if it ended before it was told to
 
 	mu     sync.Mutex
 	agents map[string]*agent.Agent
@@ -60,7 +60,7 @@ type system struct {
 }
 
 func open(ctx context.Context, e rlab.Env, o Options) (_ *system, err error) {
-	s := &system{agents: map[string]*agent.Agent{}, runs: map[string]*agent.Run{}, fault: make(chan error, 2), stop: func() {}}
+	s := &system{agents: map[string]*agent.Agent{}, runs: map[string]*agent.Run{}, fault: make(chan error, 1), stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -103,17 +103,13 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 	}
 	s.queue = asynqqueue.New(s.redis.Client, &asynqqueue.Options{Deployment: asynqqueue.Deployment(s.store.Tenant(), s.store.Identity()), Logger: e.Logger})
 	s.reads = promotion.NewHeater(s.store, s.queue, e.Logger)
-	scope := promotion.Scope{Worker: worker, Sweep: max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), Uncovered: -1}
+	scope := promotion.Scope{Worker: worker, Reads: s.reads, Sweep: max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), Uncovered: -1}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	for _, serve := range []func(context.Context) error{
-		func(ctx context.Context) error { return promotion.ServeScopes(ctx, s.queue, scope) }, s.reads.Serve,
-	} {
-		s.parts.Go(func() {
-			if err := serve(ctx); err != nil && ctx.Err() == nil {
-				s.fault <- err
-			}
-		})
-	}
+	s.parts.Go(func() {
+		if err := promotion.Serve(ctx, s.queue, scope); err != nil && ctx.Err() == nil {
+			s.fault <- err
+		}
+	})
 	return nil
 }
 

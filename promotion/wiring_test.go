@@ -1,0 +1,145 @@
+package promotion_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
+	"github.com/hearsay-go/hearsay/verifier"
+	"github.com/hearsay-go/hearsay/verifier/verifiertest"
+)
+
+// counting is a queue that counts budgets, and lets nothing pass while it is shut.
+type counting struct {
+	routed
+	shut  atomic.Bool
+	spent atomic.Int64
+}
+
+func (c *counting) Spend(context.Context, string, int, time.Duration) (time.Duration, error) {
+	if c.shut.Load() {
+		return time.Minute, nil
+	}
+	c.spent.Add(1)
+	return 0, nil
+}
+
+// TestServeIsAllThatAProgramStarts: checks, budgets over all processes, reads and revocations.
+func TestServeIsAllThatAProgramStarts(t *testing.T) {
+	inBubble(t, func(s *service) {
+		var q counting
+		crm := verifiertest.New("crm", verifiertest.Supports())
+		options := &promotion.Options{Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
+		worker := s.worker(options, promotion.Source{Name: "crm", Verifier: crm, Rank: memory.RankTool})
+		reads := promotion.NewHeater(s.store, nil, nil)
+		q.shut.Store(true)
+		ids := s.claims(3)
+		testmain.Serve(s.t, func(ctx context.Context) error {
+			return promotion.Serve(ctx, &q, promotion.Scope{Worker: worker, Reads: reads})
+		})
+		time.Sleep(time.Minute)
+		if crm.Calls() != 0 {
+			t.Errorf("%d questions without a budget", crm.Calls())
+		}
+		reads.ObserveBlocked(s.ctx, ids[:1])
+		time.Sleep(time.Second)
+		if heat := s.mark(ids[0]).Heat; heat < 99 {
+			t.Errorf("heat %v of a row that a call was blocked over", heat)
+		}
+		q.shut.Store(false)
+		s.within(10*time.Second, ids)
+		if q.spent.Load() != 3 {
+			t.Errorf("%d questions are counted", q.spent.Load())
+		}
+		crm.Set(verifiertest.Unclear())
+		if err := s.store.Revoke(s.ctx, memory.Revocation{Kind: memory.RevokedVerifier, Name: "crm", Since: time.Unix(1, 0), By: "ops", Reason: "r"}, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := s.verified(ids); n != 0 {
+			t.Errorf("%d rows are verified by what was revoked", n)
+		}
+		if log := s.log.String(); strings.Contains(log, "WARN") {
+			t.Errorf("logged: %s", log)
+		}
+	})
+}
+
+// TestServeWarnsOfWhatIsNotWired.
+func TestServeWarnsOfWhatIsNotWired(t *testing.T) {
+	const budgets, reads = "the queue counts no budgets", "reads are not counted"
+	for name, c := range map[string]struct {
+		queue   promotion.CheckQueue
+		scope   promotion.Scope
+		options promotion.Options
+		want    []string
+	}{
+		"everything is":         {queue: &counting{}, scope: promotion.Scope{ReadsElsewhere: true}},
+		"a budget of its own":   {queue: &routed{}, scope: promotion.Scope{ReadsElsewhere: true}, options: promotion.Options{Spending: &counting{}}},
+		"no budget":             {queue: &routed{}, scope: promotion.Scope{ReadsElsewhere: true}, options: promotion.Options{Budget: -1}},
+		"a queue without":       {queue: &routed{}, scope: promotion.Scope{ReadsElsewhere: true}, want: []string{budgets}},
+		"no reads":              {queue: &counting{}, want: []string{reads}},
+		"neither of the two is": {queue: &routed{}, want: []string{budgets, reads}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *service) {
+				c.options.Logger = slog.New(slog.NewTextHandler(&s.log, nil))
+				c.scope.Worker = s.worker(&c.options, source(verifiertest.New("crm", verifiertest.Supports())))
+				stop := testmain.Serve(s.t, func(ctx context.Context) error { return promotion.Serve(ctx, c.queue, c.scope) })
+				time.Sleep(time.Minute)
+				stop()
+				log := s.log.String()
+				for _, text := range c.want {
+					if !strings.Contains(log, text) {
+						t.Errorf("not logged: %s", text)
+					}
+				}
+				if n := strings.Count(log, "\n"); n != len(c.want) {
+					t.Errorf("logged: %s", log)
+				}
+			})
+		})
+	}
+}
+
+// TestASourceHasABreaker, also if nobody made one, and agents may ask it.
+func TestASourceHasABreaker(t *testing.T) {
+	inBubble(t, func(s *service) {
+		crm, model := verifiertest.New("crm", verifiertest.Hangs()), verifiertest.New("model", verifiertest.Supports())
+		worker := s.worker(unlimited,
+			promotion.Source{Name: "crm", Verifier: crm, Rank: memory.RankTool, Predicates: []string{"city"}, Places: 3},
+			promotion.Source{Name: "erp", Verifier: verifiertest.New("erp", verifiertest.Supports()), Predicates: []string{"price"}},
+			promotion.Source{Name: "model", Verifier: model, Rank: memory.RankSecondModel},
+			promotion.Observed(s.store, "city"))
+		down := func(predicate string) bool {
+			return worker.Down(memory.Content{Subject: "acme", Predicate: predicate, Object: "Oslo", Cardinality: memory.CardinalityFunctional})
+		}
+		if down("city") || down("price") || down("size") {
+			t.Error("a source is down before it was asked")
+		}
+		for _, id := range s.claims(5) {
+			began := time.Now()
+			if r := s.ask(worker, id, "crm"); r.Status != promotion.Down || time.Since(began) > 11*time.Second {
+				t.Errorf("%s after %s", r.Status, time.Since(began))
+			}
+		}
+		if n := crm.Calls(); n != 3 {
+			t.Errorf("%d questions to a source that is down", n)
+		}
+		if !down("city") || down("price") || down("size") {
+			t.Error("a source that is down is not, or another one is")
+		}
+		own := verifier.WithBreaker("crm", crm, &verifier.BreakerOptions{Failures: 1})
+		guarded := s.worker(unlimited, promotion.Source{Name: "crm", Verifier: own, Rank: memory.RankTool})
+		s.ask(guarded, s.claims(1)[0], "crm")
+		if own.State() == verifier.StateClosed {
+			t.Error("the worker does not ask by the breaker that it was given")
+		}
+	})
+}
