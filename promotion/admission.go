@@ -18,6 +18,8 @@ const (
 	lookEvery           = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
 	mostIdle            = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
 	afterFault          = time.Second            // between two looks, if the first of them failed
+	mostLook            = 10 * time.Second       // that a look waits for a store: it holds up other scopes
+	mostList            = 30 * time.Second       // that the list of a scope takes
 	enqueueAgain        = 30 * time.Second       // after which a row that is still due is enqueued again
 	orphanedAfter       = 5 * time.Minute        // after which a task that is not handled is given up
 	unparkedFor         = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
@@ -116,13 +118,14 @@ func (a *admission) look(ctx context.Context) error {
 		if !s.isDue() {
 			continue
 		}
+		began := time.Now()
 		due, err := s.look(ctx)
 		if errors.As(err, &errUnqueued{}) || ctx.Err() != nil {
 			return err
 		}
 		switch {
 		case err != nil:
-			s.note(ctx, err)
+			s.note(ctx, err, time.Since(began))
 		case due:
 			ready[s] = s.list(ctx)
 		}

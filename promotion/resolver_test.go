@@ -47,24 +47,25 @@ func standings() (names []string, rows []memory.Row) {
 	return names, rows
 }
 
-// resolver is the whole rule as a table.
+// resolver is the whole rule as a table. No verifier has the ranks that it leaves out.
 func resolver() string {
 	var b strings.Builder
-	b.WriteString("| the row is | the source | recall | one model | second model | tool | primary source | user |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| the row is | one model | second model | tool | primary source |\n|---|---|---|---|---|\n")
 	names, rows := standings()
 	for i, name := range names {
-		for _, o := range []verifier.Outcome{verifier.Supported, verifier.Refuted, verifier.Gone} {
-			says := map[verifier.Outcome]string{verifier.Supported: "agrees", verifier.Refuted: "denies", verifier.Gone: "is gone"}[o]
-			fmt.Fprintf(&b, "| %s | %s |", name, says)
-			for rank := memory.RankRecall; rank <= memory.RankUser; rank++ {
+		fmt.Fprintf(&b, "| %s |", name)
+		for rank := memory.RankModel; rank <= memory.RankPrimarySource; rank++ {
+			var actions []string
+			for _, o := range []verifier.Outcome{verifier.Supported, verifier.Refuted, verifier.Gone} {
 				v := verdict(o, rank, "asked")
 				if o == verifier.Gone {
 					v.Evidence.Relation = memory.RelationContextualizes
 				}
-				fmt.Fprintf(&b, " %s |", promotion.Next(rows[i], v).Action)
+				actions = append(actions, promotion.Next(rows[i], v).Action.String())
 			}
-			b.WriteString("\n")
+			fmt.Fprintf(&b, " %s |", strings.Join(actions, "/"))
 		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -28,7 +28,11 @@ type flaky struct {
 
 func (f *flaky) Verify(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 	f.asked.Add(1)
-	time.Sleep(10 * time.Millisecond)
+	select {
+	case <-time.After(10 * time.Millisecond):
+	case <-ctx.Done():
+		return verifier.Verdict{}, ctx.Err()
+	}
 	if f.down.Load() || f.fails != "" && strings.HasPrefix(row.Content.Subject, f.fails) {
 		return verifier.Verdict{}, errNoAnswer
 	}
@@ -129,15 +133,16 @@ func (s *service) serveAll(worker *promotion.Worker) {
 	})
 }
 
-// slowly is a driver whose queries take 20 ms. It counts them.
+// slowly is a driver whose queries take a while. It counts them.
 type slowly struct {
 	memory.Driver
+	takes   atomic.Int64
 	queries atomic.Int64
 }
 
 func (d *slowly) Query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
 	d.queries.Add(1)
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(time.Duration(d.takes.Load()))
 	return d.Driver.Query(ctx, tenant, q)
 }
 
@@ -148,6 +153,7 @@ func TestASourceTakesOverSoon(t *testing.T) {
 		d := &slowly{Driver: storetest.NewMap()}
 		s.store = storetest.On(d, nil)
 		ids := s.claims(600)
+		d.takes.Store(int64(20 * time.Millisecond))
 		var down atomic.Bool
 		first := verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 			if down.Load() {
@@ -165,8 +171,10 @@ func TestASourceTakesOverSoon(t *testing.T) {
 		if n := d.queries.Load() - before; n < 30 || n > 100 || other.asked.Load() > 0 { // each list takes five, and a fifth of a second
 			t.Errorf("%d queries, %d questions", n, other.asked.Load())
 		}
+		d.takes.Store(int64(200 * time.Millisecond)) // and a list is read again after twenty times as long
+		time.Sleep(25 * time.Second)
 		down.Store(true)
-		s.within(10*time.Second, ids)
+		s.within(15*time.Second, ids)
 	})
 }
 

@@ -54,19 +54,33 @@ func (r *routed) Paused(ctx context.Context, source string) (bool, error) {
 	return r.source(source).Paused(ctx, source)
 }
 
-// counted is a driver that counts the reads of it, and can be down.
+// counted is a driver that counts the reads of it, and can be down or hang.
 type counted struct {
 	memory.Driver
 	reads *atomic.Int64
 	keys  *atomic.Int64 // that are read; nil = they are not counted
 	down  *atomic.Bool
+	hangs *atomic.Bool // nil = never
 }
 
 var errStore = errors.New("the store is down")
 
+// read counts a read, which hangs or fails if the store does.
+func (c counted) read(ctx context.Context) error {
+	c.reads.Add(1)
+	if c.hangs != nil && c.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if c.down.Load() {
+		return errStore
+	}
+	return nil
+}
+
 func (c counted) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
-	if c.reads.Add(1); c.down.Load() {
-		return nil, errStore
+	if err := c.read(ctx); err != nil {
+		return nil, err
 	}
 	if c.keys != nil {
 		c.keys.Add(int64(len(keys)))
@@ -75,8 +89,8 @@ func (c counted) Get(ctx context.Context, tenant string, keys []string) ([]memor
 }
 
 func (c counted) Query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
-	if c.reads.Add(1); c.down.Load() {
-		return nil, "", errStore
+	if err := c.read(ctx); err != nil {
+		return nil, "", err
 	}
 	return c.Driver.Query(ctx, tenant, q)
 }
@@ -88,6 +102,7 @@ type scopes struct {
 	each  []*service
 	reads atomic.Int64
 	down  atomic.Bool // the first namespace
+	hangs atomic.Bool // the first namespace
 	log   testmain.Output
 }
 
@@ -97,7 +112,7 @@ func newScopes(t *testing.T, n int) *scopes {
 	for i := range n {
 		of := counted{Driver: d, reads: &s.reads, down: never}
 		if i == 0 {
-			of.down = &s.down
+			of.down, of.hangs = &s.down, &s.hangs
 		}
 		c := &service{world: &world{t: t, ctx: t.Context()}, t: t}
 		c.store = storetest.On(of, &memory.Options{Namespace: fmt.Sprint("ns-", i)})
@@ -205,6 +220,22 @@ func TestAStoreThatIsDownHoldsUpNoOtherScope(t *testing.T) {
 		if log := s.log.String(); strings.Count(log, "\n") != 3 || !strings.Contains(log, "enqueued again") {
 			t.Errorf("logged: %s", log)
 		}
+	})
+}
+
+// TestAStoreThatHangsHoldsUpOthersForAWhile, and seldom.
+func TestAStoreThatHangsHoldsUpOthersForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 2)
+		ids := s.each[0].claims(20)
+		others := s.each[1].claims(3000)
+		s.hangs.Store(true)
+		crm := guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()})
+		crm.Places = 1
+		s.serve(alike, crm)
+		s.each[1].within(time.Minute, others) // the questions take half of that
+		s.hangs.Store(false)
+		s.each[0].within(time.Minute, ids)
 	})
 }
 

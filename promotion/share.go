@@ -72,13 +72,13 @@ func (s *share) goes(now bool) {
 	s.away = !now
 }
 
-// note notes whether the store of the share was reached. The first fault of all shares is logged, and the
-// end of the last one.
-func (s *share) note(ctx context.Context, err error) {
+// note notes whether the store of the share was reached, and how long it took to find that it was not: a
+// store that hangs holds up others. The first fault of all shares is logged, and the end of the last one.
+func (s *share) note(ctx context.Context, err error, took time.Duration) {
 	fault := err != nil
 	if fault {
 		s.goes(false)
-		s.after(afterFault, false)
+		s.after(max(afterFault, min(restOfLooks*took, mostIdle)), false)
 	}
 	if fault == s.fault {
 		return
@@ -100,12 +100,14 @@ func (s *share) look(ctx context.Context) (due bool, err error) {
 		s.after(lookEvery/2, false)
 		return false, nil
 	}
-	due, until, read, err := s.scope.anyDue(ctx)
+	soon, cancel := context.WithTimeout(ctx, mostLook)
+	due, until, read, err := s.scope.anyDue(soon)
+	cancel()
 	if err != nil {
 		return false, err
 	}
 	if read {
-		s.note(ctx, nil)
+		s.note(ctx, nil, 0)
 	}
 	if s.source.state() == verifier.StateHalfOpen {
 		s.shuts()
@@ -124,7 +126,9 @@ func (s *share) look(ctx context.Context) (due bool, err error) {
 		return false, nil
 	}
 	s.opens()
-	n, err := s.unfinished(ctx)
+	soon, cancel = context.WithTimeout(ctx, mostLook)
+	n, err := s.unfinished(soon)
+	cancel()
 	if err != nil {
 		return false, err
 	}
@@ -174,7 +178,7 @@ func (s *share) unfinished(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.note(ctx, nil)
+	s.note(ctx, nil, 0)
 	now := store.Now()
 	for _, id := range ids {
 		mark, marked := marks[id]
@@ -318,7 +322,9 @@ func (s *share) probe(ctx context.Context) error {
 	}
 	now, some := s.scope.store().Now(), false
 	var drawn []memory.Due
-	for mark, err := range s.due(ctx) {
+	listing, cancel := context.WithTimeout(ctx, mostList)
+	defer cancel()
+	for mark, err := range s.due(listing) {
 		if err != nil {
 			return err
 		}
@@ -396,7 +402,12 @@ type list struct {
 // list reads nothing until it is pulled.
 func (s *share) list(ctx context.Context) *list {
 	l := &list{}
-	l.pull, l.stop = iter.Pull2(s.candidates(ctx, l))
+	ctx, cancel := context.WithTimeout(ctx, mostList)
+	pull, stop := iter.Pull2(s.candidates(ctx, l))
+	l.pull, l.stop = pull, func() {
+		stop()
+		cancel()
+	}
 	return l
 }
 
@@ -471,26 +482,14 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 	}
 }
 
-// rest puts off those of some rows, about which the source has answered, about which all others have too:
-// they are due again, but the verdicts still stand.
+// rest puts off those of some rows about which all sources have answered.
 func (s *share) rest(ctx context.Context, marks []memory.Due, now time.Time) error {
 	covering, err := s.scope.worker.covering(ctx, marks)
 	if err != nil {
 		return err
 	}
 	for _, mark := range marks {
-		var until time.Time
-		open := func(o *Source) bool {
-			said := mark.Of(o.Name)
-			if until.IsZero() || said.Until.Before(until) {
-				until = said.Until
-			}
-			return said.Failures > 0 || !said.Until.After(now)
-		}
-		if sources := covering[mark.ID]; len(sources) == 0 || slices.ContainsFunc(sources, open) {
-			continue
-		}
-		if err := s.scope.worker.comeBack(ctx, mark, until, mark.Tries, "the verdicts still stand"); err != nil && !isUnreadable(err) {
+		if err := s.scope.worker.rest(ctx, mark, covering[mark.ID], now); err != nil && !isUnreadable(err) {
 			return err
 		}
 	}
@@ -574,7 +573,7 @@ func (s *share) timeout() time.Duration {
 // dealt says when the share is looked at next, after some of its rows were enqueued.
 func (s *share) dealt(ctx context.Context, l *list) {
 	if l.err != nil || l.ended || l.given > 0 { // it was read
-		s.note(ctx, l.err)
+		s.note(ctx, l.err, l.took)
 	}
 	if l.err != nil {
 		return

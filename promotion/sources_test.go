@@ -89,6 +89,7 @@ func TestASourceThatAnsweredIsNotAskedAgainWhileAnotherIsDown(t *testing.T) {
 		if r.RetryAt.IsZero() || w.mark(id).At.After(w.clock()) {
 			t.Fatalf("the check does not come back: %+v, %+v", r, w.mark(id))
 		}
+		w.pass(20 * time.Second) // until the row is set aside no more
 	}
 	if crm.Calls() != 5 || model.Calls() != 1 {
 		t.Errorf("asked %d and %d times", crm.Calls(), model.Calls())
@@ -178,6 +179,7 @@ func TestWhatAnOpenBreakerRefusesCostsNoBudget(t *testing.T) {
 		}
 		crm.Set(verifiertest.Supports())
 		<-time.After(11 * time.Second)
+		w.pass(11 * time.Second)
 		w.want(ids[0], memory.StateVerified, w.check(worker, ids[0]), promotion.Promoted)
 		w.want(ids[1], memory.StateVerified, w.check(worker, ids[1]), promotion.Promoted)
 		w.want(ids[2], memory.StateUnverified, w.check(worker, ids[2]), promotion.Deferred)
@@ -223,6 +225,7 @@ func TestAWrongKeyIsNotTriedAgainForTheSameRowBeforeTheLifetimeEnds(t *testing.T
 	worker := w.worker(&promotion.Options{VerdictLifetime: time.Hour}, source(wrong), source(down))
 	for range 5 {
 		w.want(id, memory.StateUnavailableAtWriteTime, w.check(worker, id), promotion.Down)
+		w.pass(20 * time.Second) // until the row is set aside no more
 	}
 	if wrong.Calls() != 1 || down.Calls() != 5 {
 		t.Errorf("%d and %d calls", wrong.Calls(), down.Calls())

@@ -221,11 +221,57 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	return w, nil
 }
 
-// Check asks about one row, one source after the other, and applies what the answers lead to. It
-// returns an error only for faults of the store and a cancelled ctx; a verifier that is down
-// is a result, not a failure (SR-7.6).
+// Check asks the sources that cover a row, one after the other as [Worker.CheckSource] does, until one
+// decides. A row that no source covers is parked. It returns an error only for faults of the store and a
+// cancelled ctx; a verifier that is down is a result, not a failure (SR-7.6). Of several results that
+// decide nothing, it returns that which says most: [Down], [Deferred], [Kept], [Unclear], [Misconfigured].
 func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
-	return w.traced(ctx, id, w.check)
+	row, mark, res, ok, err := w.begin(ctx, id)
+	if res.ID = id; err != nil {
+		return res, err
+	}
+	if !ok {
+		w.observe(res)
+		return res, nil
+	}
+	sources := w.sourcesOf(&row.Content)
+	if len(sources) == 0 {
+		res.Status = Parked
+		w.observe(res)
+		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, uncovered)
+	}
+	res.Status = NotDue
+	for _, s := range sources {
+		one, err := w.askSource(ctx, id, s, mark.Generation, asking{})
+		if err != nil {
+			return res, err
+		}
+		if res.add(one); one.Status.decides() {
+			return res, nil
+		}
+	}
+	return res, nil
+}
+
+// decides reports whether no other source is to be asked.
+func (s Status) decides() bool { return s == Promoted || s == Demoted || s == Renewed || s == Moved }
+
+// inconclusive are statuses that decide nothing, the one that says least first.
+var inconclusive = []Status{NotDue, Misconfigured, Unclear, Kept, Deferred, Down}
+
+// add adds what another source led to.
+func (r *Result) add(o Result) {
+	r.Calls += o.Calls
+	if o.Status.decides() {
+		r.Status, r.RetryAt, r.Waited = o.Status, time.Time{}, o.Waited
+		return
+	}
+	if r.RetryAt.IsZero() || !o.RetryAt.IsZero() && o.RetryAt.Before(r.RetryAt) {
+		r.RetryAt = o.RetryAt
+	}
+	if slices.Index(inconclusive, o.Status) > slices.Index(inconclusive, r.Status) {
+		r.Status = o.Status
+	}
 }
 
 // CheckSource asks one source about a row, in the round of a generation, and applies what the
@@ -368,48 +414,6 @@ func (w *Worker) begin(ctx context.Context, id memory.ID) (row memory.Row, mark 
 	return row, mark, res, true, nil
 }
 
-func (w *Worker) check(ctx context.Context, id memory.ID) (Result, error) {
-	row, mark, res, ok, err := w.begin(ctx, id)
-	if err != nil || !ok {
-		return res, err
-	}
-	var round round
-	res, err = w.ask(ctx, row, &mark, &round)
-	if err == nil && (res.Status == Demoted || res.Status == Moved) {
-		return res, w.stand(ctx, id, round.answers)
-	}
-	if err != nil || res.Status == Promoted || res.Status == Renewed {
-		return res, err
-	}
-	if round.answered {
-		if err := w.resolveOutage(ctx, row); err != nil {
-			return res, err
-		}
-	}
-	switch {
-	case !round.covered:
-		res.Status = Parked
-		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, uncovered)
-	case !res.RetryAt.IsZero():
-		return res, w.note(ctx, mark, round.answers) // down or deferred: the row stays due
-	case !round.answered && !round.until.IsZero():
-		// Brought back before the verdicts ended, by a read or a demotion.
-		res.Status = NotDue
-		return res, w.comeBack(ctx, mark, round.until, mark.Tries, "the verdicts still stand")
-	case !round.answered:
-		res.Status = Unclear
-		if round.alarm {
-			res.Status = Misconfigured
-		}
-		return res, w.comeBack(ctx, mark, w.store.Now().Add(w.opts.VerdictLifetime), mark.Tries, "no verifier could be used")
-	}
-	res.Status = Unclear
-	if round.kept {
-		res.Status = Kept
-	}
-	return res, w.comeBack(ctx, mark, w.store.Now().Add(w.backoff(mark.Tries)), mark.Tries+1, "asked, and nothing moved")
-}
-
 // Limits of how long a row is set aside for a source about which a question failed.
 const (
 	firstAside = time.Second
@@ -455,7 +459,10 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		}
 		said = memory.SourceMark{Source: s.Name, Failures: said.Failures + 1}
 		wait := aside(said.Failures)
-		said.Until, res.RetryAt = w.store.Now().Add(wait), time.Now().Add(wait)
+		said.Until = w.store.Now().Add(wait)
+		if at := time.Now().Add(wait); at.After(res.RetryAt) { // else the source said when
+			res.RetryAt = at
+		}
 		return res, w.note(ctx, mark, []memory.SourceMark{said})
 	case s.observes:
 		w.answered(s, &round) // what it does not see stands as an answer does
@@ -500,42 +507,16 @@ func remarked(err error) bool {
 	return errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased)
 }
 
-// round is what is learned while the sources are asked about one row.
+// round is what is learned in one check.
 type round struct {
-	covered  bool                // somebody can be asked
 	answered bool                // somebody answered now
 	kept     bool                // evidence was kept
 	alarm    bool                // somebody can never answer
 	failed   bool                // a question about this row failed
-	until    time.Time           // when the first verdict ends that still stands
 	answers  []memory.SourceMark // of the sources that are not to be asked again for a while
 
 	asked memory.LineMark // where the line of the row stood before anybody was asked
 	how   asking
-}
-
-// ask asks one source after the other, in order of rank, until one decides.
-func (w *Worker) ask(ctx context.Context, row memory.Row, mark *memory.Due, r *round) (res Result, err error) {
-	if r.asked, err = w.line(ctx, &row); err != nil {
-		return res, err
-	}
-	for i := range w.sources {
-		s := &w.sources[i]
-		if !s.covers(&row.Content) {
-			continue
-		}
-		r.covered = true
-		if m := mark.Of(s.Name); m.Failures == 0 && m.Until.After(w.store.Now()) {
-			if r.until.IsZero() || m.Until.Before(r.until) {
-				r.until = m.Until
-			}
-			continue
-		}
-		if done, err := w.one(ctx, s, &row, r, &res); done || err != nil {
-			return res, err
-		}
-	}
-	return res, nil
 }
 
 // covers reports whether the source can be asked about a claim.
@@ -564,9 +545,8 @@ func (w *Worker) Down(c memory.Content) (down bool) {
 // maxCovering is how many rows are remembered with the sources that cover them; beyond, all are forgotten.
 const maxCovering = 100_000
 
-// covering are the sources that cover some rows, in order of rank: those that are asked, or if there is
-// none, those that observe. What a row says does not change, so that it is read once. A row that is gone
-// or cannot be read is left out.
+// covering are the sources that cover some rows. What a row says does not change, so that it is read once. A
+// row that is gone or cannot be read is left out.
 func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.ID][]*Source, error) {
 	of := make(map[memory.ID][]*Source, len(marks))
 	if s := w.only(); s != nil {
@@ -595,22 +575,29 @@ func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.I
 		clear(w.covers)
 	}
 	for i := range rows {
-		var asked, observing []*Source
-		for j := range w.sources {
-			switch s := &w.sources[j]; {
-			case !s.covers(&rows[i].Content):
-			case s.observes:
-				observing = append(observing, s)
-			default:
-				asked = append(asked, s)
-			}
-		}
-		if len(asked) == 0 { // else they are part of each check
-			asked = observing
-		}
-		of[rows[i].ID], w.covers[rows[i].ID] = asked, asked
+		sources := w.sourcesOf(&rows[i].Content)
+		of[rows[i].ID], w.covers[rows[i].ID] = sources, sources
 	}
 	return of, nil
+}
+
+// sourcesOf are the sources that cover a claim, in order of rank: those that are asked, or if there is none,
+// those that observe. Otherwise those are part of each check.
+func (w *Worker) sourcesOf(c *memory.Content) []*Source {
+	var asked, observing []*Source
+	for i := range w.sources {
+		switch s := &w.sources[i]; {
+		case !s.covers(c):
+		case s.observes:
+			observing = append(observing, s)
+		default:
+			asked = append(asked, s)
+		}
+	}
+	if len(asked) == 0 {
+		return observing
+	}
+	return asked
 }
 
 // only is the source of a worker that has but one, of all rows.
@@ -1005,6 +992,25 @@ func (w *Worker) comeBack(ctx context.Context, mark memory.Due, at time.Time, tr
 		return nil
 	}
 	return err
+}
+
+// rest puts off a row that is due again, by a read or a demotion, although all sources have answered about
+// it and their verdicts still stand.
+func (w *Worker) rest(ctx context.Context, mark memory.Due, sources []*Source, now time.Time) error {
+	var until time.Time
+	for _, s := range sources {
+		said := mark.Of(s.Name)
+		if said.Failures > 0 || !said.Until.After(now) {
+			return nil
+		}
+		if until.IsZero() || said.Until.Before(until) {
+			until = said.Until
+		}
+	}
+	if until.IsZero() {
+		return nil
+	}
+	return w.comeBack(ctx, mark, until, mark.Tries, "the verdicts still stand")
 }
 
 // backoff is how long to wait after so many checks that moved nothing.

@@ -123,8 +123,14 @@ func TestAVerifierThatIsDownLeavesTheRowAsItIs(t *testing.T) { // SR-7.6
 			if in := time.Until(r.RetryAt); in != time.Minute {
 				t.Errorf("comes back in %s", in)
 			}
+			w.want(id, memory.StateUnavailableAtWriteTime, w.check(w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), id), promotion.NotDue) // it is set aside
+			w.pass(20 * time.Second)
 		}
-		if after := w.mark(id); !reflect.DeepEqual(after, before) || len(w.moves(id)) != 0 {
+		after := w.mark(id)
+		if n := after.Of("crm").Failures; n != 5 {
+			t.Errorf("%d failures", n)
+		}
+		if after.Sources = nil; !reflect.DeepEqual(after, before) || len(w.moves(id)) != 0 {
 			t.Errorf("the outage left a mark: %+v, %+v", after, w.moves(id))
 		}
 	})

@@ -18,21 +18,36 @@ import (
 )
 
 // bulkhead has few rows of one source behind many that are read more, of a source that is down: how long
-// those wait, and how often the other one is asked.
+// those wait, and how often the other one is asked. The sources either name their predicates, or only know a
+// claim that they cover when they see it.
 func (b *bench) bulkhead(ctx context.Context, dir string) (figures []report.Figure, err error) {
 	defer report.Caught(&err)
-	const cold = 20
-	hot := b.bulkheadRows
-	took, asked, err := behindDown(ctx, dir, hot, cold)
-	report.Check(err)
-	return []report.Figure{
-		report.AtMost(fmt.Sprintf("outage/until_%d_rows_behind_%d_are_promoted", cold, hot), "s", took.Seconds(), 2, cold, b.seed),
-		report.AtMost("outage/questions_to_the_source_that_is_down", "questions", float64(asked), 16, hot, b.seed),
-	}, nil
+	const cold, unnamed = 20, 10_000
+	for _, how := range []string{"unnamed", "named"} {
+		hot := unnamed
+		if how == "named" {
+			hot = b.bulkheadRows
+		}
+		took, asked, err := behindDown(ctx, filepath.Join(dir, how), hot, cold, how == "named")
+		report.Check(err)
+		figures = append(figures,
+			report.AtMost(fmt.Sprintf("outage/until_%d_rows_behind_%d_of_%s_predicates_are_promoted", cold, hot, how), "s", took.Seconds(), 2, cold, b.seed),
+			report.AtMost(fmt.Sprintf("outage/questions_to_the_source_of_%s_predicates_that_is_down", how), "questions", float64(asked), 16, hot, b.seed))
+	}
+	return figures, nil
+}
+
+// kinds are the predicates of the rows of one source.
+func kinds(name string) (all []string) {
+	const predicates = 100
+	for i := range predicates {
+		all = append(all, fmt.Sprint(name, " ", i))
+	}
+	return all
 }
 
 // behindDown is how long the cold rows take, and how often the source of the hot ones is asked until then.
-func behindDown(ctx context.Context, dir string, hot, cold int) (took time.Duration, asked int64, err error) {
+func behindDown(ctx context.Context, dir string, hot, cold int, named bool) (took time.Duration, asked int64, err error) {
 	defer report.Caught(&err)
 	report.Check(mkdir(dir))
 	store := report.Must(openStore(ctx, "sqlite:"+filepath.Join(dir, "agent.db")))
@@ -44,23 +59,35 @@ func behindDown(ctx context.Context, dir string, hot, cold int) (took time.Durat
 		questions.Add(1)
 		return verifier.Verdict{}, &verifier.UnavailableError{Verifier: "down", Err: errors.New("down")}
 	})
-	isHot := func(c memory.Content) bool { return strings.HasPrefix(c.Predicate, "hot") }
-	worker := report.Must(promotion.NewWorker(store, []promotion.Source{
-		{Name: "down", Verifier: verifier.WithBreaker("down", down, nil), Rank: memory.RankTool, Covers: isHot},
-		{Name: "up", Verifier: verifier.WithBreaker("up", verifier.Func(free), nil), Rank: memory.RankTool, Covers: func(c memory.Content) bool { return !isHot(c) }},
-	}, &promotion.Options{Budget: -1, Observe: func(r promotion.Result) {
-		if r.Status == promotion.Promoted {
-			promoted.Add(1)
+	source := func(name, of string, v verifier.Verifier) promotion.Source {
+		s := promotion.Source{Name: name, Verifier: v, Rank: memory.RankTool, Covers: func(c memory.Content) bool { return strings.HasPrefix(c.Predicate, of) }}
+		if named {
+			s.Predicates = kinds(of)
 		}
-	}}))
-	for part := range slices.Chunk(fill(ctx, store, "hot", hot, memory.StateUnverified), 1000) {
+		return s
+	}
+	worker := report.Must(promotion.NewWorker(store, []promotion.Source{source("down", "hot", down), source("up", "cold", verifier.Func(free))},
+		&promotion.Options{Budget: -1, Observe: func(r promotion.Result) {
+			if r.Status == promotion.Promoted {
+				promoted.Add(1)
+			}
+		}}))
+	write := func(name string, n int) []memory.ID {
+		all := kinds(name)
+		return fillWith(ctx, store, n, func(i int) memory.Draft {
+			d := draft(name, i)
+			d.Content.Predicate, d.Content.Object = all[i%len(all)], fmt.Sprint("yes ", i)
+			return d
+		})
+	}
+	for part := range slices.Chunk(write("hot", hot), 1000) {
 		heat := map[memory.ID]float64{}
 		for _, id := range part {
 			heat[id] = 100
 		}
 		report.Must(store.AddHeat(ctx, heat))
 	}
-	fill(ctx, store, "cold", cold, memory.StateUnverified)
+	write("cold", cold)
 	began := time.Now()
 	stop := serve(ctx, r.Client, worker)
 	defer func() { err = errors.Join(err, stop()) }() // before the client is closed

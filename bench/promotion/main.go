@@ -36,7 +36,7 @@ func main() {
 		only  = flag.String("only", "", "measure one thing: rate, scale, zipf, outage, kill, again or memory")
 	)
 	report.Main(func(ctx context.Context) ([]report.Figure, error) {
-		b := bench{seed: *seed, only: *only, progress: os.Stderr, seeds: 20, rateRows: 10_000, scaleRows: 6000, outageRows: 10_000, bulkheadRows: 100_000, againRows: 333_334, memoryRows: 1_000_000}
+		b := bench{seed: *seed, only: *only, progress: os.Stderr, seeds: 20, rateRows: 10_000, scaleRows: 6000, outageRows: 10_000, bulkheadRows: 1_000_000, againRows: 333_334, memoryRows: 1_000_000}
 		if *short {
 			b.seeds, b.rateRows, b.scaleRows, b.outageRows, b.bulkheadRows, b.againRows, b.memoryRows = 1, 6000, 400, 1000, 10_000, 2000, 10_000
 		}

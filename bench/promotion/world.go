@@ -34,6 +34,15 @@ func draft(name string, i int) memory.Draft {
 // fill writes rows, n of them, in a state: many at a time, so that a store over
 // memory/coalesce commits them together. It panics with an error; see [report.Caught].
 func fill(ctx context.Context, s *memory.Store, name string, n int, state memory.State) []memory.ID {
+	return fillWith(ctx, s, n, func(i int) memory.Draft {
+		d := draft(name, i)
+		d.State = state
+		return d
+	})
+}
+
+// fillWith is fill with other rows.
+func fillWith(ctx context.Context, s *memory.Store, n int, row func(i int) memory.Draft) []memory.ID {
 	ids := make([]memory.ID, n)
 	var next atomic.Int64
 	var fault atomic.Pointer[error]
@@ -45,9 +54,7 @@ func fill(ctx context.Context, s *memory.Store, name string, n int, state memory
 				if i >= n {
 					return
 				}
-				d := draft(name, i)
-				d.State = state
-				r, err := s.Put(ctx, d)
+				r, err := s.Put(ctx, row(i))
 				if err != nil {
 					fault.Store(&err)
 					return
