@@ -128,8 +128,11 @@ func (o *outages) down(c Content, now time.Time) bool {
 	return len(states) > 0
 }
 
-// covers reports whether the verifier may be asked about a content.
+// covers reports whether the verifier may be asked about a content. Only models are asked about text.
 func (v *VerifierState) covers(c Content) bool {
+	if !c.Typed() && !v.Advisory {
+		return false
+	}
 	return len(v.Predicates) == 0 || slices.ContainsFunc(v.Predicates, func(p string) bool { return Canonical(p) == Canonical(c.Predicate) })
 }
 

@@ -260,6 +260,9 @@ func TestWhatWorkersCover(t *testing.T) {
 	}
 	publish("a", time.Minute, memory.VerifierState{Name: "crm", Predicates: []string{"billing.email"}, Down: true})
 	want(true, false, false)
+	publish("a", time.Minute, memory.VerifierState{Name: "web"}) // of all triples
+	want(true, true, false)
+	publish("a", time.Minute, memory.VerifierState{Name: "crm", Predicates: []string{"billing.email"}, Down: true})
 	publish("b", 2*time.Minute, memory.VerifierState{Name: "model", Advisory: true, Down: true})
 	want(true, true, true)
 	publish("b", 2*time.Minute, memory.VerifierState{Name: "terms", Predicates: []string{"salary"}, Advisory: true})

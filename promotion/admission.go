@@ -3,7 +3,6 @@ package promotion
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -17,11 +16,11 @@ const (
 	rateOver            = 200 * time.Millisecond // what came to an end in it can be outstanding beside what the places hold
 	lookEvery           = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
 	mostIdle            = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
-	afterFault          = time.Second            // between two looks, if the first of them failed
+	afterFault          = time.Second            // between two looks, if the first of them failed, or the source is paused
 	mostLook            = 10 * time.Second       // that a look waits for a store: it holds up other scopes
 	mostList            = 30 * time.Second       // that the list of a scope takes
 	enqueueAgain        = 30 * time.Second       // after which a row that is still due is enqueued again
-	orphanedAfter       = 5 * time.Minute        // after which a task that is not handled is given up
+	strandedFor         = 5 * time.Minute        // after which a task that nobody ever takes is given up
 	unparkedFor         = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
 	restOfLooks         = 20                     // a list that was read in vain is read again after so many times what that took
 	mostDrawn           = 10_000                 // rows from which one is drawn to probe with
@@ -34,21 +33,23 @@ const (
 // admission keeps the checks of one source that are to be made next in a queue. The rows are those of all
 // scopes.
 type admission struct {
-	name   string // of the source
-	queue  CheckQueue
-	places int
-	making *semaphore.Weighted
-	logger *slog.Logger
-	shares []*share
-	freed  chan struct{} // half of the room is free, or rows are due
+	name    string // of the source
+	queue   CheckQueue
+	places  int
+	making  *semaphore.Weighted
+	longest time.Duration // that a source takes to answer
+	shares  []*share
+	freed   chan struct{} // half of the room is free, or rows are due
+	probes  sync.WaitGroup
 
 	// Used by looks alone.
 	turn   int  // the share whose turn it is
 	faults int  // shares whose store was not reached
 	fault  bool // the queue was not reached
 
-	mu   sync.Mutex
-	ends []time.Time // of checks, in the last rateOver
+	mu      sync.Mutex
+	ends    []time.Time // of checks, in the last rateOver
+	probing bool        // a share probes the source
 }
 
 // errUnqueued is the error of a queue that is not reached.
@@ -58,6 +59,7 @@ func (e errUnqueued) Unwrap() error { return e.error }
 
 // serve looks until ctx ends.
 func (a *admission) serve(ctx context.Context) {
+	defer a.probes.Wait()
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -74,22 +76,12 @@ func (a *admission) serve(ctx context.Context) {
 		}
 		if fault := err != nil; fault != a.fault {
 			a.fault = fault
-			a.tell(ctx, err)
+			a.shares[0].tell(ctx, err)
 		}
 		if err == nil {
 			pause = a.pause()
 		}
 		t.Reset(pause)
-	}
-}
-
-// tell logs that rows are not enqueued, or that they are again.
-func (a *admission) tell(ctx context.Context, err error, where ...slog.Attr) {
-	where = append(where, slog.String("verifier", a.name))
-	if err != nil {
-		a.logger.LogAttrs(ctx, slog.LevelWarn, "rows that are due are not enqueued", append(where, slog.Any("error", err))...)
-	} else {
-		a.logger.LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
 	}
 }
 
@@ -106,6 +98,10 @@ func (a *admission) pause() time.Duration {
 
 // look sees which checks have come to an end, and enqueues others. The error is one of the queue.
 func (a *admission) look(ctx context.Context) error {
+	if paused, err := a.queue.Paused(ctx, a.name); err != nil || paused {
+		a.rest()
+		return err
+	}
 	ready := map[*share]*list{}
 	defer func() {
 		for _, l := range ready {
@@ -139,14 +135,26 @@ func (a *admission) look(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// rest leaves everything as it is for a while. No task is missed for that time.
+func (a *admission) rest() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for _, s := range a.shares {
+		s.next = now.Add(afterFault)
+		for _, c := range s.outstanding {
+			c.enqueued = now
+		}
+	}
+}
+
 // wake has the shares of a scope looked at now.
 func (a *admission) wake(c *scope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.shares {
 		if s.scope == c {
-			s.next = time.Time{}
-			a.signal()
+			s.wakes()
 		}
 	}
 }

@@ -41,11 +41,11 @@ type scope struct {
 	turns *semaphore.Weighted // one asks the store at a time
 	wake  time.Time           // when rows are woken next, by the clock of the store; used by that one
 	park  time.Time           // when rows that nobody covers are looked for next; used by that one
-	begun bool                // rows that nobody covered so far are due again; used by that one
 
-	mu    sync.Mutex
-	until time.Time     // until when no row is due, as far as is known
-	idle  time.Duration // between two looks at a scope without rows that are due; 0 = it has some
+	mu     sync.Mutex
+	until  time.Time     // until when no row is due, as far as is known
+	idle   time.Duration // between two looks at a scope without rows that are due; 0 = it has some
+	forgot bool          // somebody knows better
 }
 
 func newScope(c Scope) *scope {
@@ -62,17 +62,11 @@ func (c *scope) anyDue(ctx context.Context) (due bool, until time.Time, read boo
 		return false, until, false, err
 	}
 	defer c.turns.Release(1)
-	if !c.begun { // this worker may have a source for them
-		if _, err := reconsider(ctx, c.store()); err != nil && !isUnreadable(err) {
-			return false, until, false, err
-		}
-		c.begun = true
-	}
 	until, idle := c.known()
 	if until.After(time.Now()) {
 		return false, until, false, nil
 	}
-	if err := c.wakeRows(ctx); err != nil {
+	if err := c.wakeRows(ctx, c.forgotten()); err != nil {
 		return false, until, false, err
 	}
 	if idle == 0 {
@@ -97,17 +91,28 @@ func (c *scope) known() (until time.Time, idle time.Duration) {
 	return c.until, c.idle
 }
 
+// know keeps what was read, unless somebody knows better meanwhile.
 func (c *scope) know(until time.Time, idle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until, c.idle = until, idle
+	if !c.forgot {
+		c.until, c.idle = until, idle
+	}
 }
 
 // forget has the store asked at the next look.
 func (c *scope) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until, c.idle = time.Time{}, min(c.idle, lookEvery/2)
+	c.until, c.idle, c.forgot = time.Time{}, min(c.idle, lookEvery/2), true
+}
+
+// forgotten reports whether forget was called since the last time.
+func (c *scope) forgotten() (was bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, c.forgot = c.forgot, false
+	return was
 }
 
 // isEmpty is called by who found no row that is due.
@@ -117,10 +122,10 @@ func (c *scope) isEmpty() {
 	c.idle = max(c.idle, lookEvery/2)
 }
 
-// wakeRows puts rows whose time has come on the list of those that are due.
-func (c *scope) wakeRows(ctx context.Context) (err error) {
+// wakeRows puts rows whose time has come on the list of those that are due, if it is time for that, or at once.
+func (c *scope) wakeRows(ctx context.Context, atOnce bool) (err error) {
 	now := c.store().Now()
-	if now.Before(c.wake) {
+	if now.Before(c.wake) && !atOnce {
 		return nil
 	}
 	wake := now

@@ -34,10 +34,23 @@ type CheckQueue interface {
 	Serve(ctx context.Context, source string, places int, h CheckHandler) error
 	// Paused reports whether an operator has stopped the checks of a source.
 	Paused(ctx context.Context, source string) (bool, error)
+	// Find says where a check is.
+	Find(ctx context.Context, c Check) (Place, error)
 	// ServeLooks calls look when a process asks, until ctx ends, that due rows of a scope be looked for
 	// now; see [Looker]. look does not block, and reports whether the scope is served here.
 	ServeLooks(ctx context.Context, look func(tenant, namespace string) (served bool)) error
 }
+
+// Place is where a check is.
+type Place uint8
+
+// The places.
+const (
+	Lost     Place = iota // the queue does not have it
+	Waiting               // a process takes it in its turn
+	Taken                 // a process makes it, or died making it and the queue will notice
+	Stranded              // the queue has it, and nobody ever takes it
+)
 
 // Looker asks the processes that serve a scope to look for due rows now, since there are some. It may
 // be lost, since they look by themselves every now and then.
@@ -62,7 +75,7 @@ const (
 	suspected   = 2                     // crashes, from which on a check is made while no other is
 	mostCrashes = 5                     // crashes, after which the row is parked
 	givenUp     = 5 * time.Second       // for what is written after a check was given up
-	unbounded   = 30 * time.Second      // for a check of a source that does not say how long an answer takes
+	unbounded   = 30 * time.Second      // how long an answer of a source takes that does not say
 )
 
 // allPlaces is what a check takes of the places of the process if no other is to be made meanwhile.
@@ -94,8 +107,8 @@ const allPlaces = 1 << 20
 // processes share them. Otherwise each process has its own, and that is logged as a warning. So is a scope
 // without Reads.
 //
-// It is an error if there is no queue or no source, if two workers are of one scope, or if the queue cannot
-// be served. Otherwise Serve returns nil after ctx ended, or an error that says that the last reads were not
+// It is an error if there is no queue, if a worker has no source, if two workers are of one scope, if Reads
+// are those of another store, or if the queue cannot be served. Otherwise Serve returns nil after ctx ended, or an error that says that the last reads were not
 // counted. A store or a queue that is not reached is logged, and tried again.
 func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	if q == nil {
@@ -108,8 +121,13 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 			return fmt.Errorf("promotion: Serve: scope %d has no worker, or a weight or a sweep below 0", i)
 		}
 		at := c.Worker.scope()
-		if taken[at] {
+		switch {
+		case taken[at]:
 			return fmt.Errorf("promotion: Serve: two workers of tenant %q, namespace %q", at[0], at[1])
+		case len(c.Worker.sources) == 0:
+			return fmt.Errorf("promotion: Serve: the worker of tenant %q, namespace %q has no source", at[0], at[1])
+		case c.Reads != nil && [2]string{c.Reads.store.Tenant(), c.Reads.store.Namespace()} != at:
+			return fmt.Errorf("promotion: Serve: the Reads of tenant %q, namespace %q are those of another one", at[0], at[1])
 		}
 		taken[at] = true
 		for j := range c.Worker.sources {
@@ -117,8 +135,8 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 			places[s.Name] = max(places[s.Name], s.places())
 		}
 	}
-	if len(places) == 0 {
-		return errors.New("promotion: Serve: no source")
+	if len(scopes) == 0 {
+		return errors.New("promotion: Serve: no scope")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -131,7 +149,7 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	}
 	all = append(all, func(ctx context.Context) error { return q.ServeLooks(ctx, s.look) })
 	for _, c := range scopes {
-		all = append(all, c.beside(ctx, q)...)
+		all = append(all, c.beside(ctx, q, s)...)
 	}
 	ended := make(chan error, len(all))
 	for _, serve := range all {
@@ -148,7 +166,7 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 }
 
 // beside is what is served beside the checks of a scope. It warns of what is not wired.
-func (c *Scope) beside(ctx context.Context, q CheckQueue) []func(context.Context) error {
+func (c *Scope) beside(ctx context.Context, q CheckQueue, s *service) []func(context.Context) error {
 	w := c.Worker
 	warn := func(text string) {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("namespace", w.store.Namespace()))
@@ -156,12 +174,13 @@ func (c *Scope) beside(ctx context.Context, q CheckQueue) []func(context.Context
 	if !w.share(q) {
 		warn("the queue counts no budgets: each process asks as many questions as the budget allows")
 	}
-	all := []func(context.Context) error{func(ctx context.Context) error {
+	all := []func(context.Context) error{w.reconsider, func(ctx context.Context) error {
 		Withdraw(ctx, w.store, 2*cmp.Or(c.Sweep, mostIdle), w.opts.Logger)
 		return nil
 	}}
 	switch {
 	case c.Reads != nil:
+		c.Reads.lookAt(s)
 		all = append(all, c.Reads.Serve)
 	case !c.ReadsElsewhere:
 		warn("reads are not counted: rows that are read are not checked first, and bring no parked row back")
@@ -191,6 +210,13 @@ type service struct {
 	scopes     []*scope
 	admissions []*admission
 	making     *semaphore.Weighted // checks under way
+	longest    time.Duration       // that a source takes to answer
+}
+
+// Look implements Looker.
+func (s *service) Look(_ context.Context, tenant, namespace string) error {
+	s.look(tenant, namespace)
+	return nil
 }
 
 // look ends the pauses of a scope.
@@ -210,13 +236,16 @@ func newService(q CheckQueue, scopes []Scope) *service {
 	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces)}
 	for _, c := range scopes {
 		s.scopes = append(s.scopes, newScope(c))
+		for i := range c.Worker.sources {
+			s.longest = max(s.longest, c.Worker.sources[i].bound())
+		}
 	}
 	return s
 }
 
 // source returns what has a source asked until ctx ends. stop is to be called after that.
 func (s *service) source(name string, places int) (serve func(context.Context) error, stop func()) {
-	a := &admission{name: name, queue: s.queue, places: places, making: s.making, freed: make(chan struct{}, 1)}
+	a := &admission{name: name, queue: s.queue, places: places, making: s.making, longest: s.longest, freed: make(chan struct{}, 1)}
 	s.admissions = append(s.admissions, a)
 	h := &handler{source: name, shares: map[[2]string]*share{}}
 	var workers []*Worker
@@ -226,7 +255,7 @@ func (s *service) source(name string, places int) (serve func(context.Context) e
 			continue
 		}
 		c.worker.serves(name, 1)
-		workers, a.logger = append(workers, c.worker), c.worker.opts.Logger
+		workers = append(workers, c.worker)
 		h.shares[c.worker.scope()] = a.add(c, &c.worker.sources[at])
 	}
 	serve = func(ctx context.Context) error {
@@ -262,7 +291,10 @@ type handler struct {
 	stopped <-chan struct{}      // closed when no check is to wait any more
 }
 
-var errForeign = errors.New("the check is of another store")
+var (
+	errForeign = errors.New("the check is of another store")
+	errGone    = errors.New("the store of the row is not reached")
+)
 
 // refusal says why a check goes back to the queue.
 type refusal struct{ why Status }
@@ -287,6 +319,9 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	s := h.share(c)
 	if s == nil {
 		return errForeign
+	}
+	if s.isGone() { // each place would wait for it
+		return errGone
 	}
 	ended := false
 	s.handled(c)
@@ -348,11 +383,12 @@ func isUnreadable(err error) bool {
 func (s *share) park(ctx context.Context, c Check, reason string) error {
 	store := s.scope.store()
 	marks, err := store.DueMarks(ctx, c.Row)
-	if err != nil || marks[c.Row].Generation != c.Generation {
+	mark, marked := marks[c.Row]
+	if err != nil || !marked || mark.Generation != c.Generation {
 		return err
 	}
-	if err = s.scope.worker.Park(ctx, c.Row, reason); isUnreadable(err) {
-		s.logger.LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(c.Row)), slog.Any("error", err))
+	if err = s.scope.worker.park(ctx, mark, stuck+reason); isUnreadable(err) {
+		s.logger().LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(c.Row)), slog.Any("error", err))
 		now := store.Now()
 		s.leave(c.Row, now, now.Add(unparkedFor))
 		return nil
@@ -373,7 +409,7 @@ func (h *handler) Outlived(ctx context.Context, c Check) {
 		err = s.scope.worker.renewRound(ctx, mark)
 	}
 	if err != nil { // a crash too many is counted then
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
+		s.logger().LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
 	}
 }
 

@@ -82,13 +82,27 @@ func (q *tasks) Paused(context.Context, string) (paused bool, err error) {
 	return paused, err
 }
 
+func (q *tasks) Find(_ context.Context, c promotion.Check) (at promotion.Place, err error) {
+	q.do(func() {
+		at = map[string]promotion.Place{"": promotion.Lost, "pending": promotion.Waiting, "retry": promotion.Waiting, "active": promotion.Taken, "orphaned": promotion.Stranded}[q.state[c]]
+		if q.down {
+			err = errQueue
+		}
+	})
+	return at, err
+}
+
 func (q *tasks) Serve(ctx context.Context, _ string, places int, h promotion.CheckHandler) error {
 	var working sync.WaitGroup
 	for range places {
 		working.Go(func() {
 			for ctx.Err() == nil {
 				if c, crashes, ok := q.take(); ok {
-					q.end(c, h.Handle(context.WithoutCancel(ctx), c, crashes))
+					var timeout time.Duration
+					q.do(func() { timeout = q.timeout })
+					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+					q.end(c, h.Handle(ctx, c, crashes))
+					cancel()
 				} else {
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -213,7 +227,11 @@ func (s *service) within(most time.Duration, ids []memory.ID) time.Duration {
 	began := time.Now()
 	for s.verified(ids) < len(ids) {
 		if time.Since(began) > most {
-			s.t.Fatalf("%d of %d rows are verified after %s; the queue has %d", s.verified(ids), len(ids), most, s.queue.left())
+			left := 0
+			if s.queue != nil {
+				left = s.queue.left()
+			}
+			s.t.Fatalf("%d of %d rows are verified after %s; the queue has %d", s.verified(ids), len(ids), most, left)
 		}
 		time.Sleep(250 * time.Millisecond)
 	}
@@ -327,35 +345,42 @@ func TestATaskThatNobodyEverTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestNoTaskIsGivenUpInAnOutage: nobody takes one then, and what may be lost is enqueued again when the
-// outage is over.
-func TestNoTaskIsGivenUpInAnOutage(t *testing.T) {
+// TestATaskThatAnotherProcessMakesIsNotGivenUp, however long that takes, and holds up no other row. It may be one
+// that crashes each process in turn, whose crashes the queue counts.
+func TestATaskThatAnotherProcessMakesIsNotGivenUp(t *testing.T) {
 	inBubble(t, func(s *service) {
-		ids := s.claims(2)
+		ids := s.claims(2) // as many as one place has room for
 		round := map[memory.ID]uint64{}
 		for _, id := range ids {
 			round[id] = s.mark(id).Generation
-			s.queue.state[promotion.Check{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Row: id, Source: "crm", Generation: round[id]}] = "orphaned"
+			s.queue.state[promotion.Check{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Row: id, Source: "crm", Generation: round[id]}] = "active"
 		}
-		var down atomic.Bool
-		down.Store(true)
-		crm := verifier.WithBreaker("crm", verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
-			if down.Load() {
-				return verifier.Verdict{}, errNoAnswer
-			}
-			return verifiertest.New("crm", verifiertest.Supports()).Verify(ctx, row)
-		}), nil)
-		s.claims(20) // which open the breaker
-		s.serve(s.worker(&promotion.Options{Budget: -1}, promotion.Source{Name: "crm", Verifier: crm, Rank: memory.RankTool}), "crm", 8)
-		time.Sleep(30 * time.Minute)
-		down.Store(false)
-		time.Sleep(4 * time.Minute)
-		for id, before := range round { // one of them may have been the probe
-			if now := s.mark(id).Generation; now != before && s.verified([]memory.ID{id}) == 0 {
+		s.serve(s.worker(nil, source(verifiertest.New("crm", verifiertest.Supports()))), "crm", 1)
+		s.within(40*time.Second, s.claims(20))
+		for _, paused := range []bool{true, false} {
+			s.queue.do(func() { s.queue.paused = paused })
+			time.Sleep(time.Hour)
+		}
+		for id, before := range round {
+			if now := s.mark(id).Generation; now != before {
 				t.Errorf("the task of %s was given up", id)
 			}
 		}
-		s.within(3*time.Minute, ids)
+		s.queue.wipe()
+		s.within(time.Minute, ids)
+	})
+}
+
+// TestTheQueueIsShortWhileAnswersTakeLong: what has waited for long is still there, and takes room.
+func TestTheQueueIsShortWhileAnswersTakeLong(t *testing.T) {
+	inBubble(t, func(s *service) {
+		const places = 2
+		ids := s.claims(24)
+		s.serve(s.worker(nil, source(verifiertest.New("crm", slow(50*time.Second, verifiertest.Supports())))), "crm", places)
+		s.within(30*time.Minute, ids)
+		if n := s.queue.highest(); n > 2*places+places { // what ended in 200 ms makes room for more
+			t.Errorf("%d tasks at a time", n)
+		}
 	})
 }
 

@@ -19,7 +19,7 @@ func TestAnOperatorStopsTheChecksOfASource(t *testing.T) {
 	for _, down := range []bool{false, true} {
 		t.Run(fmt.Sprintf("down %t", down), func(t *testing.T) {
 			inBubble(t, func(s *service) {
-				ids := s.claims(20)
+				ids := s.claims(200)
 				crm := &flaky{says: verifiertest.Supports()}
 				crm.down.Store(down)
 				pause := func(paused bool) { s.queue.do(func() { s.queue.paused = paused }) }
@@ -44,6 +44,9 @@ func TestAnOperatorStopsTheChecksOfASource(t *testing.T) {
 					if s.mark(id).Generation != rounds[id] {
 						t.Errorf("row %s has a new round", id)
 					}
+				}
+				if n := s.queue.left(); n > 8 {
+					t.Errorf("%d tasks wait", n)
 				}
 				pause(false)
 				s.within(10*time.Second, ids)
@@ -183,6 +186,27 @@ func TestServeTakesUpWhatNobodyCovered(t *testing.T) {
 	})
 }
 
+// TestServeLeavesWhatItCannotCheckParked.
+func TestServeLeavesWhatItCannotCheckParked(t *testing.T) {
+	inBubble(t, func(s *service) {
+		ids, nobody := s.claims(30), s.worker(nil)
+		before := map[memory.ID]uint64{}
+		for _, id := range ids {
+			s.check(nobody, id)
+			before[id] = s.mark(id).Generation
+		}
+		crm := source(verifiertest.New("crm", verifiertest.Supports()))
+		crm.Predicates = []string{"price"}
+		s.serveAll(s.worker(unlimited, crm))
+		time.Sleep(10 * time.Minute)
+		for _, id := range ids {
+			if m := s.mark(id); m.Generation != before[id] || !m.At.IsZero() {
+				t.Fatalf("%+v", m)
+			}
+		}
+	})
+}
+
 // TestWhatIsParkedOrSetAsideIsBroughtBack: all of it, or what is wanted.
 func TestWhatIsParkedOrSetAsideIsBroughtBack(t *testing.T) {
 	inBubble(t, func(s *service) {
@@ -258,6 +282,27 @@ func TestALookEndsThePause(t *testing.T) {
 		}
 		if q.lookAt("another", "ns-1") || q.lookAt(c.store.Tenant(), "ns-9") || !q.lookAt(c.store.Tenant(), "ns-0") {
 			t.Error("who serves it?")
+		}
+	})
+}
+
+// TestALookFindsARowWhoseTimeHasCome since rows were last woken.
+func TestALookFindsARowWhoseTimeHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 1)
+		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(10 * time.Minute)
+		c := s.each[0]
+		ids := c.claims(1)
+		if err := c.store.Reschedule(t.Context(), ids[0], c.store.Now().Add(200*time.Millisecond), 0, "later"); err != nil {
+			t.Fatal(err)
+		}
+		s.queue.source("").lookAt(c.store.Tenant(), c.store.Namespace())
+		time.Sleep(300 * time.Millisecond)
+		s.queue.source("").lookAt(c.store.Tenant(), c.store.Namespace())
+		time.Sleep(100 * time.Millisecond)
+		if c.verified(ids) != 1 {
+			t.Error("the row is not verified")
 		}
 	})
 }

@@ -178,6 +178,45 @@ func TestASourceTakesOverSoon(t *testing.T) {
 	})
 }
 
+// TestAProbeWithoutABudgetIsNoScan: it waits for the budget, and reads no list until then.
+func TestAProbeWithoutABudgetIsNoScan(t *testing.T) {
+	for name, most := range map[string]int64{"no budget": 60, "no row": 400} { // a list takes five queries
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *service) {
+				d := &slowly{Driver: storetest.NewMap()}
+				s.store = storetest.On(d, nil)
+				s.claims(600)
+				d.takes.Store(int64(20 * time.Millisecond))
+				crm := &flaky{says: verifiertest.Supports()}
+				crm.down.Store(true)
+				source := guarded("crm", memory.RankTool, crm)
+				source.Places = 1
+				var budget counting
+				s.serveAll(s.worker(&promotion.Options{Spending: &budget}, source))
+				time.Sleep(time.Minute) // the breaker is open or half-open
+				if name == "no budget" {
+					budget.shut.Store(true)
+				} else {
+					for mark, err := range s.store.DueNow(s.ctx) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						if _, err := s.store.Note(s.ctx, mark, memory.SourceMark{Source: "crm", Until: s.store.Now().Add(time.Hour), Failures: 9}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				time.Sleep(10 * time.Second)
+				before := d.queries.Load()
+				time.Sleep(2 * time.Minute)
+				if n := d.queries.Load() - before; n == 0 || n > most {
+					t.Errorf("%d queries, want %d at most", n, most)
+				}
+			})
+		})
+	}
+}
+
 // TestASourceThatNobodyServesIsNotPreferred.
 func TestASourceThatNobodyServesIsNotPreferred(t *testing.T) {
 	inBubble(t, func(s *service) {
@@ -398,9 +437,9 @@ func TestTasksOfRoundsThatAreOverEndInAnOutage(t *testing.T) {
 // TestATaskMayTakeAsLongAsItsSource, and its waits.
 func TestATaskMayTakeAsLongAsItsSource(t *testing.T) {
 	for want, v := range map[time.Duration]verifier.Verifier{
-		34 * time.Second: verifiertest.NoBreaker(verifiertest.New("crm", verifiertest.Supports())),
-		24 * time.Second: verifiertest.New("crm", verifiertest.Supports()), // a breaker of the worker's own
-		10 * time.Second: verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: 3 * time.Second}),
+		94 * time.Second: verifiertest.NoBreaker(verifiertest.New("crm", verifiertest.Supports())),
+		64 * time.Second: verifiertest.New("crm", verifiertest.Supports()), // a breaker of the worker's own
+		22 * time.Second: verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: 3 * time.Second}),
 	} {
 		inBubble(t, func(s *service) {
 			ids := s.claims(1)

@@ -50,6 +50,10 @@ func (r *routed) ServeLooks(ctx context.Context, look func(tenant, namespace str
 	return r.source("").ServeLooks(ctx, look)
 }
 
+func (r *routed) Find(ctx context.Context, c promotion.Check) (promotion.Place, error) {
+	return r.source(c.Source).Find(ctx, c)
+}
+
 func (r *routed) Paused(ctx context.Context, source string) (bool, error) {
 	return r.source(source).Paused(ctx, source)
 }
@@ -228,12 +232,14 @@ func TestAStoreThatHangsHoldsUpOthersForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScopes(t, 2)
 		ids := s.each[0].claims(20)
-		others := s.each[1].claims(3000)
-		s.hangs.Store(true)
+		ids = append(ids, s.each[0].claims(30)...)
+		others := s.each[1].claims(500)
 		crm := guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()})
 		crm.Places = 1
 		s.serve(alike, crm)
-		s.each[1].within(time.Minute, others) // the questions take half of that
+		time.Sleep(time.Second) // some of its checks are in the queue
+		s.hangs.Store(true)
+		s.each[1].within(100*time.Second, others) // the questions take 5 s; the check under way has 64 s
 		s.hangs.Store(false)
 		s.each[0].within(time.Minute, ids)
 	})
@@ -351,9 +357,16 @@ func TestTheTasksOfAScopeThatNobodyServesComeBack(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	w := newWorld(t)
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
-	blind := w.worker(nil)
+	blind, other := w.worker(nil), storetest.On(storetest.NewMap(), &memory.Options{Namespace: "other"})
+	elsewhere, err := promotion.NewWorker(other, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, scopes := range map[string][]promotion.Scope{
+		"no scope":           {},
 		"no source":          {{Worker: blind}},
+		"has no source":      {{Worker: worker}, {Worker: elsewhere}},
+		"another one":        {{Worker: worker, Reads: promotion.NewHeater(other, nil, nil)}},
 		"no worker":          {{}},
 		"a weight or a":      {{Worker: worker, Weight: -1}},
 		"or a sweep below 0": {{Worker: worker, Sweep: -1}},
@@ -417,6 +430,10 @@ func (q *placed) ServeLooks(ctx context.Context, _ func(string, string) bool) er
 	<-ctx.Done()
 	return nil
 }
+func (q *placed) Find(context.Context, promotion.Check) (promotion.Place, error) {
+	return promotion.Waiting, nil
+}
+
 func (q *placed) Paused(context.Context, string) (bool, error) { return false, nil }
 func (q *placed) Serve(ctx context.Context, _ string, places int, _ promotion.CheckHandler) error {
 	q.places <- places

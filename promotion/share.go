@@ -20,7 +20,6 @@ type share struct {
 	source *Source
 
 	// Used by looks alone.
-	shut   time.Time     // since when the breaker is not closed; zero = it is
 	fault  bool          // the store was not reached
 	credit int           // rows that are left of its turn
 	better []*Source     // that were preferred at the last look
@@ -29,7 +28,11 @@ type share struct {
 
 	// Guarded by the mu of the admission.
 	away        bool      // its checks are not made now: they take no room
+	gone        bool      // its store is not reached
 	next        time.Time // when it is looked at next
+	woken       bool      // rows fell due, or a check came to an end, since the look began
+	probeAt     time.Time // when it may probe next
+	probeErr    error     // of the store, in a probe
 	more        bool      // there was no room for all of its rows
 	outstanding map[memory.ID]*admitted
 	left        map[memory.ID]time.Time // rows that can be neither checked nor parked: left out until then
@@ -40,8 +43,8 @@ type share struct {
 type admitted struct {
 	generation uint64
 	enqueued   time.Time // when it was enqueued last
-	waits      time.Time // since when it waits to be handled
-	late       bool      // it was enqueued again, and was there: it takes no room
+	moved      time.Time // when its task was last known not to be stranded
+	late       bool      // another process makes it, or died: it takes no room
 }
 
 func (a *admission) add(c *scope, source *Source) *share {
@@ -54,7 +57,15 @@ func (a *admission) add(c *scope, source *Source) *share {
 func (s *share) isDue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.more || len(s.outstanding) > 0 || !s.next.After(time.Now())
+	due := !s.next.After(time.Now()) || !s.fault && (s.more || len(s.outstanding) > 0)
+	s.woken = s.woken && !due
+	return due
+}
+
+// wakes has the share looked at now, or again if it is being looked at. The caller holds mu.
+func (s *share) wakes() {
+	s.next, s.woken = time.Time{}, true
+	s.signal()
 }
 
 // after says how long it is to the next look at the share. While there is something to do that
@@ -62,7 +73,29 @@ func (s *share) isDue() bool {
 func (s *share) after(pause time.Duration, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next, s.more = time.Now().Add(pause+rand.N(lookEvery/2)), more
+	if s.more = more; !s.woken {
+		s.next = time.Now().Add(pause + rand.N(lookEvery/2))
+	}
+}
+
+// logger is that of the scope.
+func (s *share) logger() *slog.Logger { return s.scope.worker.opts.Logger }
+
+// tell logs that rows are not enqueued, or that they are again.
+func (s *share) tell(ctx context.Context, err error, where ...slog.Attr) {
+	where = append(where, slog.String("verifier", s.name))
+	if err != nil {
+		s.logger().LogAttrs(ctx, slog.LevelWarn, "rows that are due are not enqueued", append(where, slog.Any("error", err))...)
+	} else {
+		s.logger().LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
+	}
+}
+
+// isGone reports whether the store was not reached at the last look.
+func (s *share) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
 }
 
 // goes says whether the checks of the share are made now.
@@ -76,6 +109,9 @@ func (s *share) goes(now bool) {
 // store that hangs holds up others. The first fault of all shares is logged, and the end of the last one.
 func (s *share) note(ctx context.Context, err error, took time.Duration) {
 	fault := err != nil
+	s.mu.Lock()
+	s.gone = fault
+	s.mu.Unlock()
 	if fault {
 		s.goes(false)
 		s.after(max(afterFault, min(restOfLooks*took, mostIdle)), false)
@@ -96,39 +132,32 @@ func (s *share) note(ctx context.Context, err error, took time.Duration) {
 // look sees which checks have come to an end. due says that rows may be enqueued.
 func (s *share) look(ctx context.Context) (due bool, err error) {
 	if s.source.state() == verifier.StateOpen {
-		s.shuts()
+		s.goes(false)
 		s.after(lookEvery/2, false)
 		return false, nil
 	}
 	soon, cancel := context.WithTimeout(ctx, mostLook)
+	defer cancel()
 	due, until, read, err := s.scope.anyDue(soon)
-	cancel()
 	if err != nil {
 		return false, err
 	}
 	if read {
 		s.note(ctx, nil, 0)
 	}
-	if s.source.state() == verifier.StateHalfOpen {
-		s.shuts()
-		if due {
-			if err := s.probe(ctx); err != nil {
-				return false, err
-			}
-		}
-	}
 	pause := lookEvery / 2
 	if !due {
 		pause = time.Until(until)
 	}
 	if s.source.state() != verifier.StateClosed {
+		s.goes(false)
 		s.after(pause, false)
+		if due {
+			return false, s.startProbe(ctx)
+		}
 		return false, nil
 	}
-	s.opens()
-	soon, cancel = context.WithTimeout(ctx, mostLook)
 	n, err := s.unfinished(soon)
-	cancel()
 	if err != nil {
 		return false, err
 	}
@@ -141,29 +170,6 @@ func (s *share) look(ctx context.Context) (due bool, err error) {
 		s.better, s.listAt = better, time.Time{}
 	}
 	return due && !s.listAt.After(time.Now()), nil
-}
-
-// shuts notes that the breaker is not closed.
-func (s *share) shuts() {
-	s.goes(false)
-	if s.shut.IsZero() {
-		s.shut = time.Now()
-	}
-}
-
-// opens notes that the breaker is closed. While it was not, no check was made, so that no task is given up
-// for that time.
-func (s *share) opens() {
-	if s.shut.IsZero() {
-		return
-	}
-	lasted := time.Since(s.shut)
-	s.shut = time.Time{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.outstanding {
-		c.waits = c.waits.Add(lasted)
-	}
 }
 
 // unfinished forgets the checks that have come to an end, whoever made them. It counts the others,
@@ -234,30 +240,32 @@ func wanted(mark memory.Due, source string, now time.Time) time.Time {
 	return mark.Of(source).Until
 }
 
-// again enqueues a row that is still due after a while again: the queue may have lost it. If the
-// queue still has it and nobody handles it, its task may be one that nobody ever takes.
+// again looks after a row that is still due after a while. If the queue has lost its check, the row is enqueued
+// again. If nobody ever takes it, the row gets another round, and with it another task.
 func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	now := time.Now()
 	s.mu.Lock()
-	enqueued, waits := now.Sub(c.enqueued), now.Sub(c.waits)
+	overdue, stranded := now.Sub(c.enqueued) >= enqueueAgain, now.Sub(c.moved) >= strandedFor
 	s.mu.Unlock()
-	switch {
-	case enqueued < enqueueAgain:
+	if !overdue {
 		return nil
-	case waits >= orphanedAfter && c.generation != 0:
-		if paused, err := s.paused(ctx); err != nil || paused {
+	}
+	at, err := s.queue.Find(ctx, s.check(mark))
+	if err != nil {
+		return errUnqueued{err}
+	}
+	switch {
+	case at == Lost:
+		if err := s.enqueue(ctx, mark); err != nil {
 			return err
 		}
+	case at == Stranded && stranded && mark.Generation != 0:
 		return s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
-	}
-	added, err := s.enqueue(ctx, mark)
-	if err != nil {
-		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.enqueued, c.late = now, !added; added {
-		c.waits = now
+	if c.enqueued, c.late = now, at == Taken || at == Stranded; at != Stranded {
+		c.moved = now
 	}
 	return nil
 }
@@ -269,7 +277,7 @@ func (s *share) handled(c Check) {
 	defer s.mu.Unlock()
 	s.handling[c.Row]++
 	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
-		is.enqueued, is.waits = now, now
+		is.enqueued, is.moved, is.late = now, now, false
 	}
 }
 
@@ -289,9 +297,8 @@ func (s *share) done(c Check) {
 	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
 		s.end(c.Row)
 	}
-	s.next = time.Time{}
-	if 2*s.taken() <= s.room() {
-		s.signal()
+	if s.next = (time.Time{}); 2*s.taken() <= s.room() {
+		s.wakes()
 	}
 }
 
@@ -305,28 +312,45 @@ func (s *share) closed(ctx context.Context, how *asking) bool {
 	return true
 }
 
-// paused reports whether an operator has stopped the checks of the source.
-func (s *share) paused(ctx context.Context) (bool, error) {
-	paused, err := s.queue.Paused(ctx, s.name)
-	if err != nil {
-		return false, errUnqueued{err}
+// startProbe probes the source beside the looks, if no share of it does now. The error is that of the last probe.
+func (s *share) startProbe(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.probeErr; err != nil {
+		s.probeErr = nil
+		return err
 	}
-	return paused, nil
+	if s.probing || s.probeAt.After(time.Now()) {
+		return nil
+	}
+	s.probing = true
+	s.probes.Go(func() {
+		began := time.Now()
+		at, err := s.probe(ctx)
+		now := time.Now()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case at.IsZero(): // it could be asked about no row that is due, which took a while to see
+			at = now.Add(max(lookEvery/2, min(restOfLooks*now.Sub(began), mostIdle)))
+		case !at.After(now): // it was asked
+			s.wakes()
+		}
+		s.probing, s.probeAt, s.probeErr = false, at, err
+	})
+	return nil
 }
 
 // probe asks the source about one row that is due, drawn by lot: about the most read one questions
-// may always fail.
-func (s *share) probe(ctx context.Context) error {
-	if paused, err := s.paused(ctx); err != nil || paused {
-		return err
-	}
-	now, some := s.scope.store().Now(), false
-	var drawn []memory.Due
+// may always fail. It returns when it may be asked next; zero = it could be asked about none of the rows.
+func (s *share) probe(ctx context.Context) (next time.Time, err error) {
 	listing, cancel := context.WithTimeout(ctx, mostList)
 	defer cancel()
+	now, some := s.scope.store().Now(), false
+	var drawn []memory.Due
 	for mark, err := range s.due(listing) {
 		if err != nil {
-			return err
+			return next, err
 		}
 		some = true
 		if mark.Generation == 0 || s.isLeft(mark.ID, now) || wanted(mark, s.name, now).After(now) {
@@ -335,25 +359,24 @@ func (s *share) probe(ctx context.Context) error {
 		if drawn = append(drawn, mark); len(drawn) < mostDrawn {
 			continue
 		}
-		if asked, err := s.probeOne(ctx, drawn); asked || err != nil {
-			return err
+		if next, err := s.probeOne(ctx, drawn); !next.IsZero() || err != nil {
+			return next, err
 		}
 		drawn = drawn[:0]
 	}
 	if !some {
 		s.scope.isEmpty()
 	}
-	_, err := s.probeOne(ctx, drawn)
-	return err
+	return s.probeOne(ctx, drawn)
 }
 
-// probeOne asks about one of some rows. asked is false if none can be asked about.
-func (s *share) probeOne(ctx context.Context, marks []memory.Due) (asked bool, err error) {
+// probeOne is probe for some rows.
+func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Time, err error) {
 	rand.Shuffle(len(marks), func(i, j int) { marks[i], marks[j] = marks[j], marks[i] })
 	for page := range slices.Chunk(marks, firstPage) {
 		covering, err := s.scope.worker.covering(ctx, page)
 		if err != nil {
-			return false, err
+			return next, err
 		}
 		for _, mark := range page {
 			if !slices.Contains(covering[mark.ID], s.source) {
@@ -363,13 +386,15 @@ func (s *share) probeOne(ctx context.Context, marks []memory.Due) (asked bool, e
 			switch {
 			case isUnreadable(err): // its own check parks it
 			case err != nil:
-				return false, err
-			case res.Calls > 0, !res.RetryAt.IsZero(): // or it has no budget now, or another row is asked about
-				return true, nil
+				return next, err
+			case res.Calls > 0: // its breaker says when
+				return time.Now(), nil
+			case !res.RetryAt.IsZero(): // it has no budget now, or is asked about another row
+				return res.RetryAt, nil
 			}
 		}
 	}
-	return false, nil
+	return next, nil
 }
 
 // ask makes a check that takes n of what all checks of the process may take at a time.
@@ -461,7 +486,7 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 				if l.next.IsZero() || at.Before(l.next) {
 					l.next = at
 				}
-				if said := mark.Of(s.name); said.Failures == 0 && said.Until.After(now) && len(answered) < mostPage {
+				if said := mark.Of(s.name); said.Failures == 0 && said.Until.After(now) && len(answered) < mostPage && !s.isHandled(mark.ID) {
 					answered = append(answered, mark)
 				}
 				continue
@@ -522,6 +547,13 @@ func (s *share) isOutstanding(mark memory.Due) bool {
 	return c != nil && c.generation == mark.Generation || s.handling[mark.ID] > 0
 }
 
+// isHandled reports whether this process makes a check of a row.
+func (s *share) isHandled(id memory.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handling[id] > 0
+}
+
 // isLeft reports whether a row is left out.
 func (s *share) isLeft(id memory.ID, now time.Time) bool {
 	s.mu.Lock()
@@ -541,9 +573,9 @@ func (s *share) leave(id memory.ID, now, until time.Time) {
 func (s *share) admit(ctx context.Context, mark memory.Due) error {
 	now := time.Now()
 	s.mu.Lock()
-	s.outstanding[mark.ID] = &admitted{generation: mark.Generation, enqueued: now, waits: now}
+	s.outstanding[mark.ID] = &admitted{generation: mark.Generation, enqueued: now, moved: now}
 	s.mu.Unlock()
-	_, err := s.enqueue(ctx, mark)
+	err := s.enqueue(ctx, mark)
 	if err != nil {
 		s.mu.Lock()
 		delete(s.outstanding, mark.ID) // if it was added all the same, it is found then
@@ -552,22 +584,23 @@ func (s *share) admit(ctx context.Context, mark memory.Due) error {
 	return err
 }
 
-func (s *share) enqueue(ctx context.Context, mark memory.Due) (added bool, err error) {
+// check is the check of the round of a mark.
+func (s *share) check(mark memory.Due) Check {
 	store := s.scope.store()
-	added, err = s.queue.Enqueue(ctx, Check{store.Tenant(), store.Namespace(), mark.ID, s.name, mark.Generation}, s.timeout())
-	if err != nil {
-		return false, errUnqueued{err}
-	}
-	return added, nil
+	return Check{store.Tenant(), store.Namespace(), mark.ID, s.name, mark.Generation}
 }
 
-// timeout is how long a check may take: twice what it waits in its place, and what the source takes.
-func (s *share) timeout() time.Duration {
-	answer := unbounded
-	if b, ok := s.source.Verifier.(interface{ Bound() time.Duration }); ok && b.Bound() > 0 {
-		answer = b.Bound()
+func (s *share) enqueue(ctx context.Context, mark memory.Due) error {
+	if _, err := s.queue.Enqueue(ctx, s.check(mark), s.timeout()); err != nil {
+		return errUnqueued{err}
 	}
-	return 2*mostInPlace + answer
+	return nil
+}
+
+// timeout is how long a check may take: twice what it waits in its place, what the source takes, and while
+// others wait for a check that is made alone, what that takes and what it waits for.
+func (s *share) timeout() time.Duration {
+	return 2*mostInPlace + s.source.bound() + 2*s.longest
 }
 
 // dealt says when the share is looked at next, after some of its rows were enqueued.

@@ -17,10 +17,26 @@ const (
 	stuck     = "stuck: " // the queue gave up on it; a read does not bring it back
 )
 
-// reconsider marks the rows due again that were parked since no source covered them: another worker, or
-// this one with another configuration, may have one that does.
-func reconsider(ctx context.Context, store Store) (int, error) {
-	return Unpark(ctx, store, "a worker started", func(d memory.Due) bool { return d.Reason == uncovered })
+// reconsider marks the rows due again that were parked since no source covered them, if this worker has one
+// that does. It tries again until it has seen all of them. It returns when ctx ends.
+func (w *Worker) reconsider(ctx context.Context) error {
+	want := func(d memory.Due) bool {
+		if d.Reason != uncovered {
+			return false
+		}
+		covering, err := w.covering(ctx, []memory.Due{d})
+		return err != nil || len(covering[d.ID]) > 0
+	}
+	for t := time.NewTimer(0); ; t.Reset(mostIdle) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if _, err := Unpark(ctx, w.store, "a worker started", want); err == nil || isUnreadable(err) {
+			<-ctx.Done()
+		}
+	}
 }
 
 // Unpark marks those of the parked rows due now that are wanted, and says how many; workers find them at
@@ -104,12 +120,21 @@ type Heater struct {
 }
 
 // NewHeater returns a heater; it passes nothing on before Serve runs. With a nil looker it counts in the
-// store only, and workers find the rows at their next look. A nil logger is none.
+// store only, and workers of other processes find the rows at their next look. A nil logger is none.
 func NewHeater(store Store, looker Looker, logger *slog.Logger) *Heater {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Heater{store: store, looker: looker, logger: logger, reads: map[memory.ID]float64{}, unparked: map[memory.ID]time.Time{}}
+}
+
+// lookAt gives a heater without a looker one.
+func (h *Heater) lookAt(l Looker) {
+	h.flush.Lock()
+	defer h.flush.Unlock()
+	if h.looker == nil {
+		h.looker = l
+	}
 }
 
 // ObserveReads notes that rows were read. It never blocks on I/O and never fails. A weight that is not
@@ -133,35 +158,23 @@ func (h *Heater) ObserveBlocked(ctx context.Context, ids []memory.ID) {
 }
 
 // Serve passes reads on every tenth of a second until ctx ends, and once more
-// then.
+// then. A failure is logged, at most every 30 seconds.
 func (h *Heater) Serve(ctx context.Context) error {
 	t := time.NewTicker(heatFlush)
 	defer t.Stop()
-	for {
+	for said := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			return h.Flush(last)
 		case <-t.C:
-			if err := h.Flush(ctx); err != nil && ctx.Err() == nil {
-				h.logger.LogAttrs(ctx, slog.LevelWarn, "reads not counted", slog.Any("error", err))
+			if err := h.Flush(ctx); err != nil && ctx.Err() == nil && time.Since(said) >= DefaultTick {
+				said = time.Now()
+				h.logger.LogAttrs(ctx, slog.LevelWarn, "reads were not passed on, or not all of them", slog.Any("error", err))
 			}
 		}
 	}
-}
-
-// unpark says whether a read may bring a parked row back now.
-func (h *Heater) unpark(id memory.ID) bool {
-	now := h.store.Now()
-	if now.Sub(h.unparked[id]) < unparkEvery {
-		return false
-	}
-	if len(h.unparked) >= maxHeated {
-		clear(h.unparked)
-	}
-	h.unparked[id] = now
-	return true
 }
 
 // Flush passes on what was noted so far. It waits for another flush to end, also for one of
@@ -188,13 +201,10 @@ func (h *Heater) Flush(ctx context.Context) error {
 	due := false
 	for _, mark := range marks { // of damaged ones, fault says so
 		wanted, err := h.wanted(ctx, mark)
-		switch {
-		case errors.Is(err, memory.ErrErased), errors.Is(err, memory.ErrNotFound): // it goes this moment
-		case err != nil:
-			return err
-		case wanted:
-			due = true
+		if !errors.Is(err, memory.ErrErased) && !errors.Is(err, memory.ErrNotFound) { // it goes this moment
+			fault = errors.Join(fault, err)
 		}
+		due = due || wanted
 	}
 	if due && h.looker != nil {
 		fault = errors.Join(fault, h.looker.Look(ctx, h.store.Tenant(), h.store.Namespace()))
@@ -205,12 +215,19 @@ func (h *Heater) Flush(ctx context.Context) error {
 // wanted reports whether a row that was read wants a check now. A row that was parked does so
 // because it was read, once in a while.
 func (h *Heater) wanted(ctx context.Context, mark memory.Due) (bool, error) {
+	now := h.store.Now()
 	if !mark.At.IsZero() {
-		return !mark.At.After(h.store.Now()), nil
+		return !mark.At.After(now), nil
 	}
-	if strings.HasPrefix(mark.Reason, stuck) || !h.unpark(mark.ID) {
+	if strings.HasPrefix(mark.Reason, stuck) || now.Sub(h.unparked[mark.ID]) < unparkEvery {
 		return false, nil
 	}
-	err := h.store.Reschedule(ctx, mark.ID, h.store.Now(), mark.Tries, "read again")
-	return err == nil, err
+	if err := h.store.Reschedule(ctx, mark.ID, now, mark.Tries, "read again"); err != nil {
+		return false, err
+	}
+	if len(h.unparked) >= maxHeated {
+		clear(h.unparked)
+	}
+	h.unparked[mark.ID] = now
+	return true, nil
 }

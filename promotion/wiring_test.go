@@ -2,7 +2,9 @@ package promotion_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -142,4 +144,55 @@ func TestASourceHasABreaker(t *testing.T) {
 			t.Error("the worker does not ask by the breaker that it was given")
 		}
 	})
+}
+
+// TestACoversThatPanicsHoldsUpNobody: what it panics at is not covered.
+func TestACoversThatPanicsHoldsUpNobody(t *testing.T) {
+	inBubble(t, func(s *service) {
+		ids := s.claims(20)
+		crm := source(verifiertest.New("crm", verifiertest.Supports()))
+		crm.Covers = func(c memory.Content) bool {
+			if c.Subject == "acme 7" {
+				panic(c.Subject)
+			}
+			return true
+		}
+		worker := s.worker(s.logged(), crm)
+		testmain.Serve(s.t, func(ctx context.Context) error {
+			return promotion.Serve(ctx, &routed{}, promotion.Scope{Worker: worker, ReadsElsewhere: true})
+		})
+		s.within(10*time.Second, slices.Delete(slices.Clone(ids), 7, 8))
+		if log := s.log.String(); s.verified(ids) != 19 || strings.Count(log, "Covers of a source panics") != 1 || strings.Contains(log, "acme") {
+			t.Errorf("%d verified, logged: %s", s.verified(ids), log)
+		}
+	})
+}
+
+// TestASourceHasAName that a due mark can take.
+func TestASourceHasAName(t *testing.T) {
+	w := newWorld(t)
+	for name, ok := range map[string]bool{"": false, " \t": false, strings.Repeat("n", 257): false, strings.Repeat("n", 256): true, "c r m": true} {
+		if _, err := promotion.NewWorker(w.store, []promotion.Source{{Name: name, Verifier: verifiertest.New("crm", verifiertest.Supports())}}, nil); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// unseen is a store in which nobody sees rows side by side.
+type unseen struct{}
+
+func (unseen) Rows(context.Context, memory.Filter) iter.Seq2[memory.Row, error] {
+	return func(yield func(memory.Row, error) bool) { yield(memory.Row{}, errStore) }
+}
+
+// TestWhatObservesFailsForItself: its failure is not that of the source that is asked.
+func TestWhatObservesFailsForItself(t *testing.T) {
+	w := newWorld(t)
+	id := w.claim("acme", "Oslo", nil)
+	crm := source(verifiertest.New("crm", verifiertest.Unclear()))
+	r := w.ask(w.worker(nil, promotion.Observed(unseen{}, "city"), crm), id, "crm")
+	w.want(id, memory.StateUnverified, r, promotion.Unclear)
+	if m := w.mark(id); m.Tries != 1 || !m.At.After(w.clock()) || !r.RetryAt.IsZero() {
+		t.Errorf("%+v, %+v", r, m)
+	}
 }

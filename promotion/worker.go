@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ const (
 	DefaultTick            = 30 * time.Second
 )
 
+// mostName is how many bytes the name of a source has at most: a due mark takes no more.
+const mostName = 256
+
 const (
 	maxBackoff = 7 * 24 * time.Hour
 	maxTries   = 10  // answers that moved nothing, after which a row that nobody reads is parked (D-19)
@@ -125,8 +129,8 @@ type Options struct {
 	// is parked then, after ten such checks, until it is read (D-19, X-16). When an
 	// answer ends is kept in the due mark, so that it stands for all workers. 0 = one hour.
 	VerdictLifetime time.Duration
-	// Budget is how many questions one verifier gets a tick; 0 = 50, negative = no
-	// limit. What an open breaker refuses is no question.
+	// Budget is the rate of questions to one verifier: so many in a tick, evenly. After a pause so many may be
+	// asked at once. 0 = 50, negative = no limit. What an open breaker refuses is no question.
 	Budget int
 	// Tick is how long a budget lasts; 0 = 30 s.
 	Tick time.Duration
@@ -180,12 +184,17 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	for i := range w.sources {
 		s := &w.sources[i]
 		switch {
-		case s.Name == "" || s.Verifier == nil:
-			return nil, errors.New("promotion: NewWorker: a source without a name or a verifier")
+		case strings.TrimSpace(s.Name) == "" || len(s.Name) > mostName:
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source has 1 to %d bytes", s.Name, mostName)
+		case s.Verifier == nil:
+			return nil, fmt.Errorf("promotion: NewWorker: source %q has no verifier", s.Name)
 		case names[s.Name]:
 			return nil, fmt.Errorf("promotion: NewWorker: two sources named %q", s.Name)
 		}
 		names[s.Name] = true
+		if s.Covers != nil {
+			s.Covers = w.calm(s.Name, s.Covers)
+		}
 		if _, guarded := s.Verifier.(breaker); !guarded && !s.observes {
 			s.Verifier = verifier.WithBreaker(s.Name, s.Verifier, &verifier.BreakerOptions{MaxConcurrent: s.Places})
 		}
@@ -327,6 +336,29 @@ func (a *asking) wait(ctx context.Context, d time.Duration) (ok bool) {
 	return false
 }
 
+// calm returns a Covers that does not panic: what it panics at is not covered. The first time is logged.
+func (w *Worker) calm(source string, covers func(memory.Content) bool) func(memory.Content) bool {
+	var once sync.Once
+	return func(c memory.Content) (covered bool) {
+		defer func() {
+			if p := recover(); p != nil { // what it panics with may quote the row
+				once.Do(func() {
+					w.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "Covers of a source panics: the claim is taken for one that it does not cover", slog.String("verifier", source))
+				})
+			}
+		}()
+		return covers(c)
+	}
+}
+
+// bound is how long an answer takes at most.
+func (s *Source) bound() time.Duration {
+	if b, ok := s.Verifier.(interface{ Bound() time.Duration }); ok && b.Bound() > 0 {
+		return b.Bound()
+	}
+	return unbounded
+}
+
 // breaker is a verifier that knows whether its source can be asked; [verifier.Guarded] and
 // [verifier.Quorum] do.
 type breaker interface{ State() verifier.State }
@@ -360,17 +392,25 @@ func (w *Worker) traced(ctx context.Context, id memory.ID, check func(context.Co
 // on it. A read does not bring it back, and nothing of its state moves. A due mark that
 // cannot be read is written anew.
 func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
-	mark, due, err := w.store.DueMark(ctx, id)
-	switch {
-	case errors.Is(err, memory.ErrDamaged), errors.Is(err, memory.ErrKey):
-	case err != nil || !due || mark.At.IsZero():
+	marks, err := w.store.DueMarks(ctx, id)
+	mark, marked := marks[id]
+	if err != nil || !marked || mark.Generation != 0 && mark.At.IsZero() {
 		return err
 	}
-	if err := w.store.Reschedule(ctx, id, time.Time{}, mark.Tries, stuck+reason); err != nil {
-		return err
+	return w.park(ctx, mark, stuck+reason)
+}
+
+// park parks a row, unless it has been marked anew since.
+func (w *Worker) park(ctx context.Context, mark memory.Due, reason string) (err error) {
+	if mark.Generation == 0 { // the mark cannot be read
+		err = w.store.Reschedule(ctx, mark.ID, time.Time{}, 0, reason)
+	} else if err = w.store.Postpone(ctx, mark, time.Time{}, mark.Tries, reason); remarked(err) {
+		return nil
 	}
-	w.observe(Result{ID: id, Status: Parked})
-	return nil
+	if err == nil {
+		w.observe(Result{ID: mark.ID, Status: Parked})
+	}
+	return err
 }
 
 // observe tells a result.
@@ -441,6 +481,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 			if done, err := w.one(ctx, o, &row, &round, &res); done || err != nil {
 				return res, err
 			}
+			round.failed, round.alarm, round.answers, res = false, false, nil, Result{} // it is not the one that is asked
 		}
 	}
 	done, err := w.one(ctx, s, &row, &round, &res)

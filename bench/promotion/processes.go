@@ -140,7 +140,7 @@ func openYard(ctx context.Context, dir string, concurrency int, latency time.Dur
 	y.c = childConfig{Store: "sqlite:" + filepath.Join(dir, "agent.db"), Redis: y.redis.URL(), Concurrency: concurrency, Latency: latency}
 	y.store = report.Must(openStore(ctx, y.c.Store))
 	y.local = report.Must(localredis.Open(ctx, y.c.Redis, nil))
-	y.queue = asynqqueue.New(y.local.Client, nil)
+	y.queue = asynqqueue.New(y.local.Client, "bench", nil)
 	return y, nil
 }
 

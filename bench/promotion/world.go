@@ -103,7 +103,7 @@ func serve(ctx context.Context, client redis.UniversalClient, worker *promotion.
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- promotion.Serve(ctx, asynqqueue.New(client, nil), promotion.Scope{Worker: worker, Sweep: time.Second, ReadsElsewhere: true})
+		ended <- promotion.Serve(ctx, asynqqueue.New(client, "bench", nil), promotion.Scope{Worker: worker, Sweep: time.Second, ReadsElsewhere: true})
 	}()
 	return sync.OnceValue(func() error {
 		cancel()

@@ -482,7 +482,7 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: asynqqueue.Deployment("default", w.store.Identity()), ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
+			ended <- asynqqueue.New(local.Client, asynqqueue.Deployment("default", w.store.Identity()), &asynqqueue.Options{ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
 		}()
 		w.env["HEARSAY_REDIS"] = r.URL()
 		eventually(t, "the doctor sees the worker", func() bool {

@@ -98,7 +98,7 @@ func (q *queues) one(ctx context.Context) (*asynqqueue.Queue, error) {
 	case len(names) > 1:
 		return nil, usage("there are several deployments in this Redis; name one by --deployment: %s", oneLine(strings.Join(names, ", "), maxMessage))
 	}
-	return asynqqueue.New(q.client, &asynqqueue.Options{Deployment: names[0]}), nil
+	return asynqqueue.New(q.client, names[0], nil), nil
 }
 
 // onQueue makes the action of a command that does one thing to the queues of a deployment, and then

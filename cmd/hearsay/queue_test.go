@@ -129,7 +129,7 @@ func TestQueue(t *testing.T) {
 	// Paused, no worker takes a check; resumed, one does.
 	var takes taking
 	local.Client.AddHook(&takes)
-	q := asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: "one", ShutdownTimeout: time.Minute})
+	q := asynqqueue.New(local.Client, "one", &asynqqueue.Options{ShutdownTimeout: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, checks := make(chan error, 1), halting{began: make(chan memory.ID, 9), goOn: make(chan struct{})}
 	go func() { ended <- q.Serve(ctx, crm, 1, checks) }()
@@ -180,7 +180,7 @@ func TestQueue(t *testing.T) {
 	}
 
 	// What is done to the queues is done to those of one deployment.
-	two := asynqqueue.New(local.Client, &asynqqueue.Options{Deployment: "two"})
+	two := asynqqueue.New(local.Client, "two", nil)
 	if _, err := two.Enqueue(t.Context(), promotion.Check{Tenant: "default", Row: first, Source: "erp", Generation: 1}, time.Hour); err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	})
 	flags.StringVar(&c.deployment, "deployment", "", "`NAME` of the queues in the -redis; workers that serve the same namespaces of the same store share one\n(default the tenant and what stands for the namespaces)")
 	flags.DurationVar(&c.sweep, "sweep-every", defaultSweep, "the longest time between two looks for rows that are due, while none is known")
-	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "at most so many questions to each verifier in one -tick, evenly, of all workers together that share a -redis\nand a -deployment; if it was not used up, so many may be asked at once; 0 = no limit")
+	flags.IntVar(&c.budget, "budget", promotion.DefaultBudget, "the rate of questions to each verifier: so many in one -tick, evenly, of all workers together that share a -redis\nand a -deployment; after a pause so many may be asked at once; 0 = no limit")
 	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in; the same for all workers")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", promotion.DefaultPlaces, "questions that each verifier is asked at once by this worker")

@@ -90,7 +90,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
 	e.deployment = c.deploymentOf(stores)
-	e.queue = &draining{Queue: asynqqueue.New(e.redis.Client, &asynqqueue.Options{Deployment: e.deployment,
+	e.queue = &draining{Queue: asynqqueue.New(e.redis.Client, e.deployment, &asynqqueue.Options{
 		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})}
 	for i, store := range stores {
 		s := &space{share: c.shares[i], store: store, writes: newWriting(store), log: log, tally: m.tally(store.Namespace(), c.named())}

@@ -43,11 +43,8 @@ import (
 // TaskType is the type of all tasks of this package.
 const TaskType = "hearsay:check"
 
-// Defaults of [Options].
-const (
-	DefaultDeployment      = "default"
-	DefaultShutdownTimeout = 8 * time.Second
-)
+// DefaultShutdownTimeout is that of [Options].
+const DefaultShutdownTimeout = 8 * time.Second
 
 const (
 	pollEvery      = 50 * time.Millisecond  // while the queue is empty
@@ -63,9 +60,6 @@ const (
 
 // Options of a [Queue]. Every zero field has a usable default.
 type Options struct {
-	// Deployment keeps the queues of stores apart that share a Redis database. All processes of one
-	// store have the same; "" = "default".
-	Deployment string
 	// ShutdownTimeout is how long checks may take to end when Serve ends. Those that take longer are
 	// given back; 0 = 8 s.
 	ShutdownTimeout time.Duration
@@ -78,23 +72,26 @@ type Options struct {
 // Queue is a [promotion.CheckQueue] and a [promotion.Spending]. It is safe for concurrent use. It does not own the Redis client,
 // which must be closed after Serve has returned and not before: asynq 0.26 panics otherwise.
 type Queue struct {
-	redis   redis.UniversalClient
-	client  *asynq.Client
-	limiter *redis_rate.Limiter
-	opts    Options
+	deployment string
+	redis      redis.UniversalClient
+	client     *asynq.Client
+	limiter    *redis_rate.Limiter
+	opts       Options
 
 	mu    sync.Mutex
 	looks []*func(tenant, namespace string) bool // of ServeLooks under way
 }
 
-// New returns a queue over a Redis client.
-func New(client redis.UniversalClient, o *Options) *Queue {
-	q := &Queue{redis: client, client: asynq.NewClientFromRedisClient(client), limiter: redis_rate.NewLimiter(client)}
+// New returns a queue over a Redis client, of Redis 6.2 or later. The deployment keeps the queues and budgets of
+// stores apart that share a Redis database: all processes of one store have the same. [Deployment] makes one of
+// the store. New panics if it is empty.
+func New(client redis.UniversalClient, deployment string, o *Options) *Queue {
+	if deployment == "" {
+		panic("asynqqueue: New: no deployment")
+	}
+	q := &Queue{deployment: deployment, redis: client, client: asynq.NewClientFromRedisClient(client), limiter: redis_rate.NewLimiter(client)}
 	if o != nil {
 		q.opts = *o
-	}
-	if q.opts.Deployment == "" {
-		q.opts.Deployment = DefaultDeployment
 	}
 	if q.opts.ShutdownTimeout <= 0 {
 		q.opts.ShutdownTimeout = DefaultShutdownTimeout
@@ -110,7 +107,7 @@ func New(client redis.UniversalClient, o *Options) *Queue {
 
 // Name is the name of asynq's queue for a source.
 func (q *Queue) Name(source string) string {
-	return "hearsay:" + plain(q.opts.Deployment) + ":" + plain(source)
+	return "hearsay:" + plain(q.deployment) + ":" + plain(source)
 }
 
 // plain keeps letters, digits and "._~-" of a name, and encodes everything else. Names can be joined by
@@ -161,7 +158,7 @@ type lookPayload struct {
 }
 
 // lookName is the name of asynq's queue for looks.
-func (q *Queue) lookName() string { return "hearsay:" + plain(q.opts.Deployment) }
+func (q *Queue) lookName() string { return "hearsay:" + plain(q.deployment) }
 
 // Look implements [promotion.Looker]. If this queue serves the scope itself, nothing goes through Redis.
 func (q *Queue) Look(ctx context.Context, tenant, namespace string) error {

@@ -64,18 +64,18 @@ func TestTheChecksOfAWorkerThatDiedAreMadeByAnother(t *testing.T) {
 				<-hold
 				return verifier.Verdict{}, errors.New("died")
 			})
-			watch := open(t)
-			o := &asynqqueue.Options{Deployment: fmt.Sprint("deaths ", deaths), ShutdownTimeout: time.Millisecond}
-			name := asynqqueue.New(watch, o).Name("crm")
+			watch, deployment := open(t), fmt.Sprint("deaths ", deaths)
+			o := &asynqqueue.Options{ShutdownTimeout: time.Millisecond}
+			name := asynqqueue.New(watch, deployment, o).Name("crm")
 			for n := range deaths {
 				c := open(t)
-				w.serve(w.worker(stuck, 1), unhurried{asynqqueue.New(c, o)})
+				w.serve(w.worker(stuck, 1), unhurried{asynqqueue.New(c, deployment, o)})
 				eventually(t, "the check is under way", func() bool { return asked.Load() == int64(n+1) })
 				c.cut.Store(true)
 				dies(t, watch, name)
 			}
 			crm := verifiertest.New("crm", verifiertest.Supports())
-			w.serve(w.worker(crm, 1), unhurried{asynqqueue.New(watch, o)})
+			w.serve(w.worker(crm, 1), unhurried{asynqqueue.New(watch, deployment, o)})
 			if deaths == 1 {
 				eventually(t, "another worker makes the check", func() bool { return w.verified([]memory.ID{id}) })
 			} else {
@@ -96,7 +96,7 @@ func TestACheckThatPanicsCountsACrash(t *testing.T) {
 		id := w.write(1)[0]
 		c, log := open(t), &testmain.Output{}
 		var asked atomic.Int64
-		q := asynqqueue.New(c, &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		q := asynqqueue.New(c, "test", &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		w.serve(w.worker(verifiertest.NoBreaker(verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) {
 			asked.Add(1)
 			panic("acme 1 exists")
@@ -122,7 +122,7 @@ func TestAWorkerThatLosesRedisForAWhileHasNotCrashed(t *testing.T) {
 		w := newWorld(t)
 		ids := w.write(3)
 		c := open(t)
-		q := unhurried{asynqqueue.New(c, nil)}
+		q := unhurried{asynqqueue.New(c, "test", nil)}
 		var asked atomic.Int64
 		w.serve(w.worker(verifiertest.NoBreaker(verifier.Func(func(ctx context.Context, row memory.Row) (verifier.Verdict, error) {
 			if asked.Add(1) > 1 {
@@ -157,7 +157,7 @@ func TestARedisThatIsWipedIsFilledAgain(t *testing.T) {
 		w := newWorld(t)
 		ids := w.write(100)
 		c := open(t)
-		q := asynqqueue.New(c, nil)
+		q := asynqqueue.New(c, "test", nil)
 		w.serve(w.worker(verifiertest.New("crm", verifiertest.Slow(time.Second, verifiertest.Supports())), 4), q)
 		for range 3 {
 			time.Sleep(2500 * time.Millisecond)
@@ -180,7 +180,7 @@ func TestARedisThatIsAwayLosesNothing(t *testing.T) {
 		c := open(t)
 		c.cut.Store(true)
 		ids := w.write(50)
-		q := asynqqueue.New(c, nil)
+		q := asynqqueue.New(c, "test", nil)
 		w.serve(w.worker(supports(), 4), q)
 		time.Sleep(time.Minute)
 		c.cut.Store(false)
@@ -219,7 +219,7 @@ func TestAStoreThatIsAwayIsNoCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := open(t)
-		q := asynqqueue.New(c, nil)
+		q := asynqqueue.New(c, "test", nil)
 		w.serve(worker, q)
 		for range 20 {
 			time.Sleep(time.Second)
@@ -267,7 +267,7 @@ func serveWith(t *testing.T, q *asynqqueue.Queue, h handler) (stop func()) {
 func TestAPersonCanReadATask(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqqueue.New(c, &asynqqueue.Options{Deployment: "shop {1}"})
+		q := asynqqueue.New(c, "shop {1}", nil)
 		const row = memory.ID("mem_00000000000000000000000000")
 		check := promotion.Check{Tenant: "acme:1", Namespace: "sales", Row: row, Source: "crm", Generation: 7}
 		for n := range 2 {
@@ -307,7 +307,7 @@ func TestAPersonCanReadATask(t *testing.T) {
 func TestATaskThatIsNoCheckIsDeleted(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c, log := open(t), &testmain.Output{}
-		q := asynqqueue.New(c, &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		q := asynqqueue.New(c, "test", &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		client := asynq.NewClientFromRedisClient(c)
 		good := `{"row":"mem_00000000000000000000000000","source":"crm"}`
 		strange := map[string]string{"": "hearsay:check", "{}": "hearsay:check", `{"row":"mem_1","source":"crm"}`: "hearsay:check", `{"generation":-1}`: "hearsay:check",
@@ -332,7 +332,7 @@ func TestATaskThatIsNoCheckIsDeleted(t *testing.T) {
 func TestServeLetsChecksEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqqueue.New(c, &asynqqueue.Options{ShutdownTimeout: time.Second})
+		q := asynqqueue.New(c, "test", &asynqqueue.Options{ShutdownTimeout: time.Second})
 		for _, row := range []memory.ID{"mem_00000000000000000000000000", "mem_00000000000000000000000004"} {
 			if _, err := q.Enqueue(t.Context(), promotion.Check{Row: row, Source: "crm"}, time.Hour); err != nil {
 				t.Fatal(err)
@@ -366,7 +366,7 @@ func TestTheSpanOfATaskIsLinkedToThatOfItsEnqueuing(t *testing.T) {
 		spans := tracetest.NewSpanRecorder()
 		tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
 		c := open(t)
-		q := asynqqueue.New(c, &asynqqueue.Options{Tracer: tracer})
+		q := asynqqueue.New(c, "test", &asynqqueue.Options{Tracer: tracer})
 		ctx, from := tracer.Start(t.Context(), "read")
 		if _, err := q.Enqueue(ctx, promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Minute); err != nil {
 			t.Fatal(err)
@@ -439,9 +439,9 @@ func everywhere(t *testing.T, url string, fault func() error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	for _, deployment := range []string{"", "a {b} c", "}{"} { // of several slots
+	for _, deployment := range []string{"a", "a {b} c", "}{"} { // of several slots
 		w := newWorld(t)
-		q := asynqqueue.New(r.Client, &asynqqueue.Options{Deployment: deployment, ShutdownTimeout: time.Minute})
+		q := asynqqueue.New(r.Client, deployment, &asynqqueue.Options{ShutdownTimeout: time.Minute})
 		ids := w.write(10)
 		w.serve(w.worker(supports(), 2), q)
 		eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
@@ -460,8 +460,8 @@ var _ promotion.Spending = (*asynqqueue.Queue)(nil)
 func TestProcessesShareTheBudgetOfASource(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		const budget = 5
-		a, b := asynqqueue.New(open(t), nil), asynqqueue.New(open(t), nil)
-		other := asynqqueue.New(open(t), &asynqqueue.Options{Deployment: "other"})
+		a, b := asynqqueue.New(open(t), "test", nil), asynqqueue.New(open(t), "test", nil)
+		other := asynqqueue.New(open(t), "other", nil)
 		spend := func(q *asynqqueue.Queue, source string) time.Duration {
 			t.Helper()
 			wait, err := q.Spend(t.Context(), source, budget, time.Hour)
@@ -493,7 +493,7 @@ func TestABudgetIsEvenOverProcesses(t *testing.T) {
 		w.write(100)
 		crm := verifiertest.New("crm", verifiertest.Supports())
 		for range 2 {
-			q := asynqqueue.New(open(t), nil)
+			q := asynqqueue.New(open(t), "test", nil)
 			worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool, Places: 2}}, &promotion.Options{Budget: 10, Tick: 10 * time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -516,7 +516,7 @@ func TestABudgetThatCannotBeCountedLetsNobodyAsk(t *testing.T) {
 	id := w.write(1)[0]
 	crm := verifiertest.New("crm", verifiertest.Supports())
 	c := with(t, redis.Options{Addr: "127.0.0.1:1", DialTimeout: 100 * time.Millisecond, DialerRetries: 1})
-	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Spending: asynqqueue.New(c, nil)})
+	worker, err := promotion.NewWorker(w.store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}}, &promotion.Options{Budget: 10, Spending: asynqqueue.New(c, "test", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/promotion"
 )
 
 // Deployment is a name for the processes that serve the same namespaces of a tenant: the name of
@@ -54,7 +55,7 @@ func Every(ctx context.Context, client redis.UniversalClient) ([]Stats, error) {
 // named, all that are known.
 func (q *Queue) Stats(ctx context.Context, sources ...string) ([]Stats, error) {
 	return inspect(ctx, q.redis, func(deployment, source string) bool {
-		return deployment == q.opts.Deployment && (len(sources) == 0 || slices.Contains(sources, source))
+		return deployment == q.deployment && (len(sources) == 0 || slices.Contains(sources, source))
 	})
 }
 
@@ -73,6 +74,31 @@ func paused(ctx context.Context, client redis.UniversalClient, queue string) (bo
 	return n > 0, nil
 }
 
+// Find implements [promotion.CheckQueue].
+func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, error) {
+	name, id := q.Name(c.Source), taskID(c)
+	info, err := asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
+		return promotion.Lost, nil
+	case err != nil:
+		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
+	}
+	switch info.State {
+	case asynq.TaskStatePending, asynq.TaskStateRetry, asynq.TaskStateScheduled:
+		return promotion.Waiting, nil
+	case asynq.TaskStateActive: // asynq takes it back from a process that died by its lease
+		err := q.redis.ZScore(ctx, "asynq:{"+name+"}:lease", id).Err()
+		if err == nil {
+			return promotion.Taken, nil
+		}
+		if !errors.Is(err, redis.Nil) {
+			return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
+		}
+	}
+	return promotion.Stranded, nil // also if a person archived it
+}
+
 // ErrNoQueue is the error of what is done to the queues of a deployment that has none.
 var ErrNoQueue = errors.New("no process has served this deployment yet")
 
@@ -88,7 +114,7 @@ func (q *Queue) pause(ctx context.Context, want bool) error {
 		return err
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("asynqqueue: deployment %q: %w", q.opts.Deployment, ErrNoQueue)
+		return fmt.Errorf("asynqqueue: deployment %q: %w", q.deployment, ErrNoQueue)
 	}
 	i := asynq.NewInspectorFromRedisClient(q.redis)
 	for _, s := range all {

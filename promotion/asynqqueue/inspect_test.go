@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
@@ -34,7 +35,7 @@ func (*waiting) Outlived(context.Context, promotion.Check) {}
 func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		c := open(t)
-		one, two := asynqqueue.New(c, &asynqqueue.Options{Deployment: "acme: a=b%\n", ShutdownTimeout: time.Minute}), asynqqueue.New(c, &asynqqueue.Options{Deployment: "two"})
+		one, two := asynqqueue.New(c, "acme: a=b%\n", &asynqqueue.Options{ShutdownTimeout: time.Minute}), asynqqueue.New(c, "two", nil)
 		for _, act := range []func(context.Context) error{one.Pause, one.Resume} {
 			if err := act(t.Context()); !errors.Is(err, asynqqueue.ErrNoQueue) {
 				t.Errorf("%v", err)
@@ -116,7 +117,7 @@ func TestAnOperatorSeesAndStopsQueues(t *testing.T) {
 // TestChecksOfADeadWorkerAreOrphaned, and those that a person archived are counted.
 func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
-		c, q := open(t), asynqqueue.New(open(t), nil)
+		c, q := open(t), asynqqueue.New(open(t), "test", nil)
 		for i := range 2 {
 			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: memory.ID(fmt.Sprintf("mem_%026d", i)), Source: "crm", Generation: 1}, time.Hour); err != nil {
 				t.Fatal(err)
@@ -125,7 +126,7 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 		h := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}
 		served := open(t)
 		stop := testmain.Serve(t, func(ctx context.Context) error {
-			return asynqqueue.New(served, &asynqqueue.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
+			return asynqqueue.New(served, "test", &asynqqueue.Options{ShutdownTimeout: time.Minute}).Serve(ctx, "crm", 1, h)
 		})
 		<-h.began
 		served.cut.Store(true)
@@ -163,7 +164,7 @@ func TestADeploymentIsNamedByWhatItServes(t *testing.T) {
 func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 	inBubble(t, func(t *testing.T, open connect) {
 		c := open(t)
-		q := asynqqueue.New(c, nil)
+		q := asynqqueue.New(c, "test", nil)
 		enqueue := func(row memory.ID) {
 			t.Helper()
 			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: row, Source: "crm", Generation: 1}, time.Hour); err != nil {
@@ -192,7 +193,7 @@ func TestAQueueIsSeenAfterRedisWasWiped(t *testing.T) {
 func TestALookReachesWhoServesTheScope(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open connect) {
 		type scope struct{ tenant, namespace string }
-		here, there := asynqqueue.New(open(t), nil), asynqqueue.New(open(t), nil)
+		here, there := asynqqueue.New(open(t), "test", nil), asynqqueue.New(open(t), "test", nil)
 		c := open(t)
 		seen := make(chan scope, 99)
 		stop := testmain.Serve(t, func(ctx context.Context) error {
@@ -201,7 +202,7 @@ func TestALookReachesWhoServesTheScope(t *testing.T) {
 				return namespace == "ours"
 			})
 		})
-		const queue = "hearsay:default"
+		const queue = "hearsay:test"
 		look := func(q *asynqqueue.Queue, namespace string) {
 			t.Helper()
 			if err := q.Look(t.Context(), "t: 1", namespace); err != nil {
@@ -248,14 +249,63 @@ func TestATaskThatIsNoLookIsDeleted(t *testing.T) {
 		c := open(t)
 		client := asynq.NewClientFromRedisClient(c)
 		for _, task := range []*asynq.Task{asynq.NewTask("x", nil), asynq.NewTask(asynqqueue.LookType, []byte("{")), asynq.NewTask(asynqqueue.LookType, make([]byte, 5000))} {
-			if _, err := client.Enqueue(task, asynq.Queue("hearsay:default"), asynq.MaxRetry(0)); err != nil {
+			if _, err := client.Enqueue(task, asynq.Queue("hearsay:test"), asynq.MaxRetry(0)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		stop := testmain.Serve(t, func(ctx context.Context) error {
-			return asynqqueue.New(c, nil).ServeLooks(ctx, func(string, string) bool { t.Error("a look"); return false })
+			return asynqqueue.New(c, "test", nil).ServeLooks(ctx, func(string, string) bool { t.Error("a look"); return false })
 		})
-		empty(t, c, "hearsay:default")
+		empty(t, c, "hearsay:test")
+		stop()
+	})
+}
+
+// TestWhereACheckIs, in each state of its task.
+func TestWhereACheckIs(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", &asynqqueue.Options{ShutdownTimeout: time.Minute})
+		check := promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}
+		want := func(what string, want promotion.Place) {
+			t.Helper()
+			if at, err := q.Find(t.Context(), check); err != nil || at != want {
+				t.Errorf("%s: %d, %v, want %d", what, at, err, want)
+			}
+		}
+		want("no queue", promotion.Lost)
+		if _, err := q.Enqueue(t.Context(), check, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		want("pending", promotion.Waiting)
+		i := asynq.NewInspectorFromRedisClient(c)
+		id := tasks(t, c, q.Name("crm"))["pending"][0]
+		if err := i.ArchiveTask(q.Name("crm"), id); err != nil {
+			t.Fatal(err)
+		}
+		want("archived", promotion.Stranded)
+		if err := i.RunTask(q.Name("crm"), id); err != nil {
+			t.Fatal(err)
+		}
+		h := &waiting{began: make(chan struct{}, 9), goOn: make(chan struct{})}
+		stop := testmain.Serve(t, func(ctx context.Context) error { return q.Serve(ctx, "crm", 1, h) })
+		<-h.began
+		want("active", promotion.Taken)
+		lease := "asynq:{" + q.Name("crm") + "}:lease"
+		until, err := c.ZScore(t.Context(), lease, id).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.ZRem(t.Context(), lease, id).Result(); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		want("active without a lease", promotion.Stranded)
+		if err := c.ZAdd(t.Context(), lease, redis.Z{Score: until, Member: id}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		close(h.goOn)
+		empty(t, c, q.Name("crm"))
+		want("done", promotion.Lost)
 		stop()
 	})
 }

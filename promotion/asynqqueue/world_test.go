@@ -245,7 +245,7 @@ func (q unhurried) Enqueue(ctx context.Context, c promotion.Check, _ time.Durati
 
 // patient is such a queue, which waits for checks that are under way when it ends.
 func patient(c *client) unhurried {
-	return unhurried{asynqqueue.New(c, &asynqqueue.Options{ShutdownTimeout: time.Minute})}
+	return unhurried{asynqqueue.New(c, "test", &asynqqueue.Options{ShutdownTimeout: time.Minute})}
 }
 
 // tasks are the ids of asynq's tasks, by their state.

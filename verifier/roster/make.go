@@ -18,8 +18,7 @@ type Entry struct {
 	Rank     memory.Rank
 	Verifier verifier.Verifier
 	Covers   func(memory.Content) bool
-	// Predicates are what it covers, where that can be told by the predicate: canonical,
-	// none = all triples. Asks are the guarded verifiers behind it, of which Need have to
+	// Predicates are those that it covers claims of: canonical, none = all triples. Asks are the guarded verifiers behind it, of which Need have to
 	// be up for it to answer. Need 0 = a claim does not wait for this verifier: a second
 	// model verifies nothing alone, and a text covers single subjects.
 	Predicates []string
@@ -141,10 +140,13 @@ func (h *HTTP) names() []string {
 }
 
 func (d *Document) names() (out []string) {
-	if d.Table == nil {
-		return nil
+	var of map[string]string
+	if d.Table != nil {
+		of = d.Table.Columns
+	} else if d.Text != nil {
+		of = d.Text.Patterns
 	}
-	for p := range d.Table.Columns {
+	for p := range of {
 		out = append(out, memory.Canonical(p))
 	}
 	slices.Sort(out)
