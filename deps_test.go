@@ -62,7 +62,7 @@ var allowances = map[string]allowance{
 	"verifier/secondmodel":  {own: []string{"memory", "verifier"}, foreign: []string{"github.com/sashabaranov/go-openai"}},
 	"verifier/verifiertest": {own: []string{"memory", "verifier"}},
 
-	"promotion":            {own: []string{"memory", "verifier"}, foreign: []string{"go.opentelemetry.io/otel", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"}},
+	"promotion":            {own: []string{"memory", "verifier"}, foreign: []string{"go.opentelemetry.io/otel", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"}},
 	"promotion/asynqqueue": {own: []string{"memory", "promotion"}, foreign: []string{"github.com/go-redis/redis_rate", "github.com/hibiken/asynq", "github.com/redis/go-redis", "go.opentelemetry.io/otel"}},
 	"promotion/localredis": {own: []string{"memory/redisstore/redisurl"}, foreign: []string{"github.com/redis/go-redis", "github.com/alicebob/miniredis"}},
 

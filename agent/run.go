@@ -187,7 +187,7 @@ type Note struct {
 	// Layer says how long the note is for; unset = nobody says. No verifier is asked about
 	// what is of the working layer.
 	Layer memory.Layer
-	// Confidence orders the queue of checks and promotes nothing (SR-4.1).
+	// Confidence is kept with the row. It orders nothing and promotes nothing (SR-4.1).
 	Confidence float64
 	Category   string
 }

@@ -45,6 +45,9 @@ type SourceMark struct {
 	Until time.Time
 	// Failures is how many questions to it about the row have failed in a row; 0 = it answered.
 	Failures int
+	// Crashes is how many processes have died in a question about the row. It is written before the question,
+	// of rows that are suspected of it; 0 to 255.
+	Crashes int
 }
 
 // Limits of a mark.
@@ -59,6 +62,9 @@ func (m *SourceMark) check() error {
 	}
 	if m.Failures < 0 || m.Failures > math.MaxInt32 {
 		return invalid("failures", "out_of_range", "%d: want 0 to %d", m.Failures, math.MaxInt32)
+	}
+	if m.Crashes < 0 || m.Crashes > math.MaxUint8 {
+		return invalid("crashes", "out_of_range", "%d: want 0 to %d", m.Crashes, math.MaxUint8)
 	}
 	if m.Until.IsZero() {
 		return invalid("until", "missing", "want a time")
@@ -466,7 +472,7 @@ func (d *due) put(old Object) Put {
 	for _, m := range d.Sources {
 		e.str(m.Source)
 		e.time(m.Until)
-		e.num(uint64(m.Failures))
+		e.num(uint64(m.Failures) | uint64(m.Crashes)<<crashBits)
 	}
 	code := max(slices.Index(dueReasons[:], d.Reason), 0)
 	if d.sealed != nil {
@@ -484,6 +490,9 @@ const (
 	dueAgain   = "to be checked again"
 	dueRebuilt = "the store was rebuilt"
 )
+
+// crashBits is where the number of crashes begins in the number that is stored with the failures.
+const crashBits = 32
 
 // due marks a row. Without a generation in d the mark is that of the next round. How often the
 // row was read and what it is about, the mark before says.
@@ -537,7 +546,10 @@ func decodeDue(data []byte) (due, error) {
 	r := decoder{b: data}
 	d := due{At: r.time(), State: r.byte(), Tries: int(min(r.num(), math.MaxInt32)), Generation: r.num(), Heat: heat(r.num()), About: r.str()}
 	for range min(r.num(), maxMarkSources) {
-		d.Sources = append(d.Sources, SourceMark{r.str(), r.time(), int(min(r.num(), math.MaxInt32))})
+		m := SourceMark{Source: r.str(), Until: r.time()}
+		n := r.num()
+		m.Failures, m.Crashes = int(min(n&(1<<crashBits-1), math.MaxInt32)), int(min(n>>crashBits, math.MaxUint8))
+		d.Sources = append(d.Sources, m)
 	}
 	code := int(r.byte())
 	if r.bad || code >= len(dueReasons) || d.State > dueParked || d.At.IsZero() != (d.State == dueParked) {

@@ -3,7 +3,6 @@ package promotion
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,43 +12,45 @@ import (
 
 // Times and limits of an admission.
 const (
-	rateOver            = 200 * time.Millisecond // what came to an end in it can be outstanding beside what the places hold
-	lookEvery           = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
-	mostIdle            = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
-	afterFault          = time.Second            // between two looks, if the first of them failed, or the source is paused
-	mostLook            = 10 * time.Second       // that a look waits for a store: it holds up other scopes
-	mostList            = 30 * time.Second       // that the list of a scope takes
-	enqueueAgain        = 30 * time.Second       // after which a row that is still due is enqueued again
-	strandedFor         = 5 * time.Minute        // after which a task that nobody ever takes is given up
-	unparkedFor         = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
-	restOfLooks         = 20                     // a list that was read in vain is read again after so many times what that took
-	mostDrawn           = 10_000                 // rows from which one is drawn to probe with
-	mostUncovered       = time.Hour              // after which a row that nobody covers is parked
-	mostUncoveredLooked = 10_000                 // rows that are looked at for that, each time
-	firstPage           = 16                     // rows that are read at first to see which sources cover them
-	mostPage            = 512                    // and at most
+	rateOver        = 200 * time.Millisecond // what came to an end in it can be outstanding beside what the places hold
+	lookEvery       = 250 * time.Millisecond // between two looks at most, while there is something to do; half as long at least
+	mostIdle        = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
+	afterFault      = time.Second            // between two looks, if the first of them failed, or the source is paused
+	mostLook        = 10 * time.Second       // that a store may take to answer
+	aliveEvery      = 5 * time.Second        // between two looks at whether the store is reached, while rows are due
+	slowLook        = 2 * time.Second        // after which a share takes no room, until its look has ended
+	enqueueAgain    = 30 * time.Second       // after which a row that is still due is enqueued again
+	strandedFor     = 5 * time.Minute        // after which a task that nobody ever takes is given up
+	unparkedFor     = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
+	reconsiderEvery = 10 * time.Minute       // between two looks for parked rows that a source covers
+	restOfLooks     = 20                     // a list that was read in vain is read again after so many times what that took
+	mostDrawn       = 10_000                 // rows from which one is drawn to probe with
+	mostUncovered   = time.Hour              // after which a row that nobody covers is parked
+	slowPage        = time.Second            // after which the next page is a short one
+	firstPage       = 16                     // rows that are read at first to see which sources cover them
+	parkedPage      = 64                     // rows that are read at a time to see whether nobody covers them
+	mostPage        = 512                    // and at most
 )
 
-// admission keeps the checks of one source that are to be made next in a queue. The rows are those of all
-// scopes.
+// admission keeps the checks of one source that are to be made next in a queue. It has a share for each
+// scope. A share looks for rows by itself, so that a store that hangs holds up no other. The admission
+// says how many rows a share may enqueue.
 type admission struct {
+	service *service
 	name    string // of the source
-	queue   CheckQueue
 	places  int
-	making  *semaphore.Weighted
-	longest time.Duration // that a source takes to answer
 	shares  []*share
-	freed   chan struct{} // half of the room is free, or rows are due
-	probes  sync.WaitGroup
+	asking  *semaphore.Weighted // one share at a time asks whether the source is paused
 
-	// Used by looks alone.
-	turn   int  // the share whose turn it is
-	faults int  // shares whose store was not reached
-	fault  bool // the queue was not reached
+	// Used by the share that asks.
+	paused  bool
+	askedAt time.Time
 
 	mu      sync.Mutex
 	ends    []time.Time // of checks, in the last rateOver
+	wanting []*share    // that have more rows than they may enqueue, in the order of their turns
 	probing bool        // a share probes the source
+	failed  bool        // the queue was not reached; of service.note
 }
 
 // errUnqueued is the error of a queue that is not reached.
@@ -57,153 +58,70 @@ type errUnqueued struct{ error }
 
 func (e errUnqueued) Unwrap() error { return e.error }
 
-// serve looks until ctx ends.
-func (a *admission) serve(ctx context.Context) {
-	defer a.probes.Wait()
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		case <-a.freed:
-		}
-		pause := afterFault
-		err := a.look(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if fault := err != nil; fault != a.fault {
-			a.fault = fault
-			a.shares[0].tell(ctx, err)
-		}
-		if err == nil {
-			pause = a.pause()
-		}
-		t.Reset(pause)
+// isPaused asks the queue whether the source is paused, once for all shares that look at about the same time.
+func (a *admission) isPaused(ctx context.Context) (bool, error) {
+	if err := a.asking.Acquire(ctx, 1); err != nil {
+		return false, err
 	}
+	defer a.asking.Release(1)
+	if time.Since(a.askedAt) < lookEvery/4 {
+		return a.paused, nil
+	}
+	paused, err := a.service.queue.Paused(ctx, a.name)
+	if err != nil {
+		return false, errUnqueued{err}
+	}
+	a.paused, a.askedAt = paused, time.Now()
+	return paused, nil
 }
 
-// pause is how long it is to the next look.
-func (a *admission) pause() time.Duration {
+// wants asks for room for rows of a share. It returns how many the share may enqueue now. Until it leaves, it
+// is given more in its turn.
+func (a *admission) wants(s *share) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pause := mostIdle
-	for _, s := range a.shares {
-		pause = min(pause, time.Until(s.next))
+	if s.granted == 0 {
+		if !slices.Contains(a.wanting, s) {
+			a.wanting = append(a.wanting, s)
+		}
+		a.allot(s)
 	}
-	return max(pause, time.Millisecond)
+	return s.granted
 }
 
-// look sees which checks have come to an end, and enqueues others. The error is one of the queue.
-func (a *admission) look(ctx context.Context) error {
-	if paused, err := a.queue.Paused(ctx, a.name); err != nil || paused {
-		a.rest()
-		return err
-	}
-	ready := map[*share]*list{}
-	defer func() {
-		for _, l := range ready {
-			l.stop()
-		}
-	}()
-	first := rand.IntN(len(a.shares)) // if all of them may probe, the one that does is drawn
-	for i := range a.shares {
-		s := a.shares[(first+i)%len(a.shares)]
-		if !s.isDue() {
-			continue
-		}
-		began := time.Now()
-		due, err := s.look(ctx)
-		if errors.As(err, &errUnqueued{}) || ctx.Err() != nil {
-			return err
-		}
-		switch {
-		case err != nil:
-			s.note(ctx, err, time.Since(began))
-		case due:
-			ready[s] = s.list(ctx)
-		}
-	}
-	if err := a.deal(ctx, ready); err != nil {
-		return err
-	}
-	for s, l := range ready {
-		s.dealt(ctx, l)
-	}
-	return ctx.Err()
-}
-
-// rest leaves everything as it is for a while. No task is missed for that time.
-func (a *admission) rest() {
+// leaves gives back what a share may enqueue: it has no further rows.
+func (a *admission) leaves(s *share) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := time.Now()
-	for _, s := range a.shares {
-		s.next = now.Add(afterFault)
-		for _, c := range s.outstanding {
-			c.enqueued = now
-		}
+	gives := s.granted > 0
+	s.granted, s.credit = 0, 0
+	a.wanting = slices.DeleteFunc(a.wanting, func(o *share) bool { return o == s })
+	if gives {
+		a.allot(nil)
 	}
 }
 
-// wake has the shares of a scope looked at now.
-func (a *admission) wake(c *scope) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, s := range a.shares {
-		if s.scope == c {
-			s.wakes()
-		}
-	}
-}
-
-// signal ends the pause between two looks.
-func (a *admission) signal() {
-	select {
-	case a.freed <- struct{}{}:
-	default:
-	}
-}
-
-// deal enqueues rows, as many as there is room for. Each share has its turn after the others, and
-// enqueues as many in a turn as its weight says. The next deal goes on where this one ends.
-func (a *admission) deal(ctx context.Context, ready map[*share]*list) error {
-	left := len(ready)
-	for free := a.free(); left > 0 && free > 0; a.turn = (a.turn + 1) % len(a.shares) {
-		s := a.shares[a.turn]
-		l := ready[s]
-		if l == nil || l.ended {
-			continue
-		}
-		if s.credit <= 0 {
-			s.credit = s.scope.weight
-		}
-		for ; s.credit > 0; s.credit-- {
-			if free == 0 {
-				return nil // its turn is not over
+// allot deals the room that is free to the shares that want it, by deficit round robin: in its turn, each
+// gets as many rows as its weight says. The caller holds mu, and need not be woken.
+func (a *admission) allot(caller *share) {
+	slow := time.Now().Add(-slowLook)
+	free := a.room() - a.taken(caller)
+	for passed := 0; free > 0 && passed < len(a.wanting); {
+		s := a.wanting[0]
+		if passed++; s == caller || !s.isSlow(slow) {
+			if s.credit == 0 {
+				s.credit = s.scope.weight
 			}
-			mark, ok := l.row()
-			if !ok {
-				left--
-				break
+			n := min(s.credit, free)
+			s.granted, s.credit, free, passed = s.granted+n, s.credit-n, free-n, 0
+			if s != caller && s.began.IsZero() {
+				s.wake()
 			}
-			if err := s.admit(ctx, mark); err != nil {
-				return err
-			}
-			free--
 		}
-		s.credit = 0
+		if s.credit == 0 || passed > 0 {
+			a.wanting = append(a.wanting[1:], s)
+		}
 	}
-	return nil
-}
-
-// free is how many further checks may be outstanding.
-func (a *admission) free() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.room() - a.taken()
 }
 
 // room is how many checks may be outstanding. The caller holds mu.
@@ -214,12 +132,15 @@ func (a *admission) room() int {
 	return 2*a.places + len(a.ends)
 }
 
-// taken is how many checks are outstanding. The caller holds mu.
-func (a *admission) taken() (n int) {
+// taken is how many checks are outstanding, or may be enqueued. Those of a share whose look takes long do not
+// count, unless it is the one that asks. The caller holds mu.
+func (a *admission) taken(caller *share) (n int) {
+	slow := time.Now().Add(-slowLook)
 	for _, s := range a.shares {
-		if s.away {
+		if s.away || s != caller && s.isSlow(slow) {
 			continue
 		}
+		n += s.granted
 		for _, c := range s.outstanding {
 			if !c.late {
 				n++
@@ -228,3 +149,21 @@ func (a *admission) taken() (n int) {
 	}
 	return n
 }
+
+// startsProbe reports whether no share probes the source now. Then the caller does.
+func (a *admission) startsProbe() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.probing
+	a.probing = true
+	return !was
+}
+
+func (a *admission) endsProbe() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.probing = false
+}
+
+// isQueues reports whether an error is one of the queue.
+func isQueues(err error) bool { return errors.As(err, &errUnqueued{}) }

@@ -69,7 +69,7 @@ func ExampleServe() {
 		return verifier.Answer{Found: true, Value: "Oslo", URI: "crm:" + q.Subject}, nil
 	}, nil)
 
-	queue := asynqqueue.New(redis.Client, asynqqueue.Deployment(store.Tenant(), store.Identity()), nil)
+	queue := asynqqueue.New(redis.Client, asynqqueue.Deployment(store), nil)
 	worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}},
 		&promotion.Options{Observe: func(r promotion.Result) { fmt.Println(r.Status); stop() }})
 	if err != nil {

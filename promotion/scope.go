@@ -3,12 +3,13 @@ package promotion
 import (
 	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
@@ -29,146 +30,201 @@ type Scope struct {
 	// have one that does. Then it is parked until it is read or another worker starts, unless a process says
 	// that it has one ([memory.Store.PublishVerifiers]). 0 = one hour, negative = it is parked at once.
 	Uncovered time.Duration
+	// Publish is how often the store is told which sources the worker has, and which of them are down
+	// ([memory.Store.PublishVerifiers]). What is said ends after three times that; 0 = [DefaultPublish].
+	Publish time.Duration
 }
 
-// scope is a scope, and what is known of the rows that are due in it. All of its sources share that.
+// scope is a scope that is served.
 type scope struct {
+	service   *service
 	worker    *Worker
 	weight    int
 	sweep     time.Duration
 	uncovered time.Duration
+	every     time.Duration // to say how the sources are
+	shares    []*share
+	woken     chan struct{}
 
-	turns *semaphore.Weighted // one asks the store at a time
-	wake  time.Time           // when rows are woken next, by the clock of the store; used by that one
-	park  time.Time           // when rows that nobody covers are looked for next; used by that one
+	// Used by looks alone.
+	fallsDue time.Time     // when further rows fall due, by the clock of the store
+	idle     time.Duration // to the next look if no row is due
 
 	mu     sync.Mutex
-	until  time.Time     // until when no row is due, as far as is known
-	idle   time.Duration // between two looks at a scope without rows that are due; 0 = it has some
-	forgot bool          // somebody knows better
+	asked  bool               // rows may have fallen due before fallsDue
+	due    bool               // rows are due, as far as is known
+	up     context.Context    // ends when the store hangs; nil = the store is not reached
+	end    context.CancelFunc // ends up
+	failed bool               // of service.note
 }
 
-func newScope(c Scope) *scope {
-	return &scope{worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: max(cmp.Or(c.Uncovered, mostUncovered), 0),
-		turns: semaphore.NewWeighted(1), idle: lookEvery / 2}
+func newScope(s *service, c Scope) *scope {
+	n := &scope{service: s, worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: max(cmp.Or(c.Uncovered, mostUncovered), 0),
+		every: cmp.Or(c.Publish, DefaultPublish), woken: make(chan struct{}, 1), idle: lookEvery / 2, asked: true}
+	n.up, n.end = context.WithCancel(context.Background())
+	return n
 }
 
 func (c *scope) store() Store { return c.worker.store }
 
-// anyDue puts rows whose time has come on the list of those that are due, and reports whether there
-// is one. If not, the store is not asked again for a while, longer each time. read says that it was.
-func (c *scope) anyDue(ctx context.Context) (due bool, until time.Time, read bool, err error) {
-	if err := c.turns.Acquire(ctx, 1); err != nil {
-		return false, until, false, err
+// wake ends a pause, or the next one.
+func wake(woken chan struct{}) {
+	select {
+	case woken <- struct{}{}:
+	default:
 	}
-	defer c.turns.Release(1)
-	until, idle := c.known()
-	if until.After(time.Now()) {
-		return false, until, false, nil
+}
+
+// serve sees, until ctx ends, whether the store is reached and whether rows are due.
+func (c *scope) serve(ctx context.Context) error {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		case <-c.woken:
+		}
+		t.Reset(c.look(ctx))
 	}
-	if err := c.wakeRows(ctx, c.forgotten()); err != nil {
-		return false, until, false, err
+}
+
+// look returns how long it is to the next look.
+func (c *scope) look(ctx context.Context) time.Duration {
+	c.mu.Lock()
+	asked := c.asked
+	c.asked = false
+	c.mu.Unlock()
+	due, err := c.anyDue(ctx, asked)
+	if ctx.Err() != nil {
+		return mostIdle
 	}
-	if idle == 0 {
-		return true, until, false, c.parkRows(ctx)
+	c.know(due, asked, err)
+	c.service.note(ctx, &c.service.stores, &c.failed, err, c.worker, slog.String("namespace", c.store().Namespace()))
+	switch now := c.store().Now(); {
+	case err != nil:
+		c.ask() // nobody knows what fell due meanwhile
+		return afterFault
+	case due:
+		c.idle = lookEvery / 2
+		return min(aliveEvery, max(c.fallsDue.Sub(now), time.Millisecond))
+	default:
+		if asked {
+			c.idle = lookEvery / 2
+		}
+		c.idle = min(2*c.idle, c.sweep)
+		return min(c.idle, max(c.fallsDue.Sub(now), lookEvery/2)) + rand.N(lookEvery/2)
+	}
+}
+
+// anyDue puts rows whose time has come on the list of those that are due, and reports whether there is one.
+func (c *scope) anyDue(ctx context.Context, asked bool) (due bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mostLook)
+	defer cancel()
+	if now := c.store().Now(); asked || !now.Before(c.fallsDue) {
+		woken, next, err := c.store().WakeDue(ctx, memory.MaxWoken)
+		if err != nil {
+			return false, err
+		}
+		if c.fallsDue = now.Add(c.sweep); !next.IsZero() && next.Before(c.fallsDue) { // rows may be marked meanwhile
+			c.fallsDue = next
+		}
+		if woken == memory.MaxWoken { // there may be more
+			c.fallsDue = now
+		}
 	}
 	for _, err := range c.store().DueNow(ctx) {
-		if err != nil {
-			return false, until, false, err
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// know keeps what was seen, and wakes the shares if there is something to do for them. Checks under way are
+// ended if the store hangs: they would keep their places.
+func (c *scope) know(due, asked bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.due && c.up != nil
+	c.due = due
+	switch {
+	case err == nil && c.up == nil:
+		c.up, c.end = context.WithCancel(context.Background())
+	case errors.Is(err, context.DeadlineExceeded):
+		c.end()
+		fallthrough
+	case err != nil:
+		c.up = nil
+	}
+	if err == nil && due && (asked || !was) {
+		for _, s := range c.shares {
+			s.wake()
 		}
-		c.know(time.Time{}, 0)
-		return true, until, true, c.parkRows(ctx)
-	}
-	idle = min(2*idle, c.sweep)
-	until = time.Now().Add(min(idle, max(c.wake.Sub(c.store().Now()), lookEvery/2)))
-	c.know(until, idle)
-	return false, until, true, nil
-}
-
-func (c *scope) known() (until time.Time, idle time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.until, c.idle
-}
-
-// know keeps what was read, unless somebody knows better meanwhile.
-func (c *scope) know(until time.Time, idle time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.forgot {
-		c.until, c.idle = until, idle
 	}
 }
 
-// forget has the store asked at the next look.
-func (c *scope) forget() {
+// state reports whether rows are due, as far as is known, and whether the store is reached: up ends when it hangs.
+func (c *scope) state() (due bool, up context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until, c.idle, c.forgot = time.Time{}, min(c.idle, lookEvery/2), true
+	return c.due, c.up
 }
 
-// forgotten reports whether forget was called since the last time.
-func (c *scope) forgotten() (was bool) {
+// ask has the store asked at the next look for rows whose time has come.
+func (c *scope) ask() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, c.forgot = c.forgot, false
-	return was
+	c.asked = true
 }
 
 // isEmpty is called by who found no row that is due.
 func (c *scope) isEmpty() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.idle = max(c.idle, lookEvery/2)
+	if c.due {
+		c.due = false
+		wake(c.woken)
+	}
 }
 
-// wakeRows puts rows whose time has come on the list of those that are due, if it is time for that, or at once.
-func (c *scope) wakeRows(ctx context.Context, atOnce bool) (err error) {
-	now := c.store().Now()
-	if now.Before(c.wake) && !atOnce {
-		return nil
-	}
-	wake := now
-	for woken := memory.MaxWoken; woken == memory.MaxWoken; {
-		if woken, wake, err = c.store().WakeDue(ctx, memory.MaxWoken); err != nil {
-			return err
+// park parks, until ctx ends, the rows that nobody covers.
+func (c *scope) park(ctx context.Context) error {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
 		}
+		began := time.Now()
+		if due, up := c.state(); due && up != nil {
+			if err := c.parkRows(ctx); err != nil && ctx.Err() == nil && c.worker.first("park") {
+				c.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "rows that no verifier covers are not parked", slog.Any("error", err))
+			}
+		}
+		t.Reset(max(min(c.uncovered, c.sweep), lookEvery, restOfLooks*time.Since(began)))
 	}
-	if most := now.Add(c.sweep); wake.IsZero() || wake.After(most) {
-		wake = most // rows may be marked meanwhile
-	}
-	c.wake = wake
-	return nil
 }
 
-// parkRows parks the rows that nobody covers, of those that fell due first.
+// parkRows parks the rows that nobody covers, of those that have been due for long enough.
 func (c *scope) parkRows(ctx context.Context) error {
-	began := time.Now()
-	if began.Before(c.park) {
-		return nil
-	}
-	looked := 0
+	ctx, goesOn, cancel := whileItGoesOn(ctx)
+	defer cancel()
 	var page []memory.Due
 	for mark, err := range c.store().DueRows(ctx, c.store().Now().Add(-c.uncovered)) {
 		if err != nil {
 			return err
 		}
-		page = append(page, mark)
-		if looked++; len(page) == mostPage || looked == mostUncoveredLooked {
+		goesOn()
+		if page = append(page, mark); len(page) == parkedPage {
 			if err := c.parkThose(ctx, page); err != nil {
-				return err
+				return cmp.Or(context.Cause(ctx), err)
 			}
 			page = page[:0]
 		}
-		if looked == mostUncoveredLooked {
-			break
-		}
 	}
-	if err := c.parkThose(ctx, page); err != nil {
-		return err
-	}
-	c.park = time.Now().Add(max(min(c.uncovered, c.sweep), restOfLooks*time.Since(began)))
-	return nil
+	return c.parkThose(ctx, page)
 }
 
 // parkThose parks those of some rows that nobody covers.
@@ -199,13 +255,9 @@ func (c *scope) parkThose(ctx context.Context, page []memory.Due) error {
 		if elsewhere[i] {
 			continue
 		}
-		mark := marks[row.ID]
-		if err := c.store().Postpone(ctx, mark, time.Time{}, mark.Tries, uncovered); remarked(err) {
-			continue
-		} else if err != nil {
+		if err := c.worker.park(ctx, marks[row.ID], uncovered); err != nil && !isUnreadable(err) {
 			return err
 		}
-		c.worker.observe(Result{ID: row.ID, Status: Parked})
 	}
 	return nil
 }

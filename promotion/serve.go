@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -73,7 +75,7 @@ const (
 	mostInPlace = 2 * time.Second       // that a check waits in its place while its source may not be asked
 	stateEvery  = 50 * time.Millisecond // between two looks at a breaker, which cost nothing
 	suspected   = 2                     // crashes, from which on a check is made while no other is
-	mostCrashes = 5                     // crashes, after which the row is parked
+	mostCrashes = 3                     // further crashes in a question about the row, after which it is parked
 	givenUp     = 5 * time.Second       // for what is written after a check was given up
 	unbounded   = 30 * time.Second      // how long an answer of a source takes that does not say
 )
@@ -82,13 +84,14 @@ const (
 const allPlaces = 1 << 20
 
 // Serve promotes the rows of some namespaces until ctx ends. It asks the sources of each worker about the
-// rows that are due, the most read first. It passes on the reads that [Scope.Reads] counts. It moves the rows
-// that rest on what was revoked, as [Withdraw] does every two sweeps. A source that several workers have under one name has the
-// same places for all of them, and the same queue.
+// rows that are due, the most read first. It passes on the reads that [Scope.Reads] counts. Every two sweeps
+// it moves the rows that rest on what was revoked, as [Withdraw] does. Sources of several workers that have
+// the same name share their places and their queue.
 //
-// At most twice as many checks of a source are in the queue as it has places. As many as came to an end
-// in the last 200 ms may be there beside them. The other rows stay in the row stores, in their order.
-// Other processes may serve the same scopes over the same queue.
+// About twice as many checks of a source are in the queue as it has places. As many as came to an end
+// in the last 200 ms may be there beside them, and those that another process has made for more than half a
+// minute. The other rows stay in the row stores, in their order. Other processes may serve the same scopes over
+// the same queue. A store that is slow or hangs delays no other scope.
 //
 // A row that several sources cover is enqueued for the one of highest rank that can be asked. This
 // is a source that is served here, whose breaker is closed, and that has neither answered about the row
@@ -97,19 +100,21 @@ const allPlaces = 1 << 20
 // A check whose source may not be asked, since its breaker is open or its budget is spent, waits
 // in its place for up to two seconds. Then it goes back to the queue. When the breaker is half-open,
 // the source is asked about one row that is due, drawn by lot. If that question fails, nothing is
-// noted of the row. A row whose checks have crashed five workers is parked, and so is one that cannot
+// noted of the row. A row that crashes its workers is parked after five of them, and so is one that cannot
 // be read. While an operator has stopped the checks of a source, it is not asked at all.
 //
-// A row that only [Observed] covers is checked as if that were a source with a queue of its own. A row
+// Serve says through the store which sources the workers have, and which of them are down; see
+// [Scope.Publish]. A row that only [Observed] covers is checked as if that were a source with a queue of its own. A row
 // that nothing covers is parked after an hour; see [Scope.Uncovered].
 //
 // If the queue is a [Spending], it counts the budgets of the workers that have none of their own, so that all
 // processes share them. Otherwise each process has its own, and that is logged as a warning. So is a scope
-// without Reads.
+// without Reads, and a worker without a source.
 //
-// It is an error if there is no queue, if a worker has no source, if two workers are of one scope, if Reads
-// are those of another store, or if the queue cannot be served. Otherwise Serve returns nil after ctx ended, or an error that says that the last reads were not
-// counted. A store or a queue that is not reached is logged, and tried again.
+// It is an error if there is no queue, if two workers are of one scope, if Reads are those of another store, or
+// if the queue cannot be served. Otherwise Serve returns nil after ctx ended, or an error that says that the
+// last reads were not counted, or that the queue gave checks back. A store or a queue that is not reached is
+// logged, and tried again.
 func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	if q == nil {
 		return errors.New("promotion: Serve: no queue")
@@ -124,9 +129,7 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 		switch {
 		case taken[at]:
 			return fmt.Errorf("promotion: Serve: two workers of tenant %q, namespace %q", at[0], at[1])
-		case len(c.Worker.sources) == 0:
-			return fmt.Errorf("promotion: Serve: the worker of tenant %q, namespace %q has no source", at[0], at[1])
-		case c.Reads != nil && [2]string{c.Reads.store.Tenant(), c.Reads.store.Namespace()} != at:
+		case c.Reads != nil && ([2]string{c.Reads.store.Tenant(), c.Reads.store.Namespace()} != at || c.Reads.store.Identity() != c.Worker.store.Identity()):
 			return fmt.Errorf("promotion: Serve: the Reads of tenant %q, namespace %q are those of another one", at[0], at[1])
 		}
 		taken[at] = true
@@ -138,54 +141,46 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	if len(scopes) == 0 {
 		return errors.New("promotion: Serve: no scope")
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	s := newService(q, scopes)
-	var all []func(context.Context) error
 	for source, n := range places { // all of them are there before the first row is left to a better one
-		serve, stop := s.source(source, n)
-		defer stop()
-		all = append(all, serve)
+		defer s.source(source, n)()
 	}
-	all = append(all, func(ctx context.Context) error { return q.ServeLooks(ctx, s.look) })
+	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range scopes {
-		all = append(all, c.beside(ctx, q, s)...)
+		s.beside(ctx, c, group)
 	}
-	ended := make(chan error, len(all))
-	for _, serve := range all {
-		go func() {
-			defer stop()
-			ended <- serve(ctx)
-		}()
-	}
-	var errs []error
-	for range all {
-		errs = append(errs, <-ended)
-	}
-	return errors.Join(errs...)
+	group.Go(func() error { return q.ServeLooks(ctx, s.look) })
+	s.serve(ctx, group)
+	return group.Wait()
 }
 
-// beside is what is served beside the checks of a scope. It warns of what is not wired.
-func (c *Scope) beside(ctx context.Context, q CheckQueue, s *service) []func(context.Context) error {
+// beside serves what goes on beside the checks of a scope. It warns of what is not wired.
+func (s *service) beside(ctx context.Context, c Scope, group *errgroup.Group) {
 	w := c.Worker
 	warn := func(text string) {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("namespace", w.store.Namespace()))
 	}
-	if !w.share(q) {
+	if len(w.sources) == 0 {
+		warn("there is no source: no row is checked")
+	}
+	if !w.share(s.queue) {
 		warn("the queue counts no budgets: each process asks as many questions as the budget allows")
 	}
-	all := []func(context.Context) error{w.reconsider, func(ctx context.Context) error {
+	group.Go(func() error { return w.reconsider(ctx) })
+	group.Go(func() error {
 		Withdraw(ctx, w.store, 2*cmp.Or(c.Sweep, mostIdle), w.opts.Logger)
 		return nil
-	}}
+	})
 	switch {
 	case c.Reads != nil:
-		c.Reads.lookAt(s)
-		all = append(all, c.Reads.Serve)
+		looker := c.Reads.looker
+		if looker == nil {
+			looker = s
+		}
+		group.Go(func() error { return c.Reads.serve(ctx, looker) })
 	case !c.ReadsElsewhere:
 		warn("reads are not counted: rows that are read are not checked first, and bring no parked row back")
 	}
-	return all
 }
 
 // DefaultPlaces is how many checks of a source are made at a time if nothing says otherwise.
@@ -209,33 +204,18 @@ type service struct {
 	queue      CheckQueue
 	scopes     []*scope
 	admissions []*admission
+	handlers   []*handler
 	making     *semaphore.Weighted // checks under way
 	longest    time.Duration       // that a source takes to answer
-}
 
-// Look implements Looker.
-func (s *service) Look(_ context.Context, tenant, namespace string) error {
-	s.look(tenant, namespace)
-	return nil
-}
-
-// look ends the pauses of a scope.
-func (s *service) look(tenant, namespace string) (served bool) {
-	at := slices.IndexFunc(s.scopes, func(c *scope) bool { return c.worker.scope() == [2]string{tenant, namespace} })
-	if at < 0 {
-		return false
-	}
-	s.scopes[at].forget()
-	for _, a := range s.admissions {
-		a.wake(s.scopes[at])
-	}
-	return true
+	mu             sync.Mutex
+	stores, queues int // how many do not reach a store, and the queue
 }
 
 func newService(q CheckQueue, scopes []Scope) *service {
 	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces)}
 	for _, c := range scopes {
-		s.scopes = append(s.scopes, newScope(c))
+		s.scopes = append(s.scopes, newScope(s, c))
 		for i := range c.Worker.sources {
 			s.longest = max(s.longest, c.Worker.sources[i].bound())
 		}
@@ -243,11 +223,11 @@ func newService(q CheckQueue, scopes []Scope) *service {
 	return s
 }
 
-// source returns what has a source asked until ctx ends. stop is to be called after that.
-func (s *service) source(name string, places int) (serve func(context.Context) error, stop func()) {
-	a := &admission{name: name, queue: s.queue, places: places, making: s.making, longest: s.longest, freed: make(chan struct{}, 1)}
-	s.admissions = append(s.admissions, a)
-	h := &handler{source: name, shares: map[[2]string]*share{}}
+// source adds a source. stop is to be called when it is not served any more.
+func (s *service) source(name string, places int) (stop func()) {
+	a := &admission{service: s, name: name, places: places, asking: semaphore.NewWeighted(1)}
+	h := &handler{source: name, places: places, shares: map[[2]string]*share{}}
+	s.admissions, s.handlers = append(s.admissions, a), append(s.handlers, h)
 	var workers []*Worker
 	for _, c := range s.scopes {
 		at := slices.IndexFunc(c.worker.sources, func(s Source) bool { return s.Name == name })
@@ -258,22 +238,66 @@ func (s *service) source(name string, places int) (serve func(context.Context) e
 		workers = append(workers, c.worker)
 		h.shares[c.worker.scope()] = a.add(c, &c.worker.sources[at])
 	}
-	serve = func(ctx context.Context) error {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		h.stopped = ctx.Done()
-		served := make(chan error, 1)
-		go func() {
-			defer stop()
-			served <- s.queue.Serve(ctx, name, places, h)
-		}()
-		a.serve(ctx)
-		return <-served
-	}
-	return serve, func() {
+	return func() {
 		for _, w := range workers {
 			w.serves(name, -1)
 		}
+	}
+}
+
+// serve serves the sources that were added, until ctx ends.
+func (s *service) serve(ctx context.Context, group *errgroup.Group) {
+	for _, c := range s.scopes {
+		group.Go(func() error { return c.serve(ctx) })
+		group.Go(func() error { return c.park(ctx) })
+		group.Go(func() error { return c.publish(ctx) })
+	}
+	for i, a := range s.admissions {
+		for _, share := range a.shares {
+			group.Go(func() error { return share.serve(ctx) })
+		}
+		h := s.handlers[i]
+		h.serving = ctx
+		group.Go(func() error { return s.queue.Serve(ctx, h.source, h.places, h) })
+	}
+}
+
+// Look implements [Looker].
+func (s *service) Look(_ context.Context, tenant, namespace string) error {
+	s.look(tenant, namespace)
+	return nil
+}
+
+// look looks for rows of a scope now.
+func (s *service) look(tenant, namespace string) (served bool) {
+	for _, c := range s.scopes {
+		if c.worker.scope() == [2]string{tenant, namespace} {
+			c.ask()
+			wake(c.woken)
+			return true
+		}
+	}
+	return false
+}
+
+// note notes whether somebody reaches a store, or the queue. The first fault of all is logged, and the end of the last one.
+func (s *service) note(ctx context.Context, faults *int, failed *bool, err error, w *Worker, where ...slog.Attr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := err != nil
+	if is == *failed {
+		return
+	}
+	if *failed = is; is {
+		*faults++
+	} else {
+		*faults--
+	}
+	switch {
+	case *faults == 0:
+		w.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
+	case is && *faults == 1:
+		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "rows that are due are not enqueued", append(where, slog.Any("error", err))...)
 	}
 }
 
@@ -287,13 +311,15 @@ func (w *Worker) serves(source string, n int) {
 // handler handles the checks of one source.
 type handler struct {
 	source  string
+	places  int
 	shares  map[[2]string]*share // by scope
-	stopped <-chan struct{}      // closed when no check is to wait any more
+	serving context.Context      // when it ends, no check waits any more
 }
 
 var (
-	errForeign = errors.New("the check is of another store")
-	errGone    = errors.New("the store of the row is not reached")
+	errForeign   = errors.New("the check is of another store")
+	errGone      = errors.New("the store of the row is not reached")
+	errUnchecked = errors.New("the row was not checked; the worker has logged why")
 )
 
 // refusal says why a check goes back to the queue.
@@ -320,9 +346,13 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	if s == nil {
 		return errForeign
 	}
-	if s.isGone() { // each place would wait for it
+	_, up := s.scope.state()
+	if up == nil { // each place would wait for it
 		return errGone
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(up, cancel)()
 	ended := false
 	s.handled(c)
 	defer func() { // a check may panic
@@ -331,27 +361,43 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 		}
 	}()
 	err := h.handle(ctx, s, c, crashes)
-	ended = err == nil
-	return err
+	if ended = err == nil; ended || errors.As(err, new(*refusal)) {
+		return err
+	}
+	if up.Err() != nil {
+		return errGone
+	}
+	if w := s.scope.worker; ctx.Err() == nil && w.first("check") {
+		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "checks come back to the queue", slog.String("row", string(c.Row)), slog.String("verifier", c.Source), slog.Any("error", err))
+	}
+	return errUnchecked // its text may quote the row
 }
 
 func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) error {
-	if crashes >= mostCrashes {
-		return s.park(ctx, c, fmt.Sprintf("%d workers died while they checked it", crashes))
-	}
-	n := int64(1)
-	if crashes >= suspected { // while no other check is made, since it may crash the process
-		n = allPlaces
-	}
-	how := asking{queued: true, until: time.Now().Add(mostInPlace), stopped: h.stopped}
-	alone := asking{queued: true} // all others wait for it, so that it waits for nothing itself
-	refused := Down
-	for s.closed(ctx, &how) {
-		ask := how
-		if n > 1 {
-			ask = alone
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.serving, cancel)()
+	inPlace, cancel := context.WithTimeout(starting, mostInPlace)
+	defer cancel()
+	how, n := asking{queued: true, inPlace: inPlace}, int64(1)
+	if crashes >= suspected { // it may crash the process: no other check is made meanwhile, and it waits for no budget
+		how, n = asking{queued: true, suspect: true}, allPlaces
+		// asynq counts a crash also of checks that only waited in the process that died.
+		marks, err := s.scope.store().DueMarks(ctx, c.Row)
+		if err != nil {
+			return err
 		}
-		res, err := s.ask(ctx, c.Row, c.Generation, n, ask)
+		mark := marks[c.Row]
+		if n := mark.Of(c.Source).Crashes; n >= mostCrashes {
+			return s.park(ctx, c, fmt.Sprintf("%d workers died while they checked it", suspected+n))
+		}
+	}
+	refused := Down
+	for s.closed(inPlace) {
+		if err := s.service.making.Acquire(starting, n); err != nil {
+			return err
+		}
+		res, err := s.ask(ctx, c.Row, c.Generation, n, how)
 		switch {
 		case isUnreadable(err):
 			return s.park(ctx, c, "it cannot be read: "+err.Error())
@@ -360,7 +406,7 @@ func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) er
 		case res.RetryAt.IsZero() || res.Calls > 0: // it was asked, or need not be
 			return nil
 		}
-		if refused = res.Status; !how.wait(ctx, time.Until(res.RetryAt)) {
+		if refused = res.Status; !waits(inPlace, time.Until(res.RetryAt)) {
 			break
 		}
 	}
@@ -381,16 +427,13 @@ func isUnreadable(err error) bool {
 // park parks a row, unless it has been marked anew since. If its mark cannot be written, the row
 // is left out for a while.
 func (s *share) park(ctx context.Context, c Check, reason string) error {
-	store := s.scope.store()
-	marks, err := store.DueMarks(ctx, c.Row)
+	marks, err := s.scope.store().DueMarks(ctx, c.Row)
 	mark, marked := marks[c.Row]
 	if err != nil || !marked || mark.Generation != c.Generation {
 		return err
 	}
 	if err = s.scope.worker.park(ctx, mark, stuck+reason); isUnreadable(err) {
-		s.logger().LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(c.Row)), slog.Any("error", err))
-		now := store.Now()
-		s.leave(c.Row, now, now.Add(unparkedFor))
+		s.leave(ctx, c.Row, err)
 		return nil
 	}
 	return err
@@ -409,7 +452,7 @@ func (h *handler) Outlived(ctx context.Context, c Check) {
 		err = s.scope.worker.renewRound(ctx, mark)
 	}
 	if err != nil { // a crash too many is counted then
-		s.logger().LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
+		s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
 	}
 }
 

@@ -358,14 +358,8 @@ func TestServeRefuses(t *testing.T) {
 	w := newWorld(t)
 	worker := w.worker(nil, source(verifiertest.New("crm", verifiertest.Supports())))
 	blind, other := w.worker(nil), storetest.On(storetest.NewMap(), &memory.Options{Namespace: "other"})
-	elsewhere, err := promotion.NewWorker(other, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for want, scopes := range map[string][]promotion.Scope{
 		"no scope":           {},
-		"no source":          {{Worker: blind}},
-		"has no source":      {{Worker: worker}, {Worker: elsewhere}},
 		"another one":        {{Worker: worker, Reads: promotion.NewHeater(other, nil, nil)}},
 		"no worker":          {{}},
 		"a weight or a":      {{Worker: worker, Weight: -1}},

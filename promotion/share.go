@@ -1,7 +1,9 @@
 package promotion
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"maps"
@@ -18,24 +20,21 @@ type share struct {
 	*admission
 	scope  *scope
 	source *Source
+	woken  chan struct{}
 
 	// Used by looks alone.
-	fault  bool          // the store was not reached
-	credit int           // rows that are left of its turn
 	better []*Source     // that were preferred at the last look
 	listAt time.Time     // when the rows that are due are listed next
 	idle   time.Duration // to the next look if there is nothing to do
+	failed bool          // of service.note
 
 	// Guarded by the mu of the admission.
+	began       time.Time // when the look under way began; zero = there is none
 	away        bool      // its checks are not made now: they take no room
-	gone        bool      // its store is not reached
-	next        time.Time // when it is looked at next
-	woken       bool      // rows fell due, or a check came to an end, since the look began
-	probeAt     time.Time // when it may probe next
-	probeErr    error     // of the store, in a probe
-	more        bool      // there was no room for all of its rows
+	granted     int       // rows that it may enqueue
+	credit      int       // rows that are left of its turn
 	outstanding map[memory.ID]*admitted
-	left        map[memory.ID]time.Time // rows that can be neither checked nor parked: left out until then
+	left        map[memory.ID]time.Time // rows that could be neither checked nor parked: left out until then
 	handling    map[memory.ID]int       // checks that this process makes now
 }
 
@@ -48,54 +47,105 @@ type admitted struct {
 }
 
 func (a *admission) add(c *scope, source *Source) *share {
-	s := &share{admission: a, scope: c, source: source, idle: lookEvery / 2, outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}, handling: map[memory.ID]int{}}
-	a.shares = append(a.shares, s)
+	s := &share{admission: a, scope: c, source: source, woken: make(chan struct{}, 1), idle: lookEvery / 2,
+		outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}, handling: map[memory.ID]int{}}
+	a.shares, c.shares = append(a.shares, s), append(c.shares, s)
 	return s
 }
 
-// isDue reports whether it is time to look at the share.
-func (s *share) isDue() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	due := !s.next.After(time.Now()) || !s.fault && (s.more || len(s.outstanding) > 0)
-	s.woken = s.woken && !due
-	return due
-}
+func (s *share) wake() { wake(s.woken) }
 
-// wakes has the share looked at now, or again if it is being looked at. The caller holds mu.
-func (s *share) wakes() {
-	s.next, s.woken = time.Time{}, true
-	s.signal()
-}
-
-// after says how long it is to the next look at the share. While there is something to do that
-// differs, so that processes do not keep in step.
-func (s *share) after(pause time.Duration, more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.more = more; !s.woken {
-		s.next = time.Now().Add(pause + rand.N(lookEvery/2))
+// serve looks until ctx ends.
+func (s *share) serve(ctx context.Context) error {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		case <-s.woken:
+		}
+		s.looks(time.Now())
+		pause, err := s.look(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if s.note(ctx, err); err != nil {
+			s.leaves(s)
+			pause = afterFault
+		}
+		if s.looks(time.Time{}) > 0 { // that was given too late for this look
+			pause = time.Millisecond
+		}
+		t.Reset(pause)
 	}
 }
 
-// logger is that of the scope.
-func (s *share) logger() *slog.Logger { return s.scope.worker.opts.Logger }
+// looks notes when a look began; zero = it has ended. It returns how many rows the share may enqueue.
+func (s *share) looks(began time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = began
+	return s.granted
+}
 
-// tell logs that rows are not enqueued, or that they are again.
-func (s *share) tell(ctx context.Context, err error, where ...slog.Attr) {
-	where = append(where, slog.String("verifier", s.name))
-	if err != nil {
-		s.logger().LogAttrs(ctx, slog.LevelWarn, "rows that are due are not enqueued", append(where, slog.Any("error", err))...)
+// isSlow reports whether a look that began before a moment is under way. The caller holds mu.
+func (s *share) isSlow(before time.Time) bool { return !s.began.IsZero() && s.began.Before(before) }
+
+// note notes whether the store and the queue were reached.
+func (s *share) note(ctx context.Context, err error) {
+	queue, store := err, err
+	if isQueues(err) {
+		store = nil
 	} else {
-		s.logger().LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
+		queue = nil
 	}
+	where := []slog.Attr{slog.String("namespace", s.scope.store().Namespace()), slog.String("verifier", s.name)}
+	s.service.note(ctx, &s.service.stores, &s.failed, store, s.scope.worker, where...)
+	s.service.note(ctx, &s.service.queues, &s.admission.failed, queue, s.scope.worker, where[1:]...)
 }
 
-// isGone reports whether the store was not reached at the last look.
-func (s *share) isGone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gone
+// soon is a pause while there is something to do. It differs, so that processes do not keep in step.
+func soon() time.Duration { return lookEvery/2 + rand.N(lookEvery/2) }
+
+// look sees which checks have come to an end, and enqueues others. It returns how long it is to the next look.
+func (s *share) look(ctx context.Context) (pause time.Duration, err error) {
+	due, up := s.scope.state()
+	state := s.source.state()
+	open := s.rows()
+	if up == nil || !due && len(open) == 0 || state == verifier.StateOpen {
+		if s.rests(up == nil || state == verifier.StateOpen); state == verifier.StateOpen {
+			return soon(), nil
+		}
+		return mostIdle, nil // the scope wakes it
+	}
+	if paused, err := s.isPaused(ctx); err != nil || paused {
+		s.holds(time.Now())
+		return afterFault, err
+	}
+	if state != verifier.StateClosed {
+		if s.rests(true); !due {
+			return soon(), nil
+		}
+		return s.probe(ctx)
+	}
+	s.goes(true)
+	n, err := s.unfinished(ctx, open)
+	if err != nil {
+		return 0, err
+	}
+	better := s.preferred()
+	if !slices.Equal(better, s.better) {
+		s.better, s.listAt = better, time.Time{}
+	}
+	if !due || s.listAt.After(time.Now()) {
+		if s.rests(false); n > 0 || due {
+			return soon(), nil
+		}
+		return mostIdle, nil
+	}
+	return s.fill(ctx)
 }
 
 // goes says whether the checks of the share are made now.
@@ -105,86 +155,59 @@ func (s *share) goes(now bool) {
 	s.away = !now
 }
 
-// note notes whether the store of the share was reached, and how long it took to find that it was not: a
-// store that hangs holds up others. The first fault of all shares is logged, and the end of the last one.
-func (s *share) note(ctx context.Context, err error, took time.Duration) {
-	fault := err != nil
+// rests gives back what the share may enqueue. away says that its checks are not made now.
+func (s *share) rests(away bool) {
+	s.goes(!away)
+	s.leaves(s)
+}
+
+// holds leaves everything as it is for a while: no task is missed for that time.
+func (s *share) holds(now time.Time) {
+	s.leaves(s)
 	s.mu.Lock()
-	s.gone = fault
-	s.mu.Unlock()
-	if fault {
-		s.goes(false)
-		s.after(max(afterFault, min(restOfLooks*took, mostIdle)), false)
-	}
-	if fault == s.fault {
-		return
-	}
-	if s.fault = fault; fault {
-		s.faults++
-	} else {
-		s.faults--
-	}
-	if s.faults == 0 || fault && s.faults == 1 {
-		s.tell(ctx, err, slog.String("namespace", s.scope.store().Namespace()))
+	defer s.mu.Unlock()
+	for _, c := range s.outstanding {
+		c.enqueued = now
 	}
 }
 
-// look sees which checks have come to an end. due says that rows may be enqueued.
-func (s *share) look(ctx context.Context) (due bool, err error) {
-	if s.source.state() == verifier.StateOpen {
-		s.goes(false)
-		s.after(lookEvery/2, false)
-		return false, nil
-	}
-	soon, cancel := context.WithTimeout(ctx, mostLook)
-	defer cancel()
-	due, until, read, err := s.scope.anyDue(soon)
-	if err != nil {
-		return false, err
-	}
-	if read {
-		s.note(ctx, nil, 0)
-	}
-	pause := lookEvery / 2
-	if !due {
-		pause = time.Until(until)
-	}
-	if s.source.state() != verifier.StateClosed {
-		s.goes(false)
-		s.after(pause, false)
-		if due {
-			return false, s.startProbe(ctx)
+// fill enqueues the most read rows, as many as there is room for.
+func (s *share) fill(ctx context.Context) (pause time.Duration, err error) {
+	l := s.list(ctx)
+	defer l.stop()
+	for n := s.wants(s); n > 0; n = s.wants(s) {
+		for ; n > 0; n-- {
+			mark, ok := l.row()
+			if !ok {
+				s.leaves(s)
+				l.stop()
+				if err := errors.Join(l.err, s.rest(ctx, l.answered)); err != nil {
+					return 0, err
+				}
+				return s.listed(l), nil
+			}
+			if err := s.admit(ctx, mark); err != nil {
+				return 0, err
+			}
 		}
-		return false, nil
 	}
-	n, err := s.unfinished(soon)
-	if err != nil {
-		return false, err
-	}
-	s.goes(true)
-	if n > 0 {
-		pause = lookEvery / 2
-	}
-	s.after(pause, false)
-	if better := s.preferred(); !slices.Equal(better, s.better) {
-		s.better, s.listAt = better, time.Time{}
-	}
-	return due && !s.listAt.After(time.Now()), nil
+	s.idle = lookEvery / 2
+	return soon(), nil // there is no room for more
 }
 
 // unfinished forgets the checks that have come to an end, whoever made them. It counts the others,
 // and enqueues them again if it is time to.
-func (s *share) unfinished(ctx context.Context) (n int, err error) {
-	ids := s.rows()
+func (s *share) unfinished(ctx context.Context, ids []memory.ID) (n int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, mostLook)
+	defer cancel()
 	store := s.scope.store()
 	marks, err := store.DueMarks(ctx, ids...)
 	if err != nil {
 		return 0, err
 	}
-	s.note(ctx, nil, 0)
 	now := store.Now()
 	for _, id := range ids {
 		mark, marked := marks[id]
@@ -195,7 +218,10 @@ func (s *share) unfinished(ctx context.Context) (n int, err error) {
 			continue
 		}
 		n++
-		if err := s.again(ctx, mark, c); err != nil {
+		switch err := s.again(ctx, mark, c); {
+		case isUnreadable(err):
+			s.leave(ctx, id, err)
+		case err != nil:
 			return n, err
 		}
 	}
@@ -250,12 +276,15 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	if !overdue {
 		return nil
 	}
-	at, err := s.queue.Find(ctx, s.check(mark))
+	at, err := s.service.queue.Find(ctx, s.check(mark))
 	if err != nil {
 		return errUnqueued{err}
 	}
 	switch {
-	case at == Lost:
+	case at == Lost: // or another process has checked it, and can neither read nor park it
+		if _, err := s.scope.store().Get(ctx, mark.ID); err != nil && !remarked(err) {
+			return err
+		}
 		if err := s.enqueue(ctx, mark); err != nil {
 			return err
 		}
@@ -297,63 +326,57 @@ func (s *share) done(c Check) {
 	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
 		s.end(c.Row)
 	}
-	if s.next = (time.Time{}); 2*s.taken() <= s.room() {
-		s.wakes()
+	if 2*s.taken(nil) <= s.room() {
+		s.allot(nil)
+		s.wake()
 	}
 }
 
 // closed waits until the breaker of the source is closed. It reports whether it is.
-func (s *share) closed(ctx context.Context, how *asking) bool {
+func (s *share) closed(inPlace context.Context) bool {
 	for s.source.state() != verifier.StateClosed {
-		if !how.wait(ctx, stateEvery) {
+		if !waits(inPlace, stateEvery) {
 			return false
 		}
 	}
 	return true
 }
 
-// startProbe probes the source beside the looks, if no share of it does now. The error is that of the last probe.
-func (s *share) startProbe(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.probeErr; err != nil {
-		s.probeErr = nil
-		return err
+// probe probes the source, if no other share does now. It returns how long it is to the next look.
+func (s *share) probe(ctx context.Context) (pause time.Duration, err error) {
+	if !s.startsProbe() {
+		return soon(), nil
 	}
-	if s.probing || s.probeAt.After(time.Now()) {
-		return nil
+	defer s.endsProbe()
+	began := time.Now()
+	probing, cancel := context.WithTimeout(ctx, s.timeout())
+	defer cancel()
+	at, err := s.draw(probing)
+	took := time.Since(began)
+	if probing.Err() != nil && ctx.Err() == nil { // other shares have their turn
+		at, err = time.Time{}, nil
 	}
-	s.probing = true
-	s.probes.Go(func() {
-		began := time.Now()
-		at, err := s.probe(ctx)
-		now := time.Now()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case at.IsZero(): // it could be asked about no row that is due, which took a while to see
-			at = now.Add(max(lookEvery/2, min(restOfLooks*now.Sub(began), mostIdle)))
-		case !at.After(now): // it was asked
-			s.wakes()
-		}
-		s.probing, s.probeAt, s.probeErr = false, at, err
-	})
-	return nil
+	switch {
+	case s.source.state() == verifier.StateClosed:
+		s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "verifier answers again", slog.String("verifier", s.name))
+		return time.Millisecond, err
+	case at.IsZero(): // it could be asked about no row that is due, which took a while to see
+		return max(soon(), min(restOfLooks*took, mostIdle)), err
+	}
+	return max(time.Until(at), soon()), err
 }
 
-// probe asks the source about one row that is due, drawn by lot: about the most read one questions
+// draw asks the source about one row that is due, drawn by lot: about the most read one questions
 // may always fail. It returns when it may be asked next; zero = it could be asked about none of the rows.
-func (s *share) probe(ctx context.Context) (next time.Time, err error) {
-	listing, cancel := context.WithTimeout(ctx, mostList)
-	defer cancel()
+func (s *share) draw(ctx context.Context) (next time.Time, err error) {
 	now, some := s.scope.store().Now(), false
 	var drawn []memory.Due
-	for mark, err := range s.due(listing) {
+	for mark, err := range s.due(ctx) {
 		if err != nil {
 			return next, err
 		}
 		some = true
-		if mark.Generation == 0 || s.isLeft(mark.ID, now) || wanted(mark, s.name, now).After(now) {
+		if mark.Generation == 0 || s.isLeft(mark.ID) || wanted(mark, s.name, now).After(now) {
 			continue
 		}
 		if drawn = append(drawn, mark); len(drawn) < mostDrawn {
@@ -365,9 +388,16 @@ func (s *share) probe(ctx context.Context) (next time.Time, err error) {
 		drawn = drawn[:0]
 	}
 	if !some {
-		s.scope.isEmpty()
+		s.foundNone()
 	}
 	return s.probeOne(ctx, drawn)
+}
+
+// foundNone is called if no row is due of those that the source can be asked about.
+func (s *share) foundNone() {
+	if len(s.source.Predicates) == 0 {
+		s.scope.isEmpty()
+	}
 }
 
 // probeOne is probe for some rows.
@@ -381,6 +411,9 @@ func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Tim
 		for _, mark := range page {
 			if !slices.Contains(covering[mark.ID], s.source) {
 				continue
+			}
+			if err := s.service.making.Acquire(ctx, 1); err != nil {
+				return next, err
 			}
 			res, err := s.ask(ctx, mark.ID, mark.Generation, 1, asking{probe: true})
 			switch {
@@ -397,12 +430,9 @@ func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Tim
 	return next, nil
 }
 
-// ask makes a check that takes n of what all checks of the process may take at a time.
+// ask makes a check that has acquired n of what all checks of the process may take at a time.
 func (s *share) ask(ctx context.Context, id memory.ID, generation uint64, n int64, how asking) (Result, error) {
-	if err := s.making.Acquire(ctx, n); err != nil {
-		return Result{}, err
-	}
-	defer s.making.Release(n)
+	defer s.service.making.Release(n)
 	return s.scope.worker.askSource(ctx, id, s.source, generation, how)
 }
 
@@ -416,23 +446,32 @@ type list struct {
 	pull  func() (memory.Due, error, bool)
 	stop  func()
 	given int
-	ended bool
 	err   error
 	took  time.Duration
 
-	passed bool      // rows are left to other sources
-	next   time.Time // when a row can be asked about that cannot be now; zero = not known
+	passed   bool         // rows are left to other sources
+	next     time.Time    // when a row can be asked about that cannot be now; zero = not known
+	answered []memory.Due // rows about which the source has answered
+}
+
+// errHangs is the error of a store that does not answer.
+var errHangs = errors.New("the store does not answer")
+
+// whileItGoesOn returns a context that ends when goesOn was not called for as long as a store may take.
+func whileItGoesOn(ctx context.Context) (goingOn context.Context, goesOn, cancel func()) {
+	goingOn, end := context.WithCancelCause(ctx)
+	t := time.AfterFunc(mostLook, func() { end(errHangs) })
+	return goingOn, func() { t.Reset(mostLook) }, func() {
+		t.Stop()
+		end(nil)
+	}
 }
 
 // list reads nothing until it is pulled.
 func (s *share) list(ctx context.Context) *list {
 	l := &list{}
-	ctx, cancel := context.WithTimeout(ctx, mostList)
 	pull, stop := iter.Pull2(s.candidates(ctx, l))
-	l.pull, l.stop = pull, func() {
-		stop()
-		cancel()
-	}
+	l.pull, l.stop = pull, stop
 	return l
 }
 
@@ -440,28 +479,30 @@ func (l *list) row() (mark memory.Due, ok bool) {
 	began := time.Now()
 	mark, err, ok := l.pull()
 	l.took += time.Since(began)
-	if l.err, l.ended = err, !ok || err != nil; !l.ended {
-		l.given++
+	if l.err = err; !ok || err != nil {
+		return mark, false
 	}
-	return mark, !l.ended
+	l.given++
+	return mark, true
 }
 
 // candidates lists the rows that the source can be asked about now, and that no preferred source can.
 func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, error] {
 	return func(yield func(memory.Due, error) bool) {
+		ctx, goesOn, cancel := whileItGoesOn(ctx)
+		defer cancel()
 		now, preferred := s.scope.store().Now(), s.better
-		var page, answered []memory.Due
-		defer func() {
-			if err := s.rest(ctx, answered, now); err != nil && l.err == nil {
-				l.err = err
-			}
-		}()
+		var page []memory.Due
 		size, some := firstPage, false
 		// give yields those of the page. more is false if no further row is wanted.
 		give := func() (more bool) {
+			began := time.Now()
 			covering, err := s.scope.worker.covering(ctx, page)
 			if err != nil {
-				return yield(memory.Due{}, err)
+				return yield(memory.Due{}, cmp.Or(context.Cause(ctx), err))
+			}
+			if size = min(2*size, mostPage); time.Since(began) > slowPage {
+				size = firstPage
 			}
 			for _, mark := range page {
 				sources, read := covering[mark.ID]
@@ -472,26 +513,28 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 				case !yield(mark, nil):
 					return false
 				}
+				goesOn()
 			}
-			page, size = page[:0], min(2*size, mostPage)
+			page = page[:0]
 			return true
 		}
 		for mark, err := range s.due(ctx) {
 			if err != nil {
-				yield(memory.Due{}, err)
+				yield(memory.Due{}, cmp.Or(context.Cause(ctx), err))
 				return
 			}
+			goesOn()
 			some = true
 			if at := wanted(mark, s.name, now); at.After(now) {
 				if l.next.IsZero() || at.Before(l.next) {
 					l.next = at
 				}
-				if said := mark.Of(s.name); said.Failures == 0 && said.Until.After(now) && len(answered) < mostPage && !s.isHandled(mark.ID) {
-					answered = append(answered, mark)
+				if said := mark.Of(s.name); said.Failures == 0 && said.Until.After(now) && len(l.answered) < mostPage && !s.isHandled(mark.ID) {
+					l.answered = append(l.answered, mark)
 				}
 				continue
 			}
-			if s.isOutstanding(mark) || s.isLeft(mark.ID, now) {
+			if s.isOutstanding(mark) || s.isLeft(mark.ID) {
 				continue
 			}
 			if page = append(page, mark); len(page) == size && !give() {
@@ -502,13 +545,14 @@ func (s *share) candidates(ctx context.Context, l *list) iter.Seq2[memory.Due, e
 			give()
 		}
 		if !some {
-			s.scope.isEmpty()
+			s.foundNone()
 		}
 	}
 }
 
 // rest puts off those of some rows about which all sources have answered.
-func (s *share) rest(ctx context.Context, marks []memory.Due, now time.Time) error {
+func (s *share) rest(ctx context.Context, marks []memory.Due) error {
+	now := s.scope.store().Now()
 	covering, err := s.scope.worker.covering(ctx, marks)
 	if err != nil {
 		return err
@@ -555,25 +599,33 @@ func (s *share) isHandled(id memory.ID) bool {
 }
 
 // isLeft reports whether a row is left out.
-func (s *share) isLeft(id memory.ID, now time.Time) bool {
+func (s *share) isLeft(id memory.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.left[id].After(now)
+	return s.left[id].After(time.Now())
 }
 
-// leave leaves a row out until a moment.
-func (s *share) leave(id memory.ID, now, until time.Time) {
+// leave leaves out for a while a row that can be neither checked nor parked.
+func (s *share) leave(ctx context.Context, id memory.ID, err error) {
+	s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelError, "a row can be neither checked nor parked", slog.String("row", string(id)), slog.Any("error", err))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.left, func(_ memory.ID, until time.Time) bool { return !until.After(now) })
-	s.left[id] = until
+	now := time.Now()
+	maps.DeleteFunc(s.left, func(_ memory.ID, until time.Time) bool { return now.Sub(until) > unparkedFor })
+	s.left[id] = now.Add(unparkedFor)
+	if s.outstanding[id] != nil {
+		s.end(id)
+	}
 }
 
 // admit enqueues the check of a row. If the queue has it already, another process was first.
 func (s *share) admit(ctx context.Context, mark memory.Due) error {
 	now := time.Now()
 	s.mu.Lock()
-	s.outstanding[mark.ID] = &admitted{generation: mark.Generation, enqueued: now, moved: now}
+	// The process that finds again that a row can be neither checked nor parked may be another one.
+	_, late := s.left[mark.ID]
+	s.outstanding[mark.ID] = &admitted{generation: mark.Generation, enqueued: now, moved: now, late: late}
+	s.granted--
 	s.mu.Unlock()
 	err := s.enqueue(ctx, mark)
 	if err != nil {
@@ -591,7 +643,7 @@ func (s *share) check(mark memory.Due) Check {
 }
 
 func (s *share) enqueue(ctx context.Context, mark memory.Due) error {
-	if _, err := s.queue.Enqueue(ctx, s.check(mark), s.timeout()); err != nil {
+	if _, err := s.service.queue.Enqueue(ctx, s.check(mark), s.timeout()); err != nil {
 		return errUnqueued{err}
 	}
 	return nil
@@ -600,34 +652,22 @@ func (s *share) enqueue(ctx context.Context, mark memory.Due) error {
 // timeout is how long a check may take: twice what it waits in its place, what the source takes, and while
 // others wait for a check that is made alone, what that takes and what it waits for.
 func (s *share) timeout() time.Duration {
-	return 2*mostInPlace + s.source.bound() + 2*s.longest
+	return 2*mostInPlace + s.source.bound() + 2*s.service.longest
 }
 
-// dealt says when the share is looked at next, after some of its rows were enqueued.
-func (s *share) dealt(ctx context.Context, l *list) {
-	if l.err != nil || l.ended || l.given > 0 { // it was read
-		s.note(ctx, l.err, l.took)
-	}
-	if l.err != nil {
-		return
-	}
-	if !l.ended { // there was no room for more
-		s.idle = lookEvery / 2
-		s.after(lookEvery/2, true)
-		return
-	}
+// listed returns how long it is to the next look, after all rows were listed.
+func (s *share) listed(l *list) time.Duration {
 	if l.given == 0 { // it was read in vain, which may have taken long
 		s.listAt = time.Now().Add(min(restOfLooks*l.took, mostIdle))
 	}
-	store := s.scope.store()
 	pause := mostIdle
 	if !l.next.IsZero() {
-		pause = max(l.next.Sub(store.Now()), lookEvery/2)
+		pause = max(l.next.Sub(s.scope.store().Now()), lookEvery/2)
 	}
 	if l.given > 0 || l.passed || len(s.rows()) > 0 {
 		s.idle = lookEvery / 2
 	} else {
 		s.idle = min(2*s.idle, s.scope.sweep)
 	}
-	s.after(min(pause, s.idle), false)
+	return min(pause, s.idle) + rand.N(lookEvery/2)
 }

@@ -218,7 +218,8 @@ func TestAnOutageIsSaidOnceAndAWrongKeyIsAnAlarm(t *testing.T) { // SR-7.8
 	}
 }
 
-func TestAWrongKeyIsNotTriedAgainForTheSameRowBeforeTheLifetimeEnds(t *testing.T) {
+// TestAWrongKeyIsNoAnswer: the row is set aside, as after each question that fails.
+func TestAWrongKeyIsNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	id := w.claim("acme", "Oslo", func(d *memory.Draft) { d.State = memory.StateUnavailableAtWriteTime })
 	wrong, down := verifiertest.New("wrong", verifiertest.Misconfigured()), verifiertest.New("down", verifiertest.Down(0))
@@ -227,8 +228,8 @@ func TestAWrongKeyIsNotTriedAgainForTheSameRowBeforeTheLifetimeEnds(t *testing.T
 		w.want(id, memory.StateUnavailableAtWriteTime, w.check(worker, id), promotion.Down)
 		w.pass(20 * time.Second) // until the row is set aside no more
 	}
-	if wrong.Calls() != 1 || down.Calls() != 5 {
-		t.Errorf("%d and %d calls", wrong.Calls(), down.Calls())
+	if m := w.mark(id); wrong.Calls() != 5 || down.Calls() != 5 || m.Of("wrong").Failures != 5 || m.Tries != 0 {
+		t.Errorf("%d and %d calls, %+v", wrong.Calls(), down.Calls(), m)
 	}
 	down.Set(verifiertest.Supports())
 	w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)

@@ -18,25 +18,64 @@ const (
 )
 
 // reconsider marks the rows due again that were parked since no source covered them, if this worker has one
-// that does. It tries again until it has seen all of them. It returns when ctx ends.
+// that does. It looks every now and then, since another process may park them while this one cannot say what
+// it covers. It returns when ctx ends.
 func (w *Worker) reconsider(ctx context.Context) error {
-	want := func(d memory.Due) bool {
-		if d.Reason != uncovered {
-			return false
-		}
-		covering, err := w.covering(ctx, []memory.Due{d})
-		return err != nil || len(covering[d.ID]) > 0
-	}
-	for t := time.NewTimer(0); ; t.Reset(mostIdle) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		}
-		if _, err := Unpark(ctx, w.store, "a worker started", want); err == nil || isUnreadable(err) {
-			<-ctx.Done()
+		began, pause := time.Now(), mostIdle
+		if err := w.unparkCovered(ctx); err == nil || isUnreadable(err) {
+			pause = reconsiderEvery
+		}
+		t.Reset(max(pause, restOfLooks*time.Since(began)))
+	}
+}
+
+// unparkCovered marks the rows that were parked since no source covered them due, if one does now.
+func (w *Worker) unparkCovered(ctx context.Context) error {
+	var page []memory.Due
+	var faults []error
+	those := func() error {
+		covering, err := w.covering(ctx, page)
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			if len(covering[d.ID]) == 0 {
+				continue
+			}
+			if _, err := unpark(ctx, w.store, d, "a worker started"); isUnreadable(err) {
+				faults = append(faults, err)
+			} else if err != nil {
+				return err
+			}
+		}
+		page = page[:0]
+		return nil
+	}
+	for d, err := range w.store.ParkedRows(ctx) {
+		if err != nil {
+			return err
+		}
+		if d.Reason != uncovered {
+			continue
+		}
+		if page = append(page, d); len(page) == mostPage {
+			if err := those(); err != nil {
+				return err
+			}
 		}
 	}
+	if err := those(); err != nil {
+		return err
+	}
+	return errors.Join(faults...)
 }
 
 // Unpark marks those of the parked rows due now that are wanted, and says how many; workers find them at
@@ -51,17 +90,25 @@ func Unpark(ctx context.Context, store Store, why string, want func(memory.Due) 
 		if !want(r) {
 			continue
 		}
-		switch err := store.Reschedule(ctx, r.ID, store.Now(), r.Tries, why); {
-		case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased):
+		switch done, err := unpark(ctx, store, r, why); {
 		case isUnreadable(err):
 			faults = append(faults, err)
 		case err != nil:
 			return n, err
-		default:
+		case done:
 			n++
 		}
 	}
 	return n, errors.Join(faults...)
+}
+
+// unpark marks a parked row due now. It reports whether the row is still there.
+func unpark(ctx context.Context, store Store, d memory.Due, why string) (bool, error) {
+	err := store.Reschedule(ctx, d.ID, store.Now(), d.Tries, why)
+	if errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Retry brings back those of the rows that wait which are wanted: parked rows are due now, and a row
@@ -115,26 +162,18 @@ type Heater struct {
 	mu    sync.Mutex
 	reads map[memory.ID]float64
 
-	flush    sync.Mutex              // one flush at a time
+	flushing sync.Mutex              // one flush at a time
 	unparked map[memory.ID]time.Time // when a read last brought a parked row back; used by a flush
 }
 
-// NewHeater returns a heater; it passes nothing on before Serve runs. With a nil looker it counts in the
-// store only, and workers of other processes find the rows at their next look. A nil logger is none.
+// NewHeater returns a heater; it passes nothing on before Serve runs. The looker is the queue, as a rule. With
+// a nil looker the heater counts in the store only, and workers of other processes find the rows at their next
+// look. A nil logger is none.
 func NewHeater(store Store, looker Looker, logger *slog.Logger) *Heater {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Heater{store: store, looker: looker, logger: logger, reads: map[memory.ID]float64{}, unparked: map[memory.ID]time.Time{}}
-}
-
-// lookAt gives a heater without a looker one.
-func (h *Heater) lookAt(l Looker) {
-	h.flush.Lock()
-	defer h.flush.Unlock()
-	if h.looker == nil {
-		h.looker = l
-	}
 }
 
 // ObserveReads notes that rows were read. It never blocks on I/O and never fails. A weight that is not
@@ -159,7 +198,9 @@ func (h *Heater) ObserveBlocked(ctx context.Context, ids []memory.ID) {
 
 // Serve passes reads on every tenth of a second until ctx ends, and once more
 // then. A failure is logged, at most every 30 seconds.
-func (h *Heater) Serve(ctx context.Context) error {
+func (h *Heater) Serve(ctx context.Context) error { return h.serve(ctx, h.looker) }
+
+func (h *Heater) serve(ctx context.Context, looker Looker) error {
 	t := time.NewTicker(heatFlush)
 	defer t.Stop()
 	for said := (time.Time{}); ; {
@@ -167,9 +208,9 @@ func (h *Heater) Serve(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			return h.Flush(last)
+			return h.flush(last, looker)
 		case <-t.C:
-			if err := h.Flush(ctx); err != nil && ctx.Err() == nil && time.Since(said) >= DefaultTick {
+			if err := h.flush(ctx, looker); err != nil && ctx.Err() == nil && time.Since(said) >= DefaultTick {
 				said = time.Now()
 				h.logger.LogAttrs(ctx, slog.LevelWarn, "reads were not passed on, or not all of them", slog.Any("error", err))
 			}
@@ -179,9 +220,11 @@ func (h *Heater) Serve(ctx context.Context) error {
 
 // Flush passes on what was noted so far. It waits for another flush to end, also for one of
 // Serve. A row whose mark cannot be read is left out, and the error says so.
-func (h *Heater) Flush(ctx context.Context) error {
-	h.flush.Lock()
-	defer h.flush.Unlock()
+func (h *Heater) Flush(ctx context.Context) error { return h.flush(ctx, h.looker) }
+
+func (h *Heater) flush(ctx context.Context, looker Looker) error {
+	h.flushing.Lock()
+	defer h.flushing.Unlock()
 	h.mu.Lock()
 	reads := h.reads
 	h.reads = map[memory.ID]float64{}
@@ -206,8 +249,8 @@ func (h *Heater) Flush(ctx context.Context) error {
 		}
 		due = due || wanted
 	}
-	if due && h.looker != nil {
-		fault = errors.Join(fault, h.looker.Look(ctx, h.store.Tenant(), h.store.Namespace()))
+	if due && looker != nil {
+		fault = errors.Join(fault, looker.Look(ctx, h.store.Tenant(), h.store.Namespace()))
 	}
 	return fault
 }

@@ -75,7 +75,7 @@ func TestServeIsAllThatAProgramStarts(t *testing.T) {
 
 // TestServeWarnsOfWhatIsNotWired.
 func TestServeWarnsOfWhatIsNotWired(t *testing.T) {
-	const budgets, reads = "the queue counts no budgets", "reads are not counted"
+	const budgets, reads, sources = "the queue counts no budgets", "reads are not counted", "there is no source"
 	for name, c := range map[string]struct {
 		queue   promotion.CheckQueue
 		scope   promotion.Scope
@@ -87,12 +87,16 @@ func TestServeWarnsOfWhatIsNotWired(t *testing.T) {
 		"no budget":             {queue: &routed{}, scope: promotion.Scope{ReadsElsewhere: true}, options: promotion.Options{Budget: -1}},
 		"a queue without":       {queue: &routed{}, scope: promotion.Scope{ReadsElsewhere: true}, want: []string{budgets}},
 		"no reads":              {queue: &counting{}, want: []string{reads}},
+		"no source":             {queue: &counting{}, scope: promotion.Scope{ReadsElsewhere: true}, want: []string{sources}},
 		"neither of the two is": {queue: &routed{}, want: []string{budgets, reads}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(s *service) {
 				c.options.Logger = slog.New(slog.NewTextHandler(&s.log, nil))
 				c.scope.Worker = s.worker(&c.options, source(verifiertest.New("crm", verifiertest.Supports())))
+				if slices.Contains(c.want, sources) {
+					c.scope.Worker = s.worker(&c.options)
+				}
 				stop := testmain.Serve(s.t, func(ctx context.Context) error { return promotion.Serve(ctx, c.queue, c.scope) })
 				time.Sleep(time.Minute)
 				stop()

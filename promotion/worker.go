@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -37,12 +39,14 @@ type Store interface {
 	DueRows(ctx context.Context, at time.Time) iter.Seq2[memory.Due, error]
 	Revocable
 	WakeDue(ctx context.Context, limit int) (woken int, next time.Time, err error)
+	PublishVerifiers(ctx context.Context, worker string, lease time.Duration, of []memory.VerifierState) error
 	Covered(ctx context.Context, contents ...memory.Content) ([]bool, error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]memory.Due, error)
 	Now() time.Time
 	Tenant() string
 	Namespace() string
+	Identity() memory.Token
 }
 
 // Source is a verifier and the claims it can be asked about.
@@ -57,7 +61,8 @@ type Source struct {
 	// so that the source does not wait while those of others are passed over.
 	Predicates []string
 	// Covers says whether the source can be asked about a claim of its predicates; nil = about
-	// all of them.
+	// all of them. It must say the same of a claim each time, and not block. Other workers can tell only the
+	// Predicates, and so park rows of a source that has a Covers alone; see [Scope.Uncovered].
 	Covers func(memory.Content) bool
 	// Places is how many checks of the source are made at a time by [Serve]; 0 = as many as
 	// its breaker lets through ([verifier.Guarded.Places]); that is 8 if nothing else is said.
@@ -184,8 +189,8 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	for i := range w.sources {
 		s := &w.sources[i]
 		switch {
-		case strings.TrimSpace(s.Name) == "" || len(s.Name) > mostName:
-			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source has 1 to %d bytes", s.Name, mostName)
+		case strings.TrimSpace(s.Name) == "" || len(s.Name) > mostName || !utf8.ValidString(s.Name):
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source is 1 to %d bytes of UTF-8", s.Name, mostName)
 		case s.Verifier == nil:
 			return nil, fmt.Errorf("promotion: NewWorker: source %q has no verifier", s.Name)
 		case names[s.Name]:
@@ -314,26 +319,26 @@ type asking struct {
 	// probe: the answer decides whether the source is back. A failure says nothing about the row.
 	probe bool
 	// queued: the question comes from a queue, and is none to probe with.
-	queued  bool
-	until   time.Time       // until when to wait
-	stopped <-chan struct{} // closed when there is to be no wait any more
+	queued bool
+	// suspect: the question may crash the process, which is noted before it is asked.
+	suspect bool
+	// inPlace ends when the question waits for a budget no more; nil = it does not wait.
+	inPlace context.Context
 }
 
-// wait waits for a while, but not longer than it may. ok is false if it did not wait.
-func (a *asking) wait(ctx context.Context, d time.Duration) (ok bool) {
-	left := time.Until(a.until)
-	if left <= 0 {
+// waits waits for a while. It reports whether the context goes on; nil = it does not.
+func waits(inPlace context.Context, d time.Duration) bool {
+	if inPlace == nil || inPlace.Err() != nil {
 		return false
 	}
-	t := time.NewTimer(min(max(d, time.Millisecond), left))
+	t := time.NewTimer(max(d, time.Millisecond))
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-ctx.Done():
-	case <-a.stopped:
+	case <-inPlace.Done():
+		return false
 	}
-	return false
 }
 
 // calm returns a Covers that does not panic: what it panics at is not covered. The first time is logged.
@@ -456,8 +461,9 @@ func (w *Worker) begin(ctx context.Context, id memory.ID) (row memory.Row, mark 
 
 // Limits of how long a row is set aside for a source about which a question failed.
 const (
-	firstAside = time.Second
-	mostAside  = time.Hour
+	firstAside   = time.Second
+	refusedAside = time.Minute // at least, if the store did not take the answer
+	mostAside    = time.Hour
 )
 
 // aside is for how long a row is set aside after so many failures in a row.
@@ -484,8 +490,23 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 			round.failed, round.alarm, round.answers, res = false, false, nil, Result{} // it is not the one that is asked
 		}
 	}
+	if how.suspect {
+		if said.Source, said.Crashes, said.Until = s.Name, said.Crashes+1, w.store.Now(); said.Crashes > math.MaxUint8 {
+			said.Crashes = math.MaxUint8
+		}
+		if mark, err = w.store.Note(ctx, mark, said); remarked(err) {
+			return Result{Status: NotDue}, nil
+		} else if err != nil {
+			return res, err
+		}
+		said.Crashes-- // it lives, whatever comes of it
+	}
 	done, err := w.one(ctx, s, &row, &round, &res)
 	switch {
+	case how.suspect && (err != nil || !done && !round.failed && res.Calls == 0):
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), givenUp)
+		defer cancel()
+		return res, errors.Join(err, w.note(after, mark, []memory.SourceMark{said}))
 	case err != nil:
 		return res, err
 	case done && (res.Status == Demoted || res.Status == Moved):
@@ -493,13 +514,22 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 	case done:
 		return res, nil
 	case round.failed && how.probe:
+		if round.alarm {
+			res.Status = Misconfigured
+		}
 		return res, nil
 	case round.failed, res.Calls > 0 && len(round.answers) == 0:
-		if !round.failed { // what it said is no verdict
+		switch {
+		case round.alarm:
+			res.Status = Misconfigured
+		case !round.failed: // what it said is no verdict
 			res.Status = Unclear
 		}
-		said = memory.SourceMark{Source: s.Name, Failures: said.Failures + 1}
+		said = memory.SourceMark{Source: s.Name, Failures: said.Failures + 1, Crashes: said.Crashes}
 		wait := aside(said.Failures)
+		if round.refused { // its breaker does not know
+			wait = max(wait, refusedAside)
+		}
 		said.Until = w.store.Now().Add(wait)
 		if at := time.Now().Add(wait); at.After(res.RetryAt) { // else the source said when
 			res.RetryAt = at
@@ -515,10 +545,7 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 			return res, err
 		}
 	}
-	switch res.Status = Unclear; {
-	case round.alarm:
-		res.Status = Misconfigured
-	case round.kept:
+	if res.Status = Unclear; round.kept {
 		res.Status = Kept
 	}
 	others := slices.ContainsFunc(w.sources, func(o Source) bool { return o.Name != s.Name && !o.observes && o.covers(&row.Content) })
@@ -554,6 +581,7 @@ type round struct {
 	kept     bool                // evidence was kept
 	alarm    bool                // somebody can never answer
 	failed   bool                // a question about this row failed
+	refused  bool                // the store does not take the answer
 	answers  []memory.SourceMark // of the sources that are not to be asked again for a while
 
 	asked memory.LineMark // where the line of the row stood before anybody was asked
@@ -572,7 +600,7 @@ func (s *Source) covers(c *memory.Content) bool {
 func (w *Worker) Down(c memory.Content) (down bool) {
 	for i := range w.sources {
 		s := &w.sources[i]
-		if s.observes || s.Rank == memory.RankModel || s.Rank == memory.RankSecondModel || !s.covers(&c) {
+		if s.observes || s.isModel() || !s.covers(&c) {
 			continue
 		}
 		if s.state() == verifier.StateClosed {
@@ -583,8 +611,9 @@ func (w *Worker) Down(c memory.Content) (down bool) {
 	return down
 }
 
-// maxCovering is how many rows are remembered with the sources that cover them; beyond, all are forgotten.
-const maxCovering = 100_000
+// maxCovering is how many rows are remembered with the sources that cover them, in about 100 bytes each. Beyond,
+// a quarter is forgotten.
+const maxCovering = 1_000_000
 
 // covering are the sources that cover some rows. What a row says does not change, so that it is read once. A
 // row that is gone or cannot be read is left out.
@@ -613,7 +642,11 @@ func (w *Worker) covering(ctx context.Context, marks []memory.Due) (map[memory.I
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.covers)+len(rows) > maxCovering {
-		clear(w.covers)
+		for id := range w.covers {
+			if delete(w.covers, id); len(w.covers) < maxCovering*3/4 {
+				break
+			}
+		}
 	}
 	for i := range rows {
 		sources := w.sourcesOf(&rows[i].Content)
@@ -709,18 +742,14 @@ func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, 
 		if ctx.Err() != nil {
 			return true, ctx.Err()
 		}
-		if w.fault(ctx, res, r, s.Name, row.ID, err) {
-			r.alarm = true
-			w.answered(s, r) // asking again changes nothing
-		}
+		w.fault(ctx, res, r, s.Name, row.ID, err)
 		return false, nil
 	}
 	move := Next(*row, v)
 	status, err := w.apply(ctx, s, *row, v, move, r.asked)
-	if errors.Is(err, memory.ErrRevoked) { // it may say what it likes
-		w.fault(ctx, res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: memory.ErrRevoked})
-		r.alarm = true
-		w.answered(s, r)
+	if errors.Is(err, memory.ErrRevoked) || errors.Is(err, memory.ErrInvalid) || errors.Is(err, memory.ErrTooLarge) { // it may say what it likes
+		w.fault(ctx, res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: err})
+		r.refused = true
 		return false, nil
 	}
 	if err != nil {
@@ -797,7 +826,7 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 			if wait <= 0 {
 				return nil
 			}
-			if !how.wait(ctx, wait) {
+			if !waits(how.inPlace, wait) {
 				return &overspent{wait}
 			}
 		}
@@ -880,10 +909,11 @@ func (r *Result) end(s Status) { r.Status, r.RetryAt = s, time.Time{} }
 // fault tells a verifier that is misconfigured, which is an alarm, from one that
 // is down, which is traffic (SR-7.8). What is of neither class is taken for down:
 // it says nothing of the claim, and asking again may help.
-func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string, id memory.ID, err error) (alarm bool) {
+func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string, id memory.ID, err error) {
 	level, text := slog.LevelInfo, "verifier is down"
-	if alarm = errors.Is(err, verifier.ErrMisconfigured); alarm {
+	if errors.Is(err, verifier.ErrMisconfigured) {
 		level, text = slog.LevelError, "verifier cannot be used"
+		r.alarm, r.failed = true, true
 	} else {
 		at := time.Now().Add(time.Second)
 		var down *verifier.UnavailableError
@@ -899,7 +929,6 @@ func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string
 		level = slog.LevelDebug
 	}
 	w.opts.Logger.LogAttrs(ctx, level, text, slog.String("verifier", source), slog.String("row", string(id)), slog.Any("error", err))
-	return alarm
 }
 
 // first reports whether a line is the first of its kind in this tick: an outage
@@ -1029,7 +1058,7 @@ func (w *Worker) resolveOutage(ctx context.Context, row memory.Row) error {
 // while it was being checked.
 func (w *Worker) comeBack(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error {
 	err := w.store.Postpone(ctx, mark, at, tries, reason)
-	if errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrErased) {
+	if remarked(err) {
 		return nil
 	}
 	return err

@@ -82,8 +82,7 @@ type Guarded struct {
 // its place, so that at most MaxConcurrent goroutines can hang; then every
 // further question is [ErrUnavailable] with [ErrBusy].
 //
-// Only [ErrUnavailable] counts as a failure of v: an answer of any kind, and a
-// misconfiguration, show that it is there; a cancelled question counts nothing. Failures in a row
+// [ErrUnavailable] and [ErrMisconfigured] count as a failure of v. A cancelled question counts nothing. Failures in a row
 // open the breaker only if v has answered nothing for a second: a few rows about which all questions
 // fail say nothing of the others.
 // A RetryAfter that v reports is obeyed before the next question. An error of no
@@ -116,7 +115,7 @@ func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return int64(c.ConsecutiveFailures) >= int64(g.o.Failures) && g.isSilent()
 		},
-		IsSuccessful: func(err error) bool { return !errors.Is(err, ErrUnavailable) },
+		IsSuccessful: func(err error) bool { return !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured) },
 		IsExcluded: func(err error) bool {
 			return err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrMisconfigured)
 		},
@@ -326,9 +325,6 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict
 	}
 	if r.err != nil {
 		err := classify(ctx, g.name, r.err)
-		if errors.Is(err, ErrMisconfigured) {
-			g.hear()
-		}
 		return Verdict{}, g.note(err)
 	}
 	g.hear()

@@ -114,7 +114,7 @@ func TestABreakerOpensForLongerAfterEachProbeInVain(t *testing.T) {
 
 // TestFailuresDoNotOpenTheBreakerWhileOthersAreAnswered: some rows always fail.
 func TestFailuresDoNotOpenTheBreakerWhileOthersAreAnswered(t *testing.T) {
-	for name, answers := range map[string]verifiertest.Step{"answers": verifiertest.Unclear(), "misconfigurations": verifiertest.Misconfigured()} {
+	for name, answers := range map[string]verifiertest.Step{"unclear": verifiertest.Unclear(), "refutations": verifiertest.Refutes("GB12")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := verifiertest.New("crm", verifiertest.Down(0))
@@ -160,14 +160,12 @@ func TestOnlyOneProbePassesAtATime(t *testing.T) {
 	})
 }
 
-func TestOnlyOutagesOpenTheBreaker(t *testing.T) {
+func TestWhatOpensTheBreaker(t *testing.T) {
 	for name, step := range map[string]verifiertest.Step{
-		"refutations":       verifiertest.Refutes("GB12"),
-		"unclear answers":   verifiertest.Unclear(),
-		"malformed ones":    verifiertest.Malformed(),
-		"misconfigurations": verifiertest.Misconfigured(),
-		"panics":            verifiertest.Panics("boom"),
-		"flapping":          verifiertest.Flaps(verifiertest.Down(0), verifiertest.Unclear()),
+		"refutations":     verifiertest.Refutes("GB12"),
+		"unclear answers": verifiertest.Unclear(),
+		"malformed ones":  verifiertest.Malformed(),
+		"flapping":        verifiertest.Flaps(verifiertest.Down(0), verifiertest.Unclear()),
 	} {
 		t.Run(name+" leave it closed", func(t *testing.T) {
 			g := verifier.WithBreaker("crm", verifiertest.New("crm", step), &verifier.BreakerOptions{Failures: 2})
@@ -175,6 +173,17 @@ func TestOnlyOutagesOpenTheBreaker(t *testing.T) {
 				ask(t, g)
 			}
 			if g.State() != verifier.StateClosed || g.InFlight() != 0 {
+				t.Fatal(g.State(), g.InFlight())
+			}
+		})
+	}
+	for name, step := range map[string]verifiertest.Step{"misconfigurations": verifiertest.Misconfigured(), "panics": verifiertest.Panics("boom")} {
+		t.Run(name+" open it", func(t *testing.T) {
+			g := verifier.WithBreaker("crm", verifiertest.New("crm", step), &verifier.BreakerOptions{Failures: 2})
+			for range 2 {
+				ask(t, g)
+			}
+			if g.State() != verifier.StateOpen || g.InFlight() != 0 {
 				t.Fatal(g.State(), g.InFlight())
 			}
 		})

@@ -482,19 +482,19 @@ func TestDoctorAsksTheWorkerAndTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- asynqqueue.New(local.Client, asynqqueue.Deployment("default", w.store.Identity()), &asynqqueue.Options{ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
+			ended <- asynqqueue.New(local.Client, asynqqueue.Deployment(w.store), &asynqqueue.Options{ShutdownTimeout: time.Millisecond}).Serve(ctx, "crm", 1, nothing{})
 		}()
 		w.env["HEARSAY_REDIS"] = r.URL()
 		eventually(t, "the doctor sees the worker", func() bool {
 			f := find().of("queue")
-			return f.Safe && strings.Contains(f.Found, "crm is served by 1 worker,")
+			return f.Safe && strings.Contains(f.Found, "crm of "+asynqqueue.Deployment(w.store)+" is served by 1 worker,")
 		})
 		w.ok("queue", "pause")
 		if f := find().of("queue"); f.Safe || !strings.Contains(f.Found, "paused") || !strings.Contains(f.Fix, "hearsay queue resume") {
 			t.Errorf("%+v", f)
 		}
 		w.ok("queue", "resume")
-		for deployment, safe := range map[string]bool{"other": false, asynqqueue.Deployment("default", w.store.Identity()): true} {
+		for deployment, safe := range map[string]bool{"other": false, asynqqueue.Deployment(w.store): true} {
 			if f := find("-deployment", deployment).of("queue"); f.Safe != safe {
 				t.Errorf("of deployment %s: %+v", deployment, f)
 			}

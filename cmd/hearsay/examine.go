@@ -479,7 +479,7 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 		x.skip("queue", "not looked at: -redis URL names it")
 		return
 	}
-	const loss = "nothing; but rows are checked when a worker sweeps, and not when they are read"
+	const loss = "nothing; but no row is checked until it is there"
 	ctx, cancel := context.WithTimeout(ctx, peerPatience)
 	defer cancel()
 	r, err := localredis.Open(ctx, address, nil)
@@ -492,7 +492,7 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 	case err != nil:
 		x.bad("queue keeps keys", err.Error(), loss, "let the user of the queue ask the server: INFO memory")
 	case policy != "":
-		x.bad("queue keeps keys", "maxmemory-policy "+oneLine(policy, maxName), "nothing; but tasks of the queue, in silence, when memory is full: their rows are checked when a worker sweeps", "maxmemory-policy noeviction on the Redis of the queue")
+		x.bad("queue keeps keys", "maxmemory-policy "+oneLine(policy, maxName), "nothing; but tasks of the queue, in silence, when memory is full: their rows are enqueued again after half a minute", "maxmemory-policy noeviction on the Redis of the queue")
 	default:
 		x.good("queue keeps keys", "maxmemory-policy noeviction")
 	}
@@ -508,12 +508,12 @@ func (x *examination) queue(ctx context.Context, o *storeurl.Options) {
 			continue
 		}
 		served, paused = served || s.Processes > 0, paused || s.Paused && s.Processes > 0
-		found = append(found, fmt.Sprintf("%s is served by %s, %s wait", oneLine(s.Source, maxName), plural(s.Processes, "worker"), plural(s.Pending+s.Retry+s.Orphaned, "check")))
+		found = append(found, fmt.Sprintf("%s of %s is served by %s, %s wait", oneLine(s.Source, maxName), oneLine(s.Deployment, maxName), plural(s.Processes, "worker"), plural(s.Pending+s.Retry+s.Orphaned, "check")))
 	}
 	text := strings.Join(found, "; ")
 	switch {
 	case !served:
-		x.bad("queue", "no worker of tenant "+tenantOf(o.Tenant)+"; "+text, "nothing; but nobody checks rows, and what is verified and no longer true stays so", "start a worker with this -redis and -tenant; if it has a -deployment, name it here too")
+		x.bad("queue", strings.Join(append([]string{"no worker of tenant " + tenantOf(o.Tenant)}, found...), "; "), "nothing; but nobody checks rows, and what is verified and no longer true stays so", "start a worker with this -redis and -tenant; if it has a -deployment, name it here too")
 	case paused:
 		x.bad("queue", "paused; "+text, "nothing; but nobody checks rows while it is", "hearsay queue resume")
 	default:
@@ -527,7 +527,7 @@ func (x *examination) serves(deployment, tenant string) bool {
 	if name := cmp.Or(x.deployment, x.getenv("HEARSAY_DEPLOYMENT")); name != "" {
 		return deployment == name
 	}
-	return strings.HasPrefix(deployment, tenant+"-") && len(deployment) == len(asynqqueue.Deployment(tenant))
+	return asynqqueue.IsDeployment(deployment, tenant)
 }
 
 // workerReady is the part of a worker's /readyz that is looked at.

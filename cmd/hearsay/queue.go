@@ -378,7 +378,7 @@ func (a *app) queueRetryCommand(f *queueFlags) *cobra.Command {
 		Short: "Bring back what is parked or set aside",
 		Long: `retry marks parked rows due again, all of them or those that are named. Rows that are set
 aside for a verifier, since questions about them failed, may be asked about at once. A row that
-took its workers along comes back only this way. It needs the store and no Redis: workers find
+crashed its workers comes back only this way. It needs the store and no Redis: workers find
 the rows at their next look, within their -sweep-every.
 
 With -o json: {"schema": "hearsay.retry/1", "parked": 1, "set_aside": 0}.`,

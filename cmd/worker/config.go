@@ -96,6 +96,7 @@ const (
 	defaultDrain = 20 * time.Second
 
 	defaultLeaveAlone = 5 * time.Second
+	defaultPublish    = 10 * time.Second
 
 	defaultCheckpoint = 5 * time.Minute
 
@@ -230,7 +231,7 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	flags.DurationVar(&c.tick, "tick", promotion.DefaultTick, "what -budget counts in; the same for all workers")
 	flags.DurationVar(&c.lifetime, "verdict-lifetime", promotion.DefaultVerdictLifetime, "how long an answer that moved nothing stands before a row is asked about again")
 	flags.IntVar(&c.concurrency, "concurrency", promotion.DefaultPlaces, "questions that each verifier is asked at once by this worker")
-	flags.DurationVar(&c.publish, "publish-every", publishEvery, "how often the store is told which verifiers are down, so that agents label what they write meanwhile; it goes by it for three times as long")
+	flags.DurationVar(&c.publish, "publish-every", defaultPublish, "how often the store is told which verifiers are down, so that agents label what they write meanwhile; it goes by it for three times as long")
 	flags.DurationVar(&c.leaveAlone, "leave-alone", defaultLeaveAlone, "the longest that a verifier that is down is left alone between two probes, if it does not say so itself")
 	flags.DurationVar(&c.drain, "drain", defaultDrain, "how long checks under way may take after SIGTERM")
 	flags.StringVar(&checkpointKey, "checkpoint-key", "", "`file` of the private key that signs checkpoints (hearsay audit keygen), or set "+checkpointKeyVariable+";\nwithout either none are made")

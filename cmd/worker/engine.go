@@ -35,9 +35,11 @@ type engine struct {
 
 	redis      *localredis.Redis
 	deployment string // of the queues
-	queue      *draining
+	queue      *asynqqueue.Queue
 	drain      time.Duration
 	sweep      time.Duration
+	publish    time.Duration
+	stopped    atomic.Bool // it drains
 }
 
 // space is what works on the rows of one namespace.
@@ -50,7 +52,6 @@ type space struct {
 	signing   *signing
 	examining *examining
 	writes    *writing
-	telling   *publishing
 	tally     *tally
 	log       *slog.Logger
 }
@@ -61,7 +62,7 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{verifiers: verifiers, drain: c.drain, sweep: c.sweep}
+	e := &engine{verifiers: verifiers, drain: c.drain, sweep: c.sweep, publish: c.publish}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
@@ -71,7 +72,6 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 	if err != nil {
 		host = "unknown"
 	}
-	name := processName(host)
 	redis.SetLogger(redisLog{log})
 	if e.redis, err = localredis.Open(ctx, c.redis, &localredis.Options{Logger: log}); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
@@ -89,9 +89,8 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 	} else if witness == nil {
 		log.Warn("no witness sees the checkpoints: that the whole store is an older copy would go unnoticed; -witness")
 	}
-	e.deployment = c.deploymentOf(stores)
-	e.queue = &draining{Queue: asynqqueue.New(e.redis.Client, e.deployment, &asynqqueue.Options{
-		ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})}
+	e.deployment = cmp.Or(c.deployment, asynqqueue.Deployment(stores[0], stores[1:]...))
+	e.queue = asynqqueue.New(e.redis.Client, e.deployment, &asynqqueue.Options{ShutdownTimeout: max(c.drain, time.Millisecond), Tracer: tracer, Logger: log})
 	for i, store := range stores {
 		s := &space{share: c.shares[i], store: store, writes: newWriting(store), log: log, tally: m.tally(store.Namespace(), c.named())}
 		if len(stores) > 1 {
@@ -105,22 +104,9 @@ func newEngine(ctx context.Context, c *config, stores []*memory.Store, witness *
 			return nil, err
 		}
 		s.examining = newExamining(c, store, witness, s.tally.registry, s.log)
-		s.telling = &publishing{store: store, name: name, entries: entries, guards: verifiers, every: c.publish, log: s.log}
 	}
 	m.registry.MustRegister(e)
 	return e, nil
-}
-
-// deploymentOf is the name under which the queues of some stores are kept.
-func (c *config) deploymentOf(stores []*memory.Store) string {
-	if c.deployment != "" {
-		return c.deployment
-	}
-	var ids []memory.Token
-	for _, s := range stores {
-		ids = append(ids, s.Identity())
-	}
-	return asynqqueue.Deployment(stores[0].Tenant(), ids...)
 }
 
 // add makes the worker of a namespace. The verifiers are those of the process: one that is down is down
@@ -177,30 +163,18 @@ func (e *engine) serve(ctx context.Context) error {
 	defer side.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, e.queue.stop)
-	defer stop()
+	defer context.AfterFunc(ctx, func() { e.stopped.Store(true) })()
 	var scopes []promotion.Scope
 	for _, s := range e.spaces {
 		side.Go(func() { s.examining.serve(ctx) })
-		side.Go(func() { s.telling.serve(ctx) })
 		side.Go(func() { tell(ctx, s.store, tellEvery, s.log) })
-		scopes = append(scopes, promotion.Scope{Worker: s.worker, Weight: s.weight, Sweep: e.sweep, ReadsElsewhere: true,
-			Uncovered: max(mostUncovered, 3*s.telling.every)})
+		scopes = append(scopes, promotion.Scope{Worker: s.worker, Weight: s.weight, Sweep: e.sweep, ReadsElsewhere: true, Publish: e.publish, Uncovered: max(mostUncovered, 3*e.publish)})
 	}
-	if len(e.sources) == 0 {
-		for _, s := range e.spaces {
-			side.Go(func() { promotion.Withdraw(ctx, s.store, e.sweep, s.log) })
-		}
-		<-ctx.Done()
-		return nil
-	}
-	if err := promotion.Serve(ctx, e.queue, scopes...); err != nil {
-		return err
-	}
-	if e.queue.busy.Load() > 0 || e.queue.cut.Load() {
+	err := promotion.Serve(ctx, e.queue, scopes...)
+	if errors.Is(err, asynqqueue.ErrGivenBack) {
 		return fmt.Errorf("%w: a check was under way after %s; its row stays due", errDrain, e.drain)
 	}
-	return nil
+	return err
 }
 
 // sign makes the checkpoints of all namespaces until ctx ends. The first fault for good
@@ -248,9 +222,10 @@ func (e *engine) ready(ctx context.Context) (checks []check) {
 // queueReady says whether the queue answers.
 func (e *engine) queueReady(ctx context.Context) check {
 	stats, err := within(ctx, e.stats)
+	err = cmp.Or(err, e.queue.Writable())
 	c := check{Name: "queue", OK: err == nil, Detail: "redis: " + e.kind}
 	switch {
-	case e.queue.stopped.Load():
+	case e.stopped.Load():
 		c.OK, c.Detail = false, "draining"
 	case err != nil:
 		c.Detail = err.Error()
@@ -262,9 +237,6 @@ func (e *engine) queueReady(ctx context.Context) check {
 
 // stats are the facts of the queues that this process serves.
 func (e *engine) stats(ctx context.Context) ([]asynqqueue.Stats, error) {
-	if len(e.sources) == 0 {
-		return nil, e.redis.Client.Ping(ctx).Err()
-	}
 	return e.queue.Stats(ctx, e.sources...)
 }
 
@@ -418,38 +390,6 @@ func (e *engine) close() error {
 		return nil
 	}
 	return e.redis.Close()
-}
-
-// draining is a queue that knows which checks are under way.
-type draining struct {
-	*asynqqueue.Queue
-	stopped atomic.Bool
-	busy    atomic.Int64
-	cut     atomic.Bool // a check was cut off by the end of the drain
-}
-
-func (d *draining) stop() { d.stopped.Store(true) }
-
-// Serve implements promotion.CheckQueue.
-func (d *draining) Serve(ctx context.Context, source string, places int, h promotion.CheckHandler) error {
-	return d.Queue.Serve(ctx, source, places, counting{h, d})
-}
-
-// counting is a handler whose checks are counted.
-type counting struct {
-	promotion.CheckHandler
-	in *draining
-}
-
-// Handle implements promotion.CheckHandler.
-func (c counting) Handle(ctx context.Context, what promotion.Check, crashes int) error {
-	c.in.busy.Add(1)
-	defer c.in.busy.Add(-1)
-	err := c.CheckHandler.Handle(ctx, what, crashes)
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) && c.in.stopped.Load() {
-		c.in.cut.Store(true)
-	}
-	return err
 }
 
 var (

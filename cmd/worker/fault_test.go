@@ -192,7 +192,7 @@ func (p *plant) pause(most time.Duration) { time.Sleep(time.Duration(p.rng.Int64
 
 // queueName is asynq's name of the queue.
 func (p *plant) queueName() string {
-	return asynqqueue.New(p.local.Client, asynqqueue.Deployment("default", p.store.Identity()), nil).Name("crm")
+	return asynqqueue.New(p.local.Client, asynqqueue.Deployment(p.store), nil).Name("crm")
 }
 
 // expire ends the leases of all checks that are under way: as if their workers had not been heard of

@@ -86,7 +86,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue := asynqqueue.New(redis.Client, asynqqueue.Deployment(store.Tenant(), store.Identity()), nil)
+	queue := asynqqueue.New(redis.Client, asynqqueue.Deployment(store), nil)
 	heater := promotion.NewHeater(store, queue, nil)
 
 	// The agent: it asks the worker whether the verifier is down, and has no other

@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -50,7 +51,7 @@ const (
 	pollEvery      = 50 * time.Millisecond  // while the queue is empty
 	forwardEvery   = 500 * time.Millisecond // how often tasks that come back are looked for
 	comeBackAfter  = time.Second
-	mostPayload    = 4096 // bytes; a tenant and a namespace are at most 256 each
+	mostPayload    = 32 << 10 // bytes; a tenant and a namespace are at most 1,024 each, which JSON may write in six times that
 	janitorSeldom  = time.Hour
 	panicStackSize = 4096
 	announceEvery  = 10 * time.Second
@@ -63,7 +64,8 @@ type Options struct {
 	// ShutdownTimeout is how long checks may take to end when Serve ends. Those that take longer are
 	// given back; 0 = 8 s.
 	ShutdownTimeout time.Duration
-	// Tracer gets a span of every check that is taken, linked to the span in which it was enqueued.
+	// Tracer gets a span of every check that is enqueued, and one of every check that is taken, which is
+	// linked to it by a header of the task.
 	// nil = none.
 	Tracer trace.Tracer
 	Logger *slog.Logger // nil = none
@@ -80,6 +82,7 @@ type Queue struct {
 
 	mu    sync.Mutex
 	looks []*func(tenant, namespace string) bool // of ServeLooks under way
+	fault error                                  // of the last write to Redis that announces a queue
 }
 
 // New returns a queue over a Redis client, of Redis 6.2 or later. The deployment keeps the queues and budgets of
@@ -128,13 +131,16 @@ type payload struct {
 	Generation uint64    `json:"generation"`
 }
 
-// Enqueue implements [promotion.CheckQueue]. The span of ctx goes along in the headers of the task. The
-// timeout is rounded up to whole seconds, as asynq keeps it.
+// Enqueue implements [promotion.CheckQueue]. Its span goes along in the headers of the task. The timeout is
+// rounded up to whole seconds, as asynq keeps it.
 func (q *Queue) Enqueue(ctx context.Context, c promotion.Check, timeout time.Duration) (added bool, err error) {
 	body, err := json.Marshal(payload(c))
 	if err != nil {
 		return false, fmt.Errorf("asynqqueue: %w", err)
 	}
+	ctx, span := q.opts.Tracer.Start(ctx, "promotion.enqueue", trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.String("messaging.destination.name", q.Name(c.Source)), attribute.String("hearsay.row", string(c.Row))))
+	defer span.End()
 	headers := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, headers)
 	_, err = q.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(TaskType, body, headers), asynq.Queue(q.Name(c.Source)), asynq.TaskID(taskID(c)),
@@ -145,6 +151,7 @@ func (q *Queue) Enqueue(ctx context.Context, c promotion.Check, timeout time.Dur
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return false, nil
 	}
+	span.SetStatus(codes.Error, "not enqueued")
 	return false, fmt.Errorf("asynqqueue: %w", err)
 }
 
@@ -174,9 +181,13 @@ func (q *Queue) Look(ctx context.Context, tenant, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
-	_, err = q.client.EnqueueContext(ctx, asynq.NewTask(LookType, body), asynq.Queue(q.lookName()), asynq.TaskID("look:"+plain(tenant)+":"+plain(namespace)),
+	id := "look:" + plain(tenant) + ":" + plain(namespace)
+	_, err = q.client.EnqueueContext(ctx, asynq.NewTask(LookType, body), asynq.Queue(q.lookName()), asynq.TaskID(id),
 		asynq.MaxRetry(math.MaxInt32), asynq.Timeout(lookTimeout), asynq.Retention(0))
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
+	switch {
+	case errors.Is(err, asynq.ErrTaskIDConflict): // it waits, unless a person has archived it
+		_ = asynq.NewInspectorFromRedisClient(q.redis).RunTask(q.lookName(), id)
+	case err != nil:
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
 	return nil
@@ -240,25 +251,41 @@ func isFailure(err error) bool {
 	return errors.Is(err, errPanicked) || errors.Is(err, asynq.ErrLeaseExpired)
 }
 
+// ErrGivenBack is the error of Serve if checks were still under way when it ended. They come back to the queue.
+var ErrGivenBack = errors.New("checks were given back")
+
 // Serve implements [promotion.CheckQueue]. A task that is none of this package is deleted, and logged.
 func (q *Queue) Serve(ctx context.Context, source string, places int, h promotion.CheckHandler) error {
+	var busy atomic.Int64
+	var cut atomic.Bool
 	server := q.server(q.Name(source), asynq.Config{
 		Concurrency: places, TaskCheckInterval: pollEvery,
 		ErrorHandler: asynq.ErrorHandlerFunc(func(ctx context.Context, t *asynq.Task, err error) {
 			if !errors.Is(err, asynq.ErrLeaseExpired) {
 				return
 			}
-			if c, err := check(t); err == nil {
+			if c, err := check(t, source); err == nil {
 				h.Outlived(ctx, c)
 			}
 		}),
 	})
-	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return q.handle(ctx, t, h) }))
+	err := server.Start(asynq.HandlerFunc(func(task context.Context, t *asynq.Task) error {
+		busy.Add(1)
+		defer busy.Add(-1)
+		err := q.handle(task, t, source, h)
+		if errors.Is(task.Err(), context.Canceled) && ctx.Err() != nil {
+			cut.Store(true)
+		}
+		return err
+	}))
 	if err != nil {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
 	q.announce(ctx, source)
 	server.Shutdown()
+	if busy.Load() > 0 || cut.Load() {
+		return fmt.Errorf("asynqqueue: source %q: %w", source, ErrGivenBack)
+	}
 	return nil
 }
 
@@ -269,8 +296,8 @@ func (q *Queue) announce(ctx context.Context, source string) {
 	t := time.NewTicker(announceEvery)
 	defer t.Stop()
 	for {
-		if err := q.redis.SAdd(ctx, "asynq:queues", q.Name(source)).Err(); err != nil {
-			q.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a queue is not announced", slog.Any("error", err))
+		if err := q.redis.SAdd(ctx, "asynq:queues", q.Name(source)).Err(); ctx.Err() == nil {
+			q.note(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -280,9 +307,30 @@ func (q *Queue) announce(ctx context.Context, source string) {
 	}
 }
 
+// note notes whether Redis takes writes.
+func (q *Queue) note(ctx context.Context, err error) {
+	q.mu.Lock()
+	was := q.fault
+	q.fault = err
+	q.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		q.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the queue's redis takes no writes", slog.Any("error", err))
+	case err == nil && was != nil:
+		q.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "the queue's redis takes writes again")
+	}
+}
+
+// Writable returns the error of the last write to Redis that Serve makes every ten seconds; nil = it was taken.
+func (q *Queue) Writable() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fault
+}
+
 // handle makes the check of a task.
-func (q *Queue) handle(ctx context.Context, t *asynq.Task, h promotion.CheckHandler) (err error) {
-	c, err := check(t)
+func (q *Queue) handle(ctx context.Context, t *asynq.Task, source string, h promotion.CheckHandler) (err error) {
+	c, err := check(t, source)
 	if err != nil {
 		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that is no check is deleted", slog.Any("error", err))
 		return asynq.RevokeTask
@@ -311,10 +359,10 @@ func (q *Queue) handle(ctx context.Context, t *asynq.Task, h promotion.CheckHand
 	return h.Handle(ctx, c, crashes)
 }
 
-// check reads a task. Whoever can write to Redis can write one.
-func check(t *asynq.Task) (promotion.Check, error) {
-	if t.Type() != TaskType {
-		return promotion.Check{}, fmt.Errorf("asynqqueue: a task of type %q", t.Type())
+// check reads a task of the queue of a source. Whoever can write to Redis can write one.
+func check(t *asynq.Task, source string) (promotion.Check, error) {
+	if kind := t.Type(); kind != TaskType {
+		return promotion.Check{}, fmt.Errorf("asynqqueue: a task of type %q", kind[:min(len(kind), 64)])
 	}
 	if len(t.Payload()) > mostPayload {
 		return promotion.Check{}, fmt.Errorf("asynqqueue: a payload of %d bytes", len(t.Payload()))
@@ -325,6 +373,9 @@ func check(t *asynq.Task) (promotion.Check, error) {
 	}
 	if !p.Row.Valid() {
 		return promotion.Check{}, errors.New("asynqqueue: payload: row is no id")
+	}
+	if p.Source != source {
+		return promotion.Check{}, errors.New("asynqqueue: payload: it is for another source")
 	}
 	return promotion.Check(p), nil
 }

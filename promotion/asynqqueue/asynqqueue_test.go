@@ -214,7 +214,9 @@ func TestAStoreThatIsAwayIsNoCrash(t *testing.T) {
 		ids := w.write(1)
 		store := &away{Store: w.store}
 		store.gone.Store(true)
-		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: supports(), Rank: memory.RankTool, Places: 4}}, nil)
+		var log testmain.Output
+		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: supports(), Rank: memory.RankTool, Places: 4}},
+			&promotion.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,9 +225,13 @@ func TestAStoreThatIsAwayIsNoCrash(t *testing.T) {
 		w.serve(worker, q)
 		for range 20 {
 			time.Sleep(time.Second)
-			if n, why := retried(t, c, q.Name("crm")); n > 0 || n == 0 && why != errAway.Error() {
+			// What a store says may quote the row, and goes to the log.
+			if n, why := retried(t, c, q.Name("crm")); n > 0 || n == 0 && why != "the row was not checked; the worker has logged why" {
 				t.Errorf("%d crashes: %s", n, why)
 			}
+		}
+		if n := strings.Count(log.String(), errAway.Error()); n != 1 {
+			t.Errorf("logged %d times: %s", n, log.String())
 		}
 		store.gone.Store(false)
 		time.Sleep(3 * time.Second)
@@ -244,23 +250,23 @@ func (h handler) Handle(ctx context.Context, c promotion.Check, crashes int) err
 }
 func (h handler) Outlived(context.Context, promotion.Check) {}
 
-// serveWith serves a source with a handler until the test ends or stop is called.
-func serveWith(t *testing.T, q *asynqqueue.Queue, h handler) (stop func()) {
+// serveWith serves a source with a handler until the test ends or stop is called, which says whether checks
+// were given back.
+func serveWith(t *testing.T, q *asynqqueue.Queue, h handler) (stop func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- q.Serve(ctx, "crm", 2, h) }()
-	ended := false
-	stop = func() {
-		if cancel(); !ended {
-			ended = true
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+	var gaveBack atomic.Bool
+	end := testmain.Serve(t, func(ctx context.Context) error {
+		err := q.Serve(ctx, "crm", 2, h)
+		if errors.Is(err, asynqqueue.ErrGivenBack) {
+			gaveBack.Store(true)
+			return nil
 		}
+		return err
+	})
+	return func() bool {
+		end()
+		return gaveBack.Load()
 	}
-	t.Cleanup(stop)
-	return stop
 }
 
 // TestAPersonCanReadATask.
@@ -311,7 +317,7 @@ func TestATaskThatIsNoCheckIsDeleted(t *testing.T) {
 		client := asynq.NewClientFromRedisClient(c)
 		good := `{"row":"mem_00000000000000000000000000","source":"crm"}`
 		strange := map[string]string{"": "hearsay:check", "{}": "hearsay:check", `{"row":"mem_1","source":"crm"}`: "hearsay:check", `{"generation":-1}`: "hearsay:check",
-			good: "hearsay:check_all", good + strings.Repeat(" ", 5000): "hearsay:check"}
+			strings.Replace(good, "crm", "erp", 1): "hearsay:check", good: "hearsay:check_all", good + strings.Repeat(" ", 33_000): "hearsay:check"}
 		for body, kind := range strange {
 			if _, err := client.Enqueue(asynq.NewTask(kind, []byte(body)), asynq.Queue(q.Name("crm"))); err != nil {
 				t.Fatal(err)
@@ -352,7 +358,9 @@ func TestServeLetsChecksEnd(t *testing.T) {
 		<-begun
 		<-begun
 		time.AfterFunc(50*time.Millisecond, func() { close(end) })
-		stop()
+		if !stop() {
+			t.Error("it is not said that a check was given back")
+		}
 		left := tasks(t, c, q.Name("crm"))
 		if len(left) != 1 || len(left["pending"]) != 1 || !strings.Contains(left["pending"][0], "04:crm") {
 			t.Errorf("%v", left)
@@ -367,11 +375,13 @@ func TestTheSpanOfATaskIsLinkedToThatOfItsEnqueuing(t *testing.T) {
 		tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
 		c := open(t)
 		q := asynqqueue.New(c, "test", &asynqqueue.Options{Tracer: tracer})
-		ctx, from := tracer.Start(t.Context(), "read")
-		if _, err := q.Enqueue(ctx, promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Minute); err != nil {
+		if _, err := q.Enqueue(t.Context(), promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		from.End()
+		from := spans.Ended()[0]
+		if from.Name() != "promotion.enqueue" {
+			t.Error(from.Name())
+		}
 		serveWith(t, q, func(context.Context, promotion.Check, int) error { return nil })
 		empty(t, c, q.Name("crm"))
 		linked := 0
@@ -402,13 +412,25 @@ func TestTheQueueNeedsNoMemoryCommand(t *testing.T) {
 	stop := w.serve(w.worker(supports(), 2), q)
 	eventually(t, "all rows are verified", func() bool { return w.verified(ids) })
 	empty(t, c, q.Name("crm"))
+	if _, err := q.Stats(t.Context(), "crm"); err != nil {
+		t.Error(err)
+	}
+	if _, err := asynqqueue.Every(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(q.Pause(t.Context()), q.Resume(t.Context()), q.Look(t.Context(), "other", "")); err != nil {
+		t.Error(err)
+	}
 	stop()
+	if _, err := q.Spend(t.Context(), "crm", 10, time.Minute); err != nil {
+		t.Error(err)
+	}
 	keys, err := c.Keys(t.Context(), "*").Result()
 	if err != nil || len(keys) == 0 {
 		t.Fatal(keys, err)
 	}
 	for _, key := range keys {
-		if !strings.HasPrefix(key, "asynq:") {
+		if !strings.HasPrefix(key, "asynq:") && !strings.HasPrefix(key, "rate:") {
 			t.Errorf("key %s", key)
 		}
 	}
@@ -549,11 +571,11 @@ func FuzzATask(f *testing.F) {
 	f.Add("hearsay:check", []byte(`{"row":"mem_1"}`))
 	f.Add("hearsay:checks", []byte("{}"))
 	f.Fuzz(func(t *testing.T, kind string, body []byte) {
-		c, err := asynqqueue.CheckOf(asynq.NewTask(kind, body))
+		c, err := asynqqueue.CheckOf(asynq.NewTask(kind, body), "crm")
 		if err != nil {
 			return
 		}
-		if kind != asynqqueue.TaskType || !c.Row.Valid() {
+		if kind != asynqqueue.TaskType || !c.Row.Valid() || c.Source != "crm" {
 			t.Fatalf("%q, %+v", kind, c)
 		}
 		again, err := json.Marshal(asynqqueue.Payload(c))
@@ -561,7 +583,7 @@ func FuzzATask(f *testing.F) {
 			t.Fatal(err)
 		}
 		// Escapes may make it too long.
-		if back, err := asynqqueue.CheckOf(asynq.NewTask(kind, again)); err == nil && back != c {
+		if back, err := asynqqueue.CheckOf(asynq.NewTask(kind, again), "crm"); err == nil && back != c {
 			t.Fatalf("%+v became %+v", c, back)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -17,17 +18,28 @@ import (
 	"github.com/hearsay-go/hearsay/promotion"
 )
 
-// Deployment is a name for the processes that serve the same namespaces of a tenant: the name of
-// the tenant, and eight characters that differ for other namespaces and for other stores. The order of the
-// identities ([memory.Store.Identity]) does not matter.
-func Deployment(tenant string, namespaces ...memory.Token) string {
-	all := slices.Clone(namespaces)
-	slices.SortFunc(all, func(a, b memory.Token) int { return slices.Compare(a[:], b[:]) })
-	h := sha256.New()
-	for _, n := range all {
-		h.Write(n[:])
+// Deployment is a name for the processes that serve the same namespaces of a tenant, each of which is a
+// [memory.Store]. It is the name of the tenant, a hyphen, and eight characters that differ for other
+// namespaces and for other stores. The order of the namespaces does not matter.
+func Deployment(first *memory.Store, others ...*memory.Store) string {
+	ids := []memory.Token{first.Identity()}
+	for _, s := range others {
+		ids = append(ids, s.Identity())
 	}
-	return tenant + "-" + hex.EncodeToString(h.Sum(nil)[:4])
+	slices.SortFunc(ids, func(a, b memory.Token) int { return slices.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for _, id := range ids {
+		h.Write(id[:])
+	}
+	return first.Tenant() + "-" + hex.EncodeToString(h.Sum(nil)[:lenDeployment/2])
+}
+
+// lenDeployment is how many characters of a deployment follow the tenant and the hyphen.
+const lenDeployment = 8
+
+// IsDeployment reports whether a name is one that [Deployment] gives to namespaces of a tenant.
+func IsDeployment(name, tenant string) bool {
+	return strings.HasPrefix(name, tenant+"-") && len(name) == len(tenant)+1+lenDeployment
 }
 
 // Stats are the facts of the queue of one source. They are read one after the other, so that a task that
@@ -55,9 +67,12 @@ func Every(ctx context.Context, client redis.UniversalClient) ([]Stats, error) {
 // named, all that are known.
 func (q *Queue) Stats(ctx context.Context, sources ...string) ([]Stats, error) {
 	return inspect(ctx, q.redis, func(deployment, source string) bool {
-		return deployment == q.deployment && (len(sources) == 0 || slices.Contains(sources, source))
+		return q.of(deployment, source) && (len(sources) == 0 || slices.Contains(sources, source))
 	})
 }
+
+// of reports whether a queue is of the deployment.
+func (q *Queue) of(deployment, _ string) bool { return deployment == q.deployment }
 
 // Paused implements [promotion.CheckQueue].
 func (q *Queue) Paused(ctx context.Context, source string) (bool, error) {
@@ -85,19 +100,27 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
 	}
 	switch info.State {
-	case asynq.TaskStatePending, asynq.TaskStateRetry, asynq.TaskStateScheduled:
+	case asynq.TaskStatePending:
 		return promotion.Waiting, nil
-	case asynq.TaskStateActive: // asynq takes it back from a process that died by its lease
-		err := q.redis.ZScore(ctx, "asynq:{"+name+"}:lease", id).Err()
-		if err == nil {
+	case asynq.TaskStateRetry, asynq.TaskStateScheduled: // a clock that is ahead, or a person, may put it off
+		if time.Until(info.NextProcessAt) < mostOff {
+			return promotion.Waiting, nil
+		}
+	case asynq.TaskStateActive: // asynq takes it back from a process that died when its lease has ended
+		until, err := q.redis.ZScore(ctx, "asynq:{"+name+"}:lease", id).Result()
+		if err == nil && time.Since(time.Unix(int64(until), 0)) < mostOff {
 			return promotion.Taken, nil
 		}
-		if !errors.Is(err, redis.Nil) {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
 		}
 	}
 	return promotion.Stranded, nil // also if a person archived it
 }
+
+// mostOff is how far the time at which asynq takes a task may lie in the future, and how long ago its lease may
+// have ended. asynq looks every minute.
+const mostOff = 3 * time.Minute
 
 // ErrNoQueue is the error of what is done to the queues of a deployment that has none.
 var ErrNoQueue = errors.New("no process has served this deployment yet")
@@ -109,14 +132,14 @@ func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, true) }
 func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, false) }
 
 func (q *Queue) pause(ctx context.Context, want bool) error {
-	all, err := q.Stats(ctx)
+	i := asynq.NewInspectorFromRedisClient(q.redis)
+	all, err := known(i, q.of)
 	if err != nil {
 		return err
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("asynqqueue: deployment %q: %w", q.deployment, ErrNoQueue)
 	}
-	i := asynq.NewInspectorFromRedisClient(q.redis)
 	for _, s := range all {
 		change := i.UnpauseQueue
 		if want {
@@ -143,8 +166,8 @@ func named(queue string) (deployment, source string, ok bool) {
 	return deployment, source, err == nil && other == nil && deployment != "" && source != ""
 }
 
-func inspect(ctx context.Context, client redis.UniversalClient, want func(deployment, source string) bool) ([]Stats, error) {
-	i := asynq.NewInspectorFromRedisClient(client)
+// known are the queues that a process has served or filled, and how many processes serve each.
+func known(i *asynq.Inspector, want func(deployment, source string) bool) (map[string]*Stats, error) {
 	of := map[string]*Stats{}
 	note := func(queue string) *Stats {
 		if s := of[queue]; s != nil {
@@ -174,6 +197,15 @@ func inspect(ctx context.Context, client redis.UniversalClient, want func(deploy
 				s.Processes++
 			}
 		}
+	}
+	return of, nil
+}
+
+func inspect(ctx context.Context, client redis.UniversalClient, want func(deployment, source string) bool) ([]Stats, error) {
+	i := asynq.NewInspectorFromRedisClient(client)
+	of, err := known(i, want)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]Stats, 0, len(of))
 	for _, s := range of {
@@ -205,7 +237,7 @@ func (s *Stats) read(ctx context.Context, client redis.UniversalClient, i *asynq
 				break
 			}
 			if err != nil {
-				return fmt.Errorf("asynqqueue: %w", err)
+				return fmt.Errorf("asynqqueue: queue %s: %w", s.Queue, err)
 			}
 			for _, t := range tasks {
 				if t.IsOrphaned {

@@ -2,9 +2,12 @@ package asynqqueue_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +16,8 @@ import (
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/storetest"
+	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
 	"github.com/hearsay-go/hearsay/promotion/asynqqueue"
 )
@@ -146,17 +151,21 @@ func TestChecksOfADeadWorkerAreOrphaned(t *testing.T) {
 
 // TestADeploymentIsNamedByWhatItServes.
 func TestADeploymentIsNamedByWhatItServes(t *testing.T) {
-	a, b := memory.Token{1}, memory.Token{2}
-	name := asynqqueue.Deployment("acme", a, b)
-	if name != asynqqueue.Deployment("acme", b, a) || len(name) != len("acme-01234567") || name[:5] != "acme-" {
+	a, b := storetest.NewStore(&memory.Options{Tenant: "acme"}), storetest.NewStore(&memory.Options{Tenant: "acme", Namespace: "b"})
+	name := asynqqueue.Deployment(a, b)
+	if name != asynqqueue.Deployment(b, a) || len(name) != len("acme-01234567") || name[:5] != "acme-" {
 		t.Errorf("%q", name)
 	}
 	seen := map[string]bool{name: true}
-	for _, other := range []string{asynqqueue.Deployment("other", a, b), asynqqueue.Deployment("acme", a), asynqqueue.Deployment("acme", b)} {
+	elsewhere := asynqqueue.Deployment(storetest.NewStore(&memory.Options{Tenant: "acme-eu"}))
+	for _, other := range []string{asynqqueue.Deployment(a), asynqqueue.Deployment(b), asynqqueue.Deployment(storetest.NewStore(&memory.Options{Tenant: "acme"})), elsewhere} {
 		if seen[other] {
 			t.Errorf("%q twice", other)
 		}
 		seen[other] = true
+	}
+	if !asynqqueue.IsDeployment(name, "acme") || !asynqqueue.IsDeployment(elsewhere, "acme-eu") || asynqqueue.IsDeployment(elsewhere, "acme") || asynqqueue.IsDeployment("acme", "acme") {
+		t.Errorf("%q and %q are taken for those of other tenants", name, elsewhere)
 	}
 }
 
@@ -300,6 +309,10 @@ func TestWhereACheckIs(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		want("active without a lease", promotion.Stranded)
+		if err := c.ZAdd(t.Context(), lease, redis.Z{Score: until - 3600, Member: id}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		want("active, with a lease that nobody took back", promotion.Stranded)
 		if err := c.ZAdd(t.Context(), lease, redis.Z{Score: until, Member: id}).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -307,5 +320,97 @@ func TestWhereACheckIs(t *testing.T) {
 		empty(t, c, q.Name("crm"))
 		want("done", promotion.Lost)
 		stop()
+		// A clock that is ahead, or whoever can write to Redis, may put a task off for ever.
+		body, err := json.Marshal(asynqqueue.Payload(check))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for in, place := range map[time.Duration]promotion.Place{time.Second: promotion.Waiting, time.Hour: promotion.Stranded} {
+			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(asynq.NewTask(asynqqueue.TaskType, body), asynq.Queue(q.Name("crm")), asynq.TaskID(id), asynq.ProcessIn(in)); err != nil {
+				t.Fatal(err)
+			}
+			want("scheduled in "+in.String(), place)
+			if err := i.DeleteTask(q.Name("crm"), id); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
+}
+
+// TestALookThatWasArchivedIsMade when the next one is asked for.
+func TestALookThatWasArchivedIsMade(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		if err := q.Look(t.Context(), "acme", "sales"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := asynq.NewInspectorFromRedisClient(c).ArchiveAllPendingTasks("hearsay:test"); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if err := q.Look(t.Context(), "acme", "sales"); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(chan string, 9)
+		stop := testmain.Serve(t, func(ctx context.Context) error {
+			return q.ServeLooks(ctx, func(tenant, namespace string) bool { seen <- tenant + "/" + namespace; return true })
+		})
+		if got := <-seen; got != "acme/sales" {
+			t.Error(got)
+		}
+		empty(t, c, "hearsay:test")
+		stop()
+	})
+}
+
+// TestATaskThatAsynqCannotReadHarmsItsQueueAlone: all queues can be paused, and others be looked at.
+func TestATaskThatAsynqCannotReadHarmsItsQueueAlone(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		one, two := asynqqueue.New(c, "one", nil), asynqqueue.New(c, "two", nil)
+		for _, q := range []*asynqqueue.Queue{one, two} {
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Row: "mem_00000000000000000000000000", Source: "crm"}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key := "asynq:{" + one.Name("crm") + "}:"
+		if err := errors.Join(c.HSet(t.Context(), key+"t:bad", "msg", "garbage", "state", "active").Err(), c.LPush(t.Context(), key+"active", "bad").Err(),
+			c.ZAdd(t.Context(), key+"lease", redis.Z{Score: 1, Member: "bad"}).Err()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := one.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), one.Name("crm")) {
+			t.Errorf("%v", err)
+		}
+		if s, err := two.Stats(t.Context()); err != nil || len(s) != 1 || s[0].Pending != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if err := one.Pause(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if is, err := one.Paused(t.Context(), "crm"); err != nil || !is {
+			t.Errorf("%t, %v", is, err)
+		}
+	})
+}
+
+// TestARedisThatIsFullIsSaidSo: the queue seems to be there, and takes no checks.
+func TestARedisThatIsFullIsSaidSo(t *testing.T) {
+	t.Parallel()
+	s, err := server.Redis(t.Context(), server.RedisOptions{Settings: []string{"appendonly no", "maxmemory-policy noeviction"}})
+	server.Need(t, err)
+	t.Cleanup(func() { s.Stop() })
+	c, log := at(t, s.URL())(t), &testmain.Output{}
+	q := asynqqueue.New(c, "test", &asynqqueue.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	full := func(bytes string) {
+		t.Helper()
+		if err := c.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full("1")
+	stop := serveWith(t, q, func(context.Context, promotion.Check, int) error { return nil })
+	eventually(t, "the queue takes no writes", func() bool { return q.Writable() != nil && strings.Contains(log.String(), "takes no writes") })
+	full("0")
+	eventually(t, "it takes them again", func() bool { return q.Writable() == nil && strings.Contains(log.String(), "takes writes again") })
+	stop()
 }

@@ -233,7 +233,13 @@ func (w *world) worker(v verifier.Verifier, places int) *promotion.Worker {
 // serve serves the store until the test ends or stop is called.
 func (w *world) serve(worker *promotion.Worker, q promotion.CheckQueue) (stop func()) {
 	w.t.Helper()
-	return testmain.Serve(w.t, func(ctx context.Context) error { return promotion.Serve(ctx, q, promotion.Scope{Worker: worker}) })
+	return testmain.Serve(w.t, func(ctx context.Context) error {
+		err := promotion.Serve(ctx, q, promotion.Scope{Worker: worker})
+		if errors.Is(err, asynqqueue.ErrGivenBack) {
+			return nil
+		}
+		return err
+	})
 }
 
 // unhurried is a queue that gives checks as long as a machine under load needs.

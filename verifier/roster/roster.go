@@ -480,7 +480,7 @@ func badURL(s string, secret bool) string {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return "it cannot be parsed"
+		return "it is not of the form http://HOST/PATH"
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return "want http://HOST/… or https://HOST/…"
 	case u.User != nil:

@@ -8,4 +8,5 @@ func NoBreaker(v verifier.Verifier) verifier.Verifier { return noBreaker{v} }
 
 type noBreaker struct{ verifier.Verifier }
 
+// State returns that the breaker is closed.
 func (noBreaker) State() verifier.State { return verifier.StateClosed }

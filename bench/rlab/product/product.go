@@ -101,7 +101,7 @@ func (s *system) work(ctx context.Context, e rlab.Env, o Options) (err error) {
 	if s.redis, err = localredis.Open(ctx, o.Redis, &localredis.Options{Logger: e.Logger}); err != nil {
 		return err
 	}
-	s.queue = asynqqueue.New(s.redis.Client, asynqqueue.Deployment(s.store.Tenant(), s.store.Identity()), &asynqqueue.Options{Logger: e.Logger})
+	s.queue = asynqqueue.New(s.redis.Client, asynqqueue.Deployment(s.store), &asynqqueue.Options{Logger: e.Logger})
 	s.reads = promotion.NewHeater(s.store, s.queue, e.Logger)
 	scope := promotion.Scope{Worker: worker, Reads: s.reads, Sweep: max(time.Second/time.Duration(max(e.Speed, 1)), 20*time.Millisecond), Uncovered: -1}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
