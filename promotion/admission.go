@@ -46,11 +46,11 @@ type admission struct {
 	paused  bool
 	askedAt time.Time
 
-	mu      sync.Mutex
-	ends    []time.Time // of checks, in the last rateOver
-	wanting []*share    // that have more rows than they may enqueue, in the order of their turns
-	probing bool        // a share probes the source
-	failed  bool        // the queue was not reached; of service.note
+	mu        sync.Mutex
+	ends      []time.Time // of checks, in the last rateOver
+	wanting   []*share    // that have more rows than they may enqueue, in the order of their turns
+	probing   bool        // a share probes the source
+	unreached bool        // the queue was not reached; of service.note
 }
 
 // errUnqueued is the error of a queue that is not reached.

@@ -15,19 +15,20 @@ import (
 const DefaultPublish = 2 * time.Minute
 
 // stateSeen is between two looks at whether a source went down, or came back.
-const stateSeen = time.Second
+const stateSeen = 5 * time.Second
 
-// publish says through the store, until ctx ends, which sources the worker has and which of them are down, so
-// that agents label what they write meanwhile, and no worker parks rows that another one covers. Then it takes
-// that back. What it says ends after three times the interval, so that nobody goes by a process that has died.
+// publish says through the store, until ctx ends, which sources the worker has and which of them are down. So
+// agents label what they write meanwhile, and no worker parks rows that another one covers. Then it takes that
+// back. What it says ends after three times the interval, so that nobody goes by a process that has died.
 func (c *scope) publish(ctx context.Context) error {
 	w, every := c.worker, c.every
 	process := w.opts.Name[:min(len(w.opts.Name), memory.MaxField/2)] + ":" + rand.Text()
 	if len(w.states()) == 0 {
 		return nil
 	}
-	t := time.NewTicker(min(every, stateSeen))
+	t := time.NewTimer(0)
 	defer t.Stop()
+	faults := 0
 	var said []memory.VerifierState
 	for at := (time.Time{}); ; {
 		select {
@@ -40,31 +41,43 @@ func (c *scope) publish(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
+		t.Reset(min(every, stateSeen))
 		states := w.states()
 		if time.Since(at) < every && slices.EqualFunc(states, said, func(a, b memory.VerifierState) bool { return a.Down == b.Down }) {
 			continue
 		}
-		err := w.store.PublishVerifiers(ctx, process, min(3*every, memory.MaxLease), states)
-		if _, up := c.state(); err != nil && up != nil && ctx.Err() == nil && w.first("publish") {
+		err := c.say(ctx, process, min(3*every, memory.MaxLease), states)
+		if err == nil {
+			at, said, faults = time.Now(), states, 0
+			continue
+		}
+		// That the store is not reached is logged elsewhere.
+		if _, up := c.state(); up != nil && ctx.Err() == nil {
+			faults++
+		}
+		if faults == 2 {
 			w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "agents are not told which verifiers are down", slog.Any("error", err))
 		}
-		if err == nil {
-			at, said = time.Now(), states
-		}
 	}
+}
+
+func (c *scope) say(ctx context.Context, process string, lease time.Duration, states []memory.VerifierState) error {
+	ctx, cancel := context.WithTimeout(ctx, mostLook)
+	defer cancel()
+	return c.store().PublishVerifiers(ctx, process, lease, states)
 }
 
 // states are those of the sources whose claims others can tell by their predicates.
 func (w *Worker) states() (all []memory.VerifierState) {
 	for i := range w.sources {
-		if s := &w.sources[i]; len(all) < memory.MaxVerifiers && (s.Covers == nil || len(s.Predicates) > 0) {
-			all = append(all, memory.VerifierState{Name: s.Name, Predicates: s.Predicates, Down: s.state() != verifier.StateClosed, Advisory: s.observes || s.isModel()})
+		if s := &w.sources[i]; len(all) < memory.MaxVerifiers && (s.Covers == nil || s.Any || len(s.Predicates) > 0) {
+			all = append(all, memory.VerifierState{Name: s.Name, Predicates: s.Predicates, Down: s.state() != verifier.StateClosed, Advisory: s.observes || s.isAdvisory()})
 		}
 	}
 	return all
 }
 
-// isModel reports whether the source is a model, for which no claim waits.
-func (s *Source) isModel() bool {
-	return s.Rank == memory.RankModel || s.Rank == memory.RankSecondModel
+// isAdvisory reports whether no claim waits for the source.
+func (s *Source) isAdvisory() bool {
+	return s.Advisory || s.Rank == memory.RankModel || s.Rank == memory.RankSecondModel
 }

@@ -50,18 +50,20 @@ type scope struct {
 	fallsDue time.Time     // when further rows fall due, by the clock of the store
 	idle     time.Duration // to the next look if no row is due
 
-	mu     sync.Mutex
-	asked  bool               // rows may have fallen due before fallsDue
-	due    bool               // rows are due, as far as is known
-	up     context.Context    // ends when the store hangs; nil = the store is not reached
-	end    context.CancelFunc // ends up
-	failed bool               // of service.note
+	mu      sync.Mutex
+	asked   bool               // rows may have fallen due before fallsDue
+	due     bool               // rows are due, as far as is known
+	reached bool               // the store was, at the last look
+	up      context.Context    // ends when the store hangs
+	end     context.CancelFunc // ends up
+	failed  bool               // of service.note
 }
 
 func newScope(s *service, c Scope) *scope {
 	n := &scope{service: s, worker: c.Worker, weight: max(c.Weight, 1), sweep: cmp.Or(c.Sweep, mostIdle), uncovered: max(cmp.Or(c.Uncovered, mostUncovered), 0),
 		every: cmp.Or(c.Publish, DefaultPublish), woken: make(chan struct{}, 1), idle: lookEvery / 2, asked: true}
 	n.up, n.end = context.WithCancel(context.Background())
+	n.reached = true // as far as is known
 	return n
 }
 
@@ -145,16 +147,13 @@ func (c *scope) anyDue(ctx context.Context, asked bool) (due bool, err error) {
 func (c *scope) know(due, asked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.due && c.up != nil
-	c.due = due
-	switch {
-	case err == nil && c.up == nil:
-		c.up, c.end = context.WithCancel(context.Background())
-	case errors.Is(err, context.DeadlineExceeded):
+	was := c.due && c.reached
+	c.due, c.reached = due, err == nil
+	if errors.Is(err, context.DeadlineExceeded) {
 		c.end()
-		fallthrough
-	case err != nil:
-		c.up = nil
+	}
+	if c.reached && c.up.Err() != nil {
+		c.up, c.end = context.WithCancel(context.Background())
 	}
 	if err == nil && due && (asked || !was) {
 		for _, s := range c.shares {
@@ -163,10 +162,13 @@ func (c *scope) know(due, asked bool, err error) {
 	}
 }
 
-// state reports whether rows are due, as far as is known, and whether the store is reached: up ends when it hangs.
+// state reports whether rows are due, as far as is known. up ends when the store hangs; nil = it is not reached.
 func (c *scope) state() (due bool, up context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.reached {
+		return c.due, nil
+	}
 	return c.due, c.up
 }
 

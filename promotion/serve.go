@@ -122,8 +122,8 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	places := map[string]int{}
 	taken := map[[2]string]bool{}
 	for i, c := range scopes {
-		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 {
-			return fmt.Errorf("promotion: Serve: scope %d has no worker, or a weight or a sweep below 0", i)
+		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 || c.Publish < 0 {
+			return fmt.Errorf("promotion: Serve: scope %d has no worker, or a weight, a sweep or a Publish below 0", i)
 		}
 		at := c.Worker.scope()
 		switch {
@@ -367,7 +367,7 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	if up.Err() != nil {
 		return errGone
 	}
-	if w := s.scope.worker; ctx.Err() == nil && w.first("check") {
+	if w := s.scope.worker; ctx.Err() == nil && h.serving.Err() == nil && w.first("check") {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "checks come back to the queue", slog.String("row", string(c.Row)), slog.String("verifier", c.Source), slog.Any("error", err))
 	}
 	return errUnchecked // its text may quote the row

@@ -95,15 +95,12 @@ func (s *share) isSlow(before time.Time) bool { return !s.began.IsZero() && s.be
 
 // note notes whether the store and the queue were reached.
 func (s *share) note(ctx context.Context, err error) {
-	queue, store := err, err
-	if isQueues(err) {
-		store = nil
-	} else {
-		queue = nil
-	}
 	where := []slog.Attr{slog.String("namespace", s.scope.store().Namespace()), slog.String("verifier", s.name)}
-	s.service.note(ctx, &s.service.stores, &s.failed, store, s.scope.worker, where...)
-	s.service.note(ctx, &s.service.queues, &s.admission.failed, queue, s.scope.worker, where[1:]...)
+	if isQueues(err) {
+		s.service.note(ctx, &s.service.queues, &s.unreached, err, s.scope.worker, where[1:]...)
+	} else {
+		s.service.note(ctx, &s.service.stores, &s.failed, err, s.scope.worker, where...)
+	}
 }
 
 // soon is a pause while there is something to do. It differs, so that processes do not keep in step.
@@ -120,15 +117,17 @@ func (s *share) look(ctx context.Context) (pause time.Duration, err error) {
 		}
 		return mostIdle, nil // the scope wakes it
 	}
-	if paused, err := s.isPaused(ctx); err != nil || paused {
+	paused, err := s.isPaused(ctx)
+	if err != nil || paused {
 		s.holds(time.Now())
 		return afterFault, err
 	}
+	s.service.note(ctx, &s.service.queues, &s.unreached, nil, s.scope.worker, slog.String("verifier", s.name))
 	if state != verifier.StateClosed {
 		if s.rests(true); !due {
 			return soon(), nil
 		}
-		return s.probe(ctx)
+		return s.probe(ctx, up)
 	}
 	s.goes(true)
 	n, err := s.unfinished(ctx, open)
@@ -167,7 +166,7 @@ func (s *share) holds(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.outstanding {
-		c.enqueued = now
+		c.enqueued, c.moved = now, now
 	}
 }
 
@@ -271,6 +270,9 @@ func wanted(mark memory.Due, source string, now time.Time) time.Time {
 func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	now := time.Now()
 	s.mu.Lock()
+	if s.handling[mark.ID] > 0 { // by this process
+		c.enqueued, c.moved = now, now
+	}
 	overdue, stranded := now.Sub(c.enqueued) >= enqueueAgain, now.Sub(c.moved) >= strandedFor
 	s.mu.Unlock()
 	if !overdue {
@@ -343,7 +345,7 @@ func (s *share) closed(inPlace context.Context) bool {
 }
 
 // probe probes the source, if no other share does now. It returns how long it is to the next look.
-func (s *share) probe(ctx context.Context) (pause time.Duration, err error) {
+func (s *share) probe(ctx, up context.Context) (pause time.Duration, err error) {
 	if !s.startsProbe() {
 		return soon(), nil
 	}
@@ -351,6 +353,7 @@ func (s *share) probe(ctx context.Context) (pause time.Duration, err error) {
 	began := time.Now()
 	probing, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
+	defer context.AfterFunc(up, cancel)()
 	at, err := s.draw(probing)
 	took := time.Since(began)
 	if probing.Err() != nil && ctx.Err() == nil { // other shares have their turn
@@ -369,7 +372,7 @@ func (s *share) probe(ctx context.Context) (pause time.Duration, err error) {
 // draw asks the source about one row that is due, drawn by lot: about the most read one questions
 // may always fail. It returns when it may be asked next; zero = it could be asked about none of the rows.
 func (s *share) draw(ctx context.Context) (next time.Time, err error) {
-	now, some := s.scope.store().Now(), false
+	now, some, began := s.scope.store().Now(), false, time.Now()
 	var drawn []memory.Due
 	for mark, err := range s.due(ctx) {
 		if err != nil {
@@ -379,13 +382,13 @@ func (s *share) draw(ctx context.Context) (next time.Time, err error) {
 		if mark.Generation == 0 || s.isLeft(mark.ID) || wanted(mark, s.name, now).After(now) {
 			continue
 		}
-		if drawn = append(drawn, mark); len(drawn) < mostDrawn {
+		if drawn = append(drawn, mark); len(drawn) < mostDrawn && time.Since(began) < mostLook {
 			continue
 		}
 		if next, err := s.probeOne(ctx, drawn); !next.IsZero() || err != nil {
 			return next, err
 		}
-		drawn = drawn[:0]
+		drawn, began = drawn[:0], time.Now()
 	}
 	if !some {
 		s.foundNone()

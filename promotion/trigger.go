@@ -39,6 +39,8 @@ func (w *Worker) reconsider(ctx context.Context) error {
 
 // unparkCovered marks the rows that were parked since no source covered them due, if one does now.
 func (w *Worker) unparkCovered(ctx context.Context) error {
+	ctx, goesOn, cancel := whileItGoesOn(ctx)
+	defer cancel()
 	var page []memory.Due
 	var faults []error
 	those := func() error {
@@ -50,6 +52,7 @@ func (w *Worker) unparkCovered(ctx context.Context) error {
 			if len(covering[d.ID]) == 0 {
 				continue
 			}
+			goesOn()
 			if _, err := unpark(ctx, w.store, d, "a worker started"); isUnreadable(err) {
 				faults = append(faults, err)
 			} else if err != nil {
@@ -63,10 +66,10 @@ func (w *Worker) unparkCovered(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if d.Reason != uncovered {
+		if goesOn(); d.Reason != uncovered {
 			continue
 		}
-		if page = append(page, d); len(page) == mostPage {
+		if page = append(page, d); len(page) == parkedPage {
 			if err := those(); err != nil {
 				return err
 			}

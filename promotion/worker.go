@@ -64,6 +64,11 @@ type Source struct {
 	// all of them. It must say the same of a claim each time, and not block. Other workers can tell only the
 	// Predicates, and so park rows of a source that has a Covers alone; see [Scope.Uncovered].
 	Covers func(memory.Content) bool
+	// Any says that the Covers leaves out no predicate, if there are no Predicates. Others are told so then.
+	Any bool
+	// Advisory says that no claim waits for the source: agents label none as written while it was down. It is
+	// so of models.
+	Advisory bool
 	// Places is how many checks of the source are made at a time by [Serve]; 0 = as many as
 	// its breaker lets through ([verifier.Guarded.Places]); that is 8 if nothing else is said.
 	Places int
@@ -86,7 +91,7 @@ const (
 	NotDue               // the last verdicts still stand; nobody was asked
 	Parked               // nobody can be asked, or it was asked often enough; a read brings the row back
 	Moved                // the row moved meanwhile, or is gone; nothing to do
-	Misconfigured        // a source can never answer as configured: an alarm; the row is as it was
+	Misconfigured        // a source can never answer as configured: an alarm; the row is set aside
 	Renewed              // a source agreed with what a better one verified: the row is fresh for longer
 )
 
@@ -104,7 +109,7 @@ func (s Status) String() string {
 type Result struct {
 	ID      memory.ID
 	Status  Status
-	RetryAt time.Time     // of Down and Deferred: when to come back, by the wall clock
+	RetryAt time.Time     // of Down, Deferred and Misconfigured: when to come back, by the wall clock
 	Calls   int           // verifiers asked
 	Waited  time.Duration // of Promoted: since the row was written; 0 if it was verified before
 }
@@ -478,6 +483,32 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 	if mark.Generation != generation || !s.covers(&row.Content) || said.Until.After(w.store.Now()) {
 		return Result{Status: NotDue}, nil
 	}
+	if !how.suspect || s.observes {
+		return w.checkRound(ctx, row, mark, s, how)
+	}
+	said.Source, said.Until = s.Name, w.store.Now()
+	crashed := said
+	crashed.Crashes = min(said.Crashes+1, math.MaxUint8)
+	if mark, err = w.store.Note(ctx, mark, crashed); remarked(err) {
+		return Result{Status: NotDue}, nil
+	} else if err != nil {
+		return res, err
+	}
+	res, err = w.checkRound(ctx, row, mark, s, how)
+	if err != nil || res.Calls == 0 || res.Status == Moved { // the process lives, and nothing else was noted
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), givenUp)
+		defer cancel()
+		err = errors.Join(err, w.note(after, mark, []memory.SourceMark{said}))
+	}
+	return res, err
+}
+
+// checkRound asks a source about a row in the round of a mark.
+func (w *Worker) checkRound(ctx context.Context, row memory.Row, mark memory.Due, s *Source, how asking) (res Result, err error) {
+	id, said := row.ID, mark.Of(s.Name)
+	if how.suspect {
+		said.Crashes = max(said.Crashes-1, 0) // it lives, if it comes to write that
+	}
 	round := round{how: how}
 	if round.asked, err = w.line(ctx, &row); err != nil {
 		return res, err
@@ -490,23 +521,8 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 			round.failed, round.alarm, round.answers, res = false, false, nil, Result{} // it is not the one that is asked
 		}
 	}
-	if how.suspect {
-		if said.Source, said.Crashes, said.Until = s.Name, said.Crashes+1, w.store.Now(); said.Crashes > math.MaxUint8 {
-			said.Crashes = math.MaxUint8
-		}
-		if mark, err = w.store.Note(ctx, mark, said); remarked(err) {
-			return Result{Status: NotDue}, nil
-		} else if err != nil {
-			return res, err
-		}
-		said.Crashes-- // it lives, whatever comes of it
-	}
 	done, err := w.one(ctx, s, &row, &round, &res)
 	switch {
-	case how.suspect && (err != nil || !done && !round.failed && res.Calls == 0):
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), givenUp)
-		defer cancel()
-		return res, errors.Join(err, w.note(after, mark, []memory.SourceMark{said}))
 	case err != nil:
 		return res, err
 	case done && (res.Status == Demoted || res.Status == Moved):
@@ -600,7 +616,7 @@ func (s *Source) covers(c *memory.Content) bool {
 func (w *Worker) Down(c memory.Content) (down bool) {
 	for i := range w.sources {
 		s := &w.sources[i]
-		if s.observes || s.isModel() || !s.covers(&c) {
+		if s.observes || s.isAdvisory() || !s.covers(&c) {
 			continue
 		}
 		if s.state() == verifier.StateClosed {
@@ -613,7 +629,7 @@ func (w *Worker) Down(c memory.Content) (down bool) {
 
 // maxCovering is how many rows are remembered with the sources that cover them, in about 100 bytes each. Beyond,
 // a quarter is forgotten.
-const maxCovering = 1_000_000
+const maxCovering = 200_000
 
 // covering are the sources that cover some rows. What a row says does not change, so that it is read once. A
 // row that is gone or cannot be read is left out.
@@ -697,13 +713,13 @@ func (w *Worker) readable(ctx context.Context, ids []memory.ID) (rows []memory.R
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return rows, err
-	case len(ids) > 1:
-		for i := range ids {
-			one, err := w.readable(ctx, ids[i:i+1])
+	case len(ids) > 1: // one of them cannot be read, as a rule
+		for half := range slices.Chunk(ids, (len(ids)+1)/2) {
+			some, err := w.readable(ctx, half)
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, one...)
+			rows = append(rows, some...)
 		}
 		return rows, nil
 	case errors.Is(err, memory.ErrNotFound), errors.Is(err, memory.ErrErased), isUnreadable(err):

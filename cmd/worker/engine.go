@@ -121,7 +121,8 @@ func (e *engine) add(s *space, c *config, entries []roster.Entry, host string, t
 		sources = append(sources, promotion.Observed(s.store, c.roster.Observe...))
 	}
 	for _, e := range entries {
-		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Predicates: e.Predicates, Covers: e.Covers})
+		sources = append(sources, promotion.Source{Name: e.Name, Verifier: e.Verifier, Rank: e.Rank, Predicates: e.Predicates, Covers: e.Covers,
+			Any: true, Advisory: e.Need == 0})
 	}
 	e.sources = nil // each namespace has the same
 	for _, s := range sources {
