@@ -26,30 +26,17 @@ func (c *scope) publish(ctx context.Context) error {
 	if len(w.states()) == 0 {
 		return nil
 	}
-	t := time.NewTimer(0)
-	defer t.Stop()
-	faults := 0
+	faults, at := 0, time.Time{}
 	var said []memory.VerifierState
-	for at := (time.Time{}); ; {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			if err := w.store.PublishVerifiers(last, process, 0, nil); err != nil {
-				w.opts.Logger.LogAttrs(last, slog.LevelDebug, "what was said of verifiers ends by itself", slog.Any("error", err))
-			}
-			return nil
-		case <-t.C:
-		}
-		t.Reset(min(every, stateSeen))
-		states := w.states()
+	if err := repeat(ctx, nil, func() time.Duration {
+		pause, states := min(every, stateSeen), w.states()
 		if time.Since(at) < every && slices.EqualFunc(states, said, func(a, b memory.VerifierState) bool { return a.Down == b.Down }) {
-			continue
+			return pause
 		}
 		err := c.say(ctx, process, min(3*every, memory.MaxLease), states)
 		if err == nil {
 			at, said, faults = time.Now(), states, 0
-			continue
+			return pause
 		}
 		// That the store is not reached is logged elsewhere.
 		if _, up := c.state(); up != nil && ctx.Err() == nil {
@@ -58,7 +45,16 @@ func (c *scope) publish(ctx context.Context) error {
 		if faults == 2 {
 			w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "agents are not told which verifiers are down", slog.Any("error", err))
 		}
+		return pause
+	}); err != nil {
+		return err
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := w.store.PublishVerifiers(last, process, 0, nil); err != nil {
+		w.opts.Logger.LogAttrs(last, slog.LevelDebug, "what was said of verifiers ends by itself", slog.Any("error", err))
+	}
+	return nil
 }
 
 func (c *scope) say(ctx context.Context, process string, lease time.Duration, states []memory.VerifierState) error {

@@ -77,19 +77,26 @@ func wake(woken chan struct{}) {
 	}
 }
 
-// serve sees, until ctx ends, whether the store is reached and whether rows are due.
-func (c *scope) serve(ctx context.Context) error {
+// repeat calls do until ctx ends: at once, and then whenever the pause that do returned is over, or woken ends it.
+func repeat(ctx context.Context, woken <-chan struct{}, do func() (pause time.Duration)) error {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-t.C:
-		case <-c.woken:
+		case <-woken:
 		}
-		t.Reset(c.look(ctx))
+		if ctx.Err() != nil {
+			return nil
+		}
+		t.Reset(do())
 	}
+}
+
+// serve sees, until ctx ends, whether the store is reached and whether rows are due.
+func (c *scope) serve(ctx context.Context) error {
+	return repeat(ctx, c.woken, func() time.Duration { return c.look(ctx) })
 }
 
 // look returns how long it is to the next look.
@@ -191,22 +198,15 @@ func (c *scope) isEmpty() {
 
 // park parks, until ctx ends, the rows that nobody covers.
 func (c *scope) park(ctx context.Context) error {
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	return repeat(ctx, nil, func() time.Duration {
 		began := time.Now()
 		if due, up := c.state(); due && up != nil {
 			if err := c.parkRows(ctx); err != nil && ctx.Err() == nil && c.worker.first("park") {
 				c.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "rows that no verifier covers are not parked", slog.Any("error", err))
 			}
 		}
-		t.Reset(max(min(c.uncovered, c.sweep), lookEvery, restOfLooks*time.Since(began)))
-	}
+		return max(min(c.uncovered, c.sweep), lookEvery, restOfLooks*time.Since(began))
+	})
 }
 
 // parkRows parks the rows that nobody covers, of those that have been due for long enough.

@@ -377,6 +377,10 @@ func TestTheQueueIsShortWhileAnswersTakeLong(t *testing.T) {
 		const places = 2
 		ids := s.claims(24)
 		s.serve(s.worker(nil, source(verifiertest.New("crm", slow(50*time.Second, verifiertest.Supports())))), "crm", places)
+		time.Sleep(45 * time.Second) // the first two are asked about for longer than 30 s
+		if n := s.queue.highest(); n != 2*places {
+			t.Errorf("%d tasks, and none has ended", n)
+		}
 		s.within(30*time.Minute, ids)
 		if n := s.queue.highest(); n > 2*places+places { // what ended in 200 ms makes room for more
 			t.Errorf("%d tasks at a time", n)

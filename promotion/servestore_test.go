@@ -207,6 +207,25 @@ func TestAProbeThatHangsHoldsUpNoOtherScope(t *testing.T) {
 	})
 }
 
+// TestAProbeEndsWithItsStore: no other scope waits until the time of the probe is over.
+func TestAProbeEndsWithItsStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, first := slowScopes(t)
+		s.each[0].claims(30)
+		f := &flaky{says: verifiertest.Supports()}
+		f.down.Store(true)
+		s.serve(alike, guarded("crm", memory.RankTool, f))
+		time.Sleep(time.Minute)
+		first.hangs.Store(true)
+		first.listsHang.Store(true)
+		time.Sleep(10 * time.Second) // the first scope probes, and that hangs
+		f.down.Store(false)
+		s.each[1].within(40*time.Second, s.each[1].claims(30)) // they are found in 30 s; the probe has 64 s
+		first.hangs.Store(false)
+		first.listsHang.Store(false)
+	})
+}
+
 // TestADamagedRowWhoseTaskNobodyTakesHoldsUpNoOther.
 func TestADamagedRowWhoseTaskNobodyTakesHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(s *service) {

@@ -57,19 +57,11 @@ func (s *share) wake() { wake(s.woken) }
 
 // serve looks until ctx ends.
 func (s *share) serve(ctx context.Context) error {
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		case <-s.woken:
-		}
+	return repeat(ctx, s.woken, func() time.Duration {
 		s.looks(time.Now())
 		pause, err := s.look(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return 0
 		}
 		if s.note(ctx, err); err != nil {
 			s.leaves(s)
@@ -78,8 +70,8 @@ func (s *share) serve(ctx context.Context) error {
 		if s.looks(time.Time{}) > 0 { // that was given too late for this look
 			pause = time.Millisecond
 		}
-		t.Reset(pause)
-	}
+		return pause
+	})
 }
 
 // looks notes when a look began; zero = it has ended. It returns how many rows the share may enqueue.

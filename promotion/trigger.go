@@ -21,20 +21,13 @@ const (
 // that does. It looks every now and then, since another process may park them while this one cannot say what
 // it covers. It returns when ctx ends.
 func (w *Worker) reconsider(ctx context.Context) error {
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	return repeat(ctx, nil, func() time.Duration {
 		began, pause := time.Now(), mostIdle
 		if err := w.unparkCovered(ctx); err == nil || isUnreadable(err) {
 			pause = reconsiderEvery
 		}
-		t.Reset(max(pause, restOfLooks*time.Since(began)))
-	}
+		return max(pause, restOfLooks*time.Since(began))
+	})
 }
 
 // unparkCovered marks the rows that were parked since no source covered them due, if one does now.
