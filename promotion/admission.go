@@ -18,7 +18,8 @@ const (
 	afterFault      = time.Second            // between two looks, if the first of them failed, or the source is paused
 	mostLook        = 10 * time.Second       // that a store may take to answer
 	aliveEvery      = 5 * time.Second        // between two looks at whether the store is reached, while rows are due
-	slowLook        = 2 * time.Second        // after which a share takes no room, until its look has ended
+	slowLook        = 2 * time.Second        // after which a store is slow; then a share takes no room, until its look has ended
+	slowFor         = 5 * time.Second        // for which a share is slow after a check of it was
 	enqueueAgain    = 30 * time.Second       // after which a row that is still due is enqueued again
 	strandedFor     = 5 * time.Minute        // after which a task that nobody ever takes is given up
 	unparkedFor     = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
@@ -49,7 +50,7 @@ type admission struct {
 	mu        sync.Mutex
 	ends      []time.Time // of checks, in the last rateOver
 	wanting   []*share    // that have more rows than they may enqueue, in the order of their turns
-	probing   bool        // a share probes the source
+	probing   *probe      // nil = no share probes the source
 	unreached bool        // the queue was not reached; of service.note
 }
 
@@ -104,11 +105,11 @@ func (a *admission) leaves(s *share) {
 // allot deals the room that is free to the shares that want it, by deficit round robin: in its turn, each
 // gets as many rows as its weight says. The caller holds mu, and need not be woken.
 func (a *admission) allot(caller *share) {
-	slow := time.Now().Add(-slowLook)
+	now := time.Now()
 	free := a.room() - a.taken(caller)
 	for passed := 0; free > 0 && passed < len(a.wanting); {
 		s := a.wanting[0]
-		if passed++; s == caller || !s.isSlow(slow) {
+		if passed++; s == caller || !s.isSlow(now) {
 			if s.credit == 0 {
 				s.credit = s.scope.weight
 			}
@@ -132,12 +133,12 @@ func (a *admission) room() int {
 	return 2*a.places + len(a.ends)
 }
 
-// taken is how many checks are outstanding, or may be enqueued. Those of a share whose look takes long do not
+// taken is how many checks are outstanding, or may be enqueued. Those of a share whose store is slow do not
 // count, unless it is the one that asks. The caller holds mu.
 func (a *admission) taken(caller *share) (n int) {
-	slow := time.Now().Add(-slowLook)
+	now := time.Now()
 	for _, s := range a.shares {
-		if s.away || s != caller && s.isSlow(slow) {
+		if s.away || s != caller && s.isSlow(now) {
 			continue
 		}
 		n += s.granted
@@ -150,19 +151,43 @@ func (a *admission) taken(caller *share) (n int) {
 	return n
 }
 
-// startsProbe reports whether no share probes the source now. Then the caller does.
-func (a *admission) startsProbe() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	was := a.probing
-	a.probing = true
-	return !was
+// probe is a share's, of the source.
+type probe struct {
+	of    *admission
+	since time.Time // when it began to wait for the store; zero = it waits for the source. Guarded by the mu of of
 }
 
-func (a *admission) endsProbe() {
+// startsProbe returns nil if a share probes the source now. Else the caller does, until it calls ends. A share whose
+// store is slow does not keep others from it.
+func (a *admission) startsProbe() *probe {
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.probing = false
+	if p := a.probing; p != nil && (p.since.IsZero() || now.Sub(p.since) < slowLook) {
+		return nil
+	}
+	a.probing = &probe{a, now}
+	return a.probing
+}
+
+func (p *probe) ends() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	if p.of.probing == p {
+		p.of.probing = nil
+	}
+}
+
+// outside is [hand.outside] of a probe.
+func (p *probe) outside() (over func()) {
+	p.wait(time.Time{})
+	return func() { p.wait(time.Now()) }
+}
+
+func (p *probe) wait(since time.Time) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.since = since
 }
 
 // isQueues reports whether an error is one of the queue.

@@ -14,6 +14,9 @@ import (
 // DefaultPublish is how often [Serve] says through the store how the sources of a worker are, if nothing changes.
 const DefaultPublish = 2 * time.Minute
 
+// leastPublish is how often that may be at most.
+const leastPublish = 100 * time.Millisecond
+
 // stateSeen is between two looks at whether a source went down, or came back.
 const stateSeen = 5 * time.Second
 
@@ -22,7 +25,7 @@ const stateSeen = 5 * time.Second
 // back. What it says ends after three times the interval, so that nobody goes by a process that has died.
 func (c *scope) publish(ctx context.Context) error {
 	w, every := c.worker, c.every
-	process := w.opts.Name[:min(len(w.opts.Name), memory.MaxField/2)] + ":" + rand.Text()
+	process := w.opts.Name + ":" + rand.Text()
 	if len(w.states()) == 0 {
 		return nil
 	}
@@ -33,7 +36,7 @@ func (c *scope) publish(ctx context.Context) error {
 		if time.Since(at) < every && slices.EqualFunc(states, said, func(a, b memory.VerifierState) bool { return a.Down == b.Down }) {
 			return pause
 		}
-		err := c.say(ctx, process, min(3*every, memory.MaxLease), states)
+		err := c.say(ctx, process, 3*every, states)
 		if err == nil {
 			at, said, faults = time.Now(), states, 0
 			return pause

@@ -31,7 +31,8 @@ type Scope struct {
 	// that it has one ([memory.Store.PublishVerifiers]). 0 = one hour, negative = it is parked at once.
 	Uncovered time.Duration
 	// Publish is how often the store is told which sources the worker has, and which of them are down
-	// ([memory.Store.PublishVerifiers]). What is said ends after three times that; 0 = [DefaultPublish].
+	// ([memory.Store.PublishVerifiers]). What is said ends after three times that, which is at most
+	// [memory.MaxLease]. 0 = [DefaultPublish].
 	Publish time.Duration
 }
 

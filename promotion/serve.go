@@ -91,7 +91,12 @@ const allPlaces = 1 << 20
 // About twice as many checks of a source are in the queue as it has places. As many as came to an end
 // in the last 200 ms may be there beside them, and those that another process has made for more than half a
 // minute. The other rows stay in the row stores, in their order. Other processes may serve the same scopes over
-// the same queue. A store that is slow or hangs delays no other scope.
+// the same queue.
+//
+// A store that is slow or hangs delays no other scope by more than a few seconds. If checks of a scope have waited for
+// its store for two seconds while rows of other scopes wait for the same source, one of those checks goes on, and the
+// others go back to the queue. The one keeps its place, which is all there is if the source has one place. A driver that
+// ignores its context keeps the places that it has.
 //
 // A row that several sources cover is enqueued for the one of highest rank that can be asked. This
 // is a source that is served here, whose breaker is closed, and that has neither answered about the row
@@ -122,8 +127,15 @@ func Serve(ctx context.Context, q CheckQueue, scopes ...Scope) error {
 	places := map[string]int{}
 	taken := map[[2]string]bool{}
 	for i, c := range scopes {
-		if c.Worker == nil || c.Weight < 0 || c.Sweep < 0 || c.Publish < 0 {
-			return fmt.Errorf("promotion: Serve: scope %d has no worker, or a weight, a sweep or a Publish below 0", i)
+		switch {
+		case c.Worker == nil || c.Worker.store == nil:
+			return fmt.Errorf("promotion: Serve: scope %d has no worker of NewWorker", i)
+		case c.Reads != nil && c.Reads.store == nil:
+			return fmt.Errorf("promotion: Serve: the Reads of scope %d have no store", i)
+		case c.Weight < 0 || c.Sweep < 0:
+			return fmt.Errorf("promotion: Serve: scope %d has a weight or a sweep below 0", i)
+		case c.Publish != 0 && (c.Publish < leastPublish || c.Publish > memory.MaxLease/3):
+			return fmt.Errorf("promotion: Serve: scope %d has a Publish of %s, want 0 or %s to %s", i, c.Publish, leastPublish, memory.MaxLease/3)
 		}
 		at := c.Worker.scope()
 		switch {
@@ -205,7 +217,8 @@ type service struct {
 	scopes     []*scope
 	admissions []*admission
 	handlers   []*handler
-	making     *semaphore.Weighted // checks under way
+	making     *semaphore.Weighted // questions under way
+	suspects   *semaphore.Weighted // checks under way that may crash the process
 	longest    time.Duration       // that a source takes to answer
 
 	mu             sync.Mutex
@@ -213,7 +226,7 @@ type service struct {
 }
 
 func newService(q CheckQueue, scopes []Scope) *service {
-	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces)}
+	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces), suspects: semaphore.NewWeighted(1)}
 	for _, c := range scopes {
 		s.scopes = append(s.scopes, newScope(s, c))
 		for i := range c.Worker.sources {
@@ -323,13 +336,25 @@ var (
 )
 
 // refusal says why a check goes back to the queue.
-type refusal struct{ why Status }
+type refusal string
 
-func (r *refusal) Error() string {
-	if r.why == Deferred {
-		return "not asked: the budget of the verifier is spent"
+func (r refusal) Error() string { return "not asked: " + string(r) }
+
+// The refusals.
+const (
+	refusedOpen    refusal = "the breaker of the verifier is open"
+	refusedBudget  refusal = "the budget of the verifier is spent"
+	refusedSuspect refusal = "another check is made that may crash the process"
+)
+
+// enter returns an [asking.enter] that takes n of what the questions of a process share.
+func (s *service) enter(ctx context.Context, n int64) func() (leave func(), err error) {
+	return func() (func(), error) {
+		if err := s.making.Acquire(ctx, n); err != nil {
+			return nil, err
+		}
+		return func() { s.making.Release(n) }, nil
 	}
-	return "not asked: the breaker of the verifier is open"
 }
 
 // share is that of a check; nil = it is of another store.
@@ -350,22 +375,28 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	if up == nil { // each place would wait for it
 		return errGone
 	}
+	taken := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	ended := false
-	s.handled(c)
+	hand := s.handled(c, cancel)
+	if hand == nil {
+		return errSlow
+	}
 	defer func() { // a check may panic
-		if s.over(c); ended {
+		if hand.over(); ended {
 			s.done(c)
 		}
 	}()
-	err := h.handle(ctx, s, c, crashes)
-	if ended = err == nil; ended || errors.As(err, new(*refusal)) {
+	err := h.handle(ctx, hand, c, crashes)
+	switch ended = err == nil; {
+	case ended || errors.As(err, new(refusal)):
 		return err
-	}
-	if up.Err() != nil {
+	case up.Err() != nil:
 		return errGone
+	case ctx.Err() != nil && taken.Err() == nil:
+		return errSlow
 	}
 	if w := s.scope.worker; ctx.Err() == nil && h.serving.Err() == nil && w.first("check") {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "checks come back to the queue", slog.String("row", string(c.Row)), slog.String("verifier", c.Source), slog.Any("error", err))
@@ -373,15 +404,21 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	return errUnchecked // its text may quote the row
 }
 
-func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) error {
+func (h *handler) handle(ctx context.Context, hand *hand, c Check, crashes int) error {
+	s := hand.share
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.serving, cancel)()
 	inPlace, cancel := context.WithTimeout(starting, mostInPlace)
 	defer cancel()
-	how, n := asking{queued: true, inPlace: inPlace}, int64(1)
-	if crashes >= suspected { // it may crash the process: no other check is made meanwhile, and it waits for no budget
-		how, n = asking{queued: true, suspect: true}, allPlaces
+	how := asking{queued: true, inPlace: inPlace, enter: s.service.enter(starting, 1), outside: hand.outside}
+	if crashes >= suspected { // it may crash the process: nothing else is asked meanwhile, and it waits for no budget
+		how = asking{queued: true, suspect: true, enter: s.service.enter(starting, allPlaces), outside: hand.outside}
+		done, ok := hand.alone(inPlace)
+		if !ok {
+			return refusedSuspect
+		}
+		defer done()
 		// asynq counts a crash also of checks that only waited in the process that died.
 		marks, err := s.scope.store().DueMarks(ctx, c.Row)
 		if err != nil {
@@ -392,12 +429,9 @@ func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) er
 			return s.park(ctx, c, fmt.Sprintf("%d workers died while they checked it", suspected+n))
 		}
 	}
-	refused := Down
-	for s.closed(inPlace) {
-		if err := s.service.making.Acquire(starting, n); err != nil {
-			return err
-		}
-		res, err := s.ask(ctx, c.Row, c.Generation, n, how)
+	refused := refusedOpen
+	for hand.closed(inPlace) {
+		res, err := s.scope.worker.askSource(ctx, c.Row, s.source, c.Generation, how)
 		switch {
 		case isUnreadable(err):
 			return s.park(ctx, c, "it cannot be read: "+err.Error())
@@ -406,7 +440,10 @@ func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) er
 		case res.RetryAt.IsZero() || res.Calls > 0: // it was asked, or need not be
 			return nil
 		}
-		if refused = res.Status; !waits(inPlace, time.Until(res.RetryAt)) {
+		if refused = refusedOpen; res.Status == Deferred {
+			refused = refusedBudget
+		}
+		if !hand.waits(inPlace, time.Until(res.RetryAt)) {
 			break
 		}
 	}
@@ -415,7 +452,7 @@ func (h *handler) handle(ctx context.Context, s *share, c Check, crashes int) er
 	if mark := marks[c.Row]; err == nil && mark.Generation != c.Generation {
 		return nil
 	}
-	return &refusal{refused}
+	return refused
 }
 
 // isUnreadable reports whether an error is of a row that cannot be read. With the wrong keys none can

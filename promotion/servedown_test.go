@@ -488,9 +488,11 @@ func TestASourceHasNoEmptyPredicate(t *testing.T) {
 	w := newWorld(t)
 	crm := verifiertest.New("crm", verifiertest.Supports())
 	s := source(crm)
-	s.Predicates = []string{"city", " "}
-	if _, err := promotion.NewWorker(w.store, []promotion.Source{s}, nil); err == nil || !strings.Contains(err.Error(), "empty predicate") {
-		t.Error(err)
+	for _, p := range []string{"", " ", "p\x00", "p\xff", strings.Repeat("p", memory.MaxField+1)} {
+		s.Predicates = []string{"city", p}
+		if _, err := promotion.NewWorker(w.store, []promotion.Source{s}, nil); err == nil || !strings.Contains(err.Error(), "a predicate is") {
+			t.Error(err)
+		}
 	}
 	s.Predicates = []string{"price"}
 	worker, id := w.worker(nil, s), w.claim("acme", "Oslo", nil)

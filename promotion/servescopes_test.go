@@ -334,6 +334,23 @@ func TestScopesProbeASourceTogether(t *testing.T) {
 	})
 }
 
+// TestFewScopesLookForARowToProbeWith, however long the answer to a probe takes.
+func TestFewScopesLookForARowToProbeWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 40)
+		for _, c := range s.each {
+			c.claims(3)
+		}
+		s.serve(alike, guarded("crm", memory.RankTool, verifiertest.New("crm", slow(9*time.Second, verifiertest.Down(0)))))
+		time.Sleep(time.Minute)
+		s.reads.Store(0)
+		time.Sleep(10 * time.Minute)
+		if n := s.reads.Load(); n > 30_000 { // if each scope looked for a row, 400,000
+			t.Errorf("%d reads of the store in ten minutes", n)
+		}
+	})
+}
+
 // TestTheTasksOfAScopeThatNobodyServesComeBack.
 func TestTheTasksOfAScopeThatNobodyServesComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -362,9 +379,13 @@ func TestServeRefuses(t *testing.T) {
 		"no scope":          {},
 		"another one":       {{Worker: worker, Reads: promotion.NewHeater(other, nil, nil)}},
 		"no worker":         {{}},
-		"a weight, a sweep": {{Worker: worker, Weight: -1}},
-		"a sweep or a":      {{Worker: worker, Sweep: -1}},
-		"a Publish below 0": {{Worker: worker, Publish: -1}},
+		"of NewWorker":      {{Worker: &promotion.Worker{}}},
+		"have no store":     {{Worker: worker, Reads: &promotion.Heater{}}},
+		"a weight or":       {{Worker: worker, Weight: -1}},
+		"a sweep below 0":   {{Worker: worker, Sweep: -1}},
+		"a Publish of -1ns": {{Worker: worker, Publish: -1}},
+		"a Publish of 1ns":  {{Worker: worker, Publish: 1}},
+		"a Publish of 8h0m": {{Worker: worker, Publish: memory.MaxLease/3 + 1}},
 		"two workers":       {{Worker: worker}, {Worker: blind}},
 	} {
 		if err := promotion.Serve(t.Context(), &routed{}, scopes...); err == nil || !strings.Contains(err.Error(), want) {

@@ -35,7 +35,8 @@ type share struct {
 	credit      int       // rows that are left of its turn
 	outstanding map[memory.ID]*admitted
 	left        map[memory.ID]time.Time // rows that could be neither checked nor parked: left out until then
-	handling    map[memory.ID]int       // checks that this process makes now
+	hands       []*hand                 // checks that this process makes now, the oldest first
+	slowUntil   time.Time               // until when the store is taken for slow, since a check waited for it
 }
 
 // admitted is a row whose check the queue has.
@@ -48,7 +49,7 @@ type admitted struct {
 
 func (a *admission) add(c *scope, source *Source) *share {
 	s := &share{admission: a, scope: c, source: source, woken: make(chan struct{}, 1), idle: lookEvery / 2,
-		outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}, handling: map[memory.ID]int{}}
+		outstanding: map[memory.ID]*admitted{}, left: map[memory.ID]time.Time{}}
 	a.shares, c.shares = append(a.shares, s), append(c.shares, s)
 	return s
 }
@@ -82,8 +83,10 @@ func (s *share) looks(began time.Time) int {
 	return s.granted
 }
 
-// isSlow reports whether a look that began before a moment is under way. The caller holds mu.
-func (s *share) isSlow(before time.Time) bool { return !s.began.IsZero() && s.began.Before(before) }
+// isSlow reports whether a look has gone on for long, or a check has waited for the store for long. The caller holds mu.
+func (s *share) isSlow(now time.Time) bool {
+	return !s.began.IsZero() && now.Sub(s.began) > slowLook || now.Before(s.slowUntil)
+}
 
 // note notes whether the store and the queue were reached.
 func (s *share) note(ctx context.Context, err error) {
@@ -262,7 +265,7 @@ func wanted(mark memory.Due, source string, now time.Time) time.Time {
 func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	now := time.Now()
 	s.mu.Lock()
-	if s.handling[mark.ID] > 0 { // by this process
+	if s.has(mark.ID) { // by this process
 		c.enqueued, c.moved = now, now
 	}
 	overdue, stranded := now.Sub(c.enqueued) >= enqueueAgain, now.Sub(c.moved) >= strandedFor
@@ -293,26 +296,6 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	return nil
 }
 
-// handled is called when this process handles a check: the queue has not lost it.
-func (s *share) handled(c Check) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handling[c.Row]++
-	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
-		is.enqueued, is.moved, is.late = now, now, false
-	}
-}
-
-// over is called when this process handles a check no more.
-func (s *share) over(c Check) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.handling[c.Row]--; s.handling[c.Row] == 0 {
-		delete(s.handling, c.Row)
-	}
-}
-
 // done is called when a check of this process has come to an end. Its row may be due again at once.
 func (s *share) done(c Check) {
 	s.mu.Lock()
@@ -326,27 +309,18 @@ func (s *share) done(c Check) {
 	}
 }
 
-// closed waits until the breaker of the source is closed. It reports whether it is.
-func (s *share) closed(inPlace context.Context) bool {
-	for s.source.state() != verifier.StateClosed {
-		if !waits(inPlace, stateEvery) {
-			return false
-		}
-	}
-	return true
-}
-
 // probe probes the source, if no other share does now. It returns how long it is to the next look.
 func (s *share) probe(ctx, up context.Context) (pause time.Duration, err error) {
-	if !s.startsProbe() {
+	p := s.startsProbe()
+	if p == nil {
 		return soon(), nil
 	}
-	defer s.endsProbe()
+	defer p.ends()
 	began := time.Now()
 	probing, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
-	at, err := s.draw(probing)
+	at, err := s.draw(probing, p)
 	took := time.Since(began)
 	if probing.Err() != nil && ctx.Err() == nil { // other shares have their turn
 		at, err = time.Time{}, nil
@@ -363,7 +337,7 @@ func (s *share) probe(ctx, up context.Context) (pause time.Duration, err error) 
 
 // draw asks the source about one row that is due, drawn by lot: about the most read one questions
 // may always fail. It returns when it may be asked next; zero = it could be asked about none of the rows.
-func (s *share) draw(ctx context.Context) (next time.Time, err error) {
+func (s *share) draw(ctx context.Context, p *probe) (next time.Time, err error) {
 	now, some, began := s.scope.store().Now(), false, time.Now()
 	var drawn []memory.Due
 	for mark, err := range s.due(ctx) {
@@ -377,7 +351,7 @@ func (s *share) draw(ctx context.Context) (next time.Time, err error) {
 		if drawn = append(drawn, mark); len(drawn) < mostDrawn && time.Since(began) < mostLook {
 			continue
 		}
-		if next, err := s.probeOne(ctx, drawn); !next.IsZero() || err != nil {
+		if next, err := s.probeOne(ctx, p, drawn); !next.IsZero() || err != nil {
 			return next, err
 		}
 		drawn, began = drawn[:0], time.Now()
@@ -385,7 +359,7 @@ func (s *share) draw(ctx context.Context) (next time.Time, err error) {
 	if !some {
 		s.foundNone()
 	}
-	return s.probeOne(ctx, drawn)
+	return s.probeOne(ctx, p, drawn)
 }
 
 // foundNone is called if no row is due of those that the source can be asked about.
@@ -396,7 +370,7 @@ func (s *share) foundNone() {
 }
 
 // probeOne is probe for some rows.
-func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Time, err error) {
+func (s *share) probeOne(ctx context.Context, p *probe, marks []memory.Due) (next time.Time, err error) {
 	rand.Shuffle(len(marks), func(i, j int) { marks[i], marks[j] = marks[j], marks[i] })
 	for page := range slices.Chunk(marks, firstPage) {
 		covering, err := s.scope.worker.covering(ctx, page)
@@ -407,10 +381,7 @@ func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Tim
 			if !slices.Contains(covering[mark.ID], s.source) {
 				continue
 			}
-			if err := s.service.making.Acquire(ctx, 1); err != nil {
-				return next, err
-			}
-			res, err := s.ask(ctx, mark.ID, mark.Generation, 1, asking{probe: true})
+			res, err := s.scope.worker.askSource(ctx, mark.ID, s.source, mark.Generation, asking{probe: true, enter: s.service.enter(ctx, 1), outside: p.outside})
 			switch {
 			case isUnreadable(err): // its own check parks it
 			case err != nil:
@@ -423,12 +394,6 @@ func (s *share) probeOne(ctx context.Context, marks []memory.Due) (next time.Tim
 		}
 	}
 	return next, nil
-}
-
-// ask makes a check that has acquired n of what all checks of the process may take at a time.
-func (s *share) ask(ctx context.Context, id memory.ID, generation uint64, n int64, how asking) (Result, error) {
-	defer s.service.making.Release(n)
-	return s.scope.worker.askSource(ctx, id, s.source, generation, how)
 }
 
 // due lists the rows that are due, of the predicates of the source.
@@ -583,14 +548,14 @@ func (s *share) isOutstanding(mark memory.Due) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.outstanding[mark.ID]
-	return c != nil && c.generation == mark.Generation || s.handling[mark.ID] > 0
+	return c != nil && c.generation == mark.Generation || s.has(mark.ID)
 }
 
 // isHandled reports whether this process makes a check of a row.
 func (s *share) isHandled(id memory.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.handling[id] > 0
+	return s.has(id)
 }
 
 // isLeft reports whether a row is left out.

@@ -173,7 +173,7 @@ func NewHeater(store Store, looker Looker, logger *slog.Logger) *Heater {
 }
 
 // ObserveReads notes that rows were read. It never blocks on I/O and never fails. A weight that is not
-// above 0 and finite counts nothing.
+// above 0 and finite counts nothing, nor does an id that is none of a row.
 func (h *Heater) ObserveReads(_ context.Context, ids []memory.ID, weight float64) {
 	if !(weight > 0 && weight <= maxWeight) {
 		return
@@ -181,7 +181,7 @@ func (h *Heater) ObserveReads(_ context.Context, ids []memory.ID, weight float64
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {
-		if _, have := h.reads[id]; have || len(h.reads) < maxHeated {
+		if _, have := h.reads[id]; id.Valid() && (have || len(h.reads) < maxHeated) {
 			h.reads[id] += weight
 		}
 	}

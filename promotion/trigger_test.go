@@ -153,7 +153,7 @@ func TestAHeaterSaysWhenTheQueueIsNotReached(t *testing.T) {
 	id := w.claim("acme", "Oslo", nil)
 	gone := errors.New("gone")
 	h := promotion.NewHeater(w.store, failing{gone}, nil)
-	h.ObserveReads(t.Context(), []memory.ID{id}, 3)
+	h.ObserveReads(t.Context(), []memory.ID{id, "no id"}, 3) // what is no id takes nothing from the others
 	if err := h.Flush(w.ctx); !errors.Is(err, gone) {
 		t.Errorf("flush: %v", err)
 	}
@@ -206,7 +206,7 @@ func TestAHeaterNeverBlocksAndIsBounded(t *testing.T) { // SR-7.3
 	h := promotion.NewHeater(s, nil, nil)
 	note := func(from, to int) {
 		for i := from; i < to; i++ {
-			h.ObserveReads(t.Context(), []memory.ID{memory.ID(fmt.Sprint("row", i))}, 1)
+			h.ObserveReads(t.Context(), []memory.ID{memory.ID(fmt.Sprintf("mem_%025d0", i))}, 1)
 		}
 	}
 	note(0, 5)

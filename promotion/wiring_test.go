@@ -2,6 +2,7 @@ package promotion_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -175,11 +176,48 @@ func TestACoversThatPanicsHoldsUpNobody(t *testing.T) {
 // TestASourceHasAName that a due mark can take.
 func TestASourceHasAName(t *testing.T) {
 	w := newWorld(t)
-	for name, ok := range map[string]bool{"": false, " \t": false, strings.Repeat("n", 257): false, strings.Repeat("n", 256): true, "c r m": true} {
+	for name, ok := range map[string]bool{"": false, " \t": false, strings.Repeat("n", 257): false, strings.Repeat("n", 256): true, "c r m": true, "c\x00m": false, "c\xff": false} {
 		if _, err := promotion.NewWorker(w.store, []promotion.Source{{Name: name, Verifier: verifiertest.New("crm", verifiertest.Supports())}}, nil); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+}
+
+// TestAWorkerHasAName that the store takes with what a process adds to it.
+func TestAWorkerHasAName(t *testing.T) {
+	w := newWorld(t)
+	for name, ok := range map[string]bool{"": true, " ": false, "w\x00": false, "w\xff": false, strings.Repeat("n", 2049): false, strings.Repeat("n", 2046) + "é": true} {
+		worker, err := promotion.NewWorker(w.store, []promotion.Source{source(verifiertest.New("crm", verifiertest.Supports()))}, &promotion.Options{Name: name})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		id := w.claim(fmt.Sprint("acme ", len(name)), "Oslo", nil)
+		w.want(id, memory.StateVerified, w.check(worker, id), promotion.Promoted)
+	}
+}
+
+// panics is a quorum, as it were, with a member that panics: it has a breaker, and is not guarded.
+type panics struct{ state verifier.State }
+
+func (p *panics) State() verifier.State                                      { return p.state }
+func (*panics) Verify(context.Context, memory.Row) (verifier.Verdict, error) { panic("Oslo") }
+
+// TestAPanicOfTheProgramsOwnIsNoCrash: neither in a probe of a verifier that nothing guards, nor of Observe.
+func TestAPanicOfTheProgramsOwnIsNoCrash(t *testing.T) {
+	inBubble(t, func(s *service) {
+		ids := s.claims(3)
+		o := &promotion.Options{Budget: -1, Observe: func(promotion.Result) { panic("Observe") }, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
+		erp := source(verifiertest.New("erp", verifiertest.Supports()))
+		erp.Name = "erp"
+		s.serveAll(s.worker(o, promotion.Source{Name: "crm", Verifier: &panics{verifier.StateHalfOpen}, Rank: memory.RankTool}, erp))
+		s.within(time.Minute, ids)
+		if text := s.log.String(); !strings.Contains(text, "Observe panics") || !strings.Contains(text, "it panicked") || strings.Contains(text, "Oslo") {
+			t.Error(text)
+		}
+	})
 }
 
 // unseen is a store in which nobody sees rows side by side.

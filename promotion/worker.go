@@ -124,6 +124,17 @@ const (
 // mostName is how many bytes the name of a source has at most: a due mark takes no more.
 const mostName = 256
 
+// mostWorkerName is how many bytes the name of a worker has at most: the store takes more, but a process adds to it.
+const mostWorkerName = memory.MaxField / 2
+
+// isText reports whether a name is one that the store takes.
+func isText(name string, most int) bool {
+	return strings.TrimSpace(name) != "" && len(name) <= most && utf8.ValidString(name) && !strings.ContainsRune(name, 0)
+}
+
+// clipped is the beginning of a name that may be too long, for an error.
+func clipped(name string) string { return name[:min(len(name), 100)] }
+
 const (
 	maxBackoff = 7 * 24 * time.Hour
 	maxTries   = 10  // answers that moved nothing, after which a row that nobody reads is parked (D-19)
@@ -132,7 +143,7 @@ const (
 
 // Options of a [Worker]. Every zero field has a usable default.
 type Options struct {
-	Name string // of the worker in the audit; "" = "worker"
+	Name string // of the worker in the audit, at most 2,048 bytes; "" = "worker"
 	// VerdictLifetime is how long an answer stands: a source is not asked about the
 	// same row again before, however often the row is read. If nothing moved, the
 	// next check waits twice as long, and so on, up to a week; a row that nobody reads
@@ -148,7 +159,7 @@ type Options struct {
 	// serves the worker, or none that is shared, so that two workers ask twice as much. It lets a whole
 	// budget pass at once if none was used for a tick, and then one question after the other, evenly.
 	Spending Spending
-	// Observe hears of every result, for metrics; nil = nobody. It must not block.
+	// Observe hears of every result, for metrics; nil = nobody. It must not block. If it panics, that is logged.
 	Observe func(Result)
 	// Tracer gets a span of every check, question and transition. Their attributes are
 	// ids of rows, names of verifiers and words of this package: no claim, no answer,
@@ -194,8 +205,8 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 	for i := range w.sources {
 		s := &w.sources[i]
 		switch {
-		case strings.TrimSpace(s.Name) == "" || len(s.Name) > mostName || !utf8.ValidString(s.Name):
-			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source is 1 to %d bytes of UTF-8", s.Name, mostName)
+		case !isText(s.Name, mostName):
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source is 1 to %d bytes of UTF-8 without NUL", clipped(s.Name), mostName)
 		case s.Verifier == nil:
 			return nil, fmt.Errorf("promotion: NewWorker: source %q has no verifier", s.Name)
 		case names[s.Name]:
@@ -210,14 +221,17 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		}
 		s.Predicates = slices.Clone(s.Predicates)
 		for i, p := range s.Predicates {
-			if s.Predicates[i] = memory.Canonical(p); s.Predicates[i] == "" {
-				return nil, fmt.Errorf("promotion: NewWorker: source %q has an empty predicate", s.Name)
+			if s.Predicates[i] = memory.Canonical(p); !isText(p, memory.MaxField) || !isText(s.Predicates[i], memory.MaxField) {
+				return nil, fmt.Errorf("promotion: NewWorker: source %q: predicate %q: a predicate is 1 to %d bytes of UTF-8 without NUL", s.Name, clipped(p), memory.MaxField)
 			}
 		}
 	}
 	slices.SortStableFunc(w.sources, func(a, b Source) int { return int(b.Rank) - int(a.Rank) })
 	if w.opts.Name == "" {
 		w.opts.Name = "worker"
+	}
+	if !isText(w.opts.Name, mostWorkerName) {
+		return nil, fmt.Errorf("promotion: NewWorker: Options.Name %q: the name of a worker is 1 to %d bytes of UTF-8 without NUL", clipped(w.opts.Name), mostWorkerName)
 	}
 	if w.opts.VerdictLifetime <= 0 {
 		w.opts.VerdictLifetime = DefaultVerdictLifetime
@@ -329,7 +343,18 @@ type asking struct {
 	suspect bool
 	// inPlace ends when the question waits for a budget no more; nil = it does not wait.
 	inPlace context.Context
+	// enter is called before the source is asked, and leave after that; nil = nothing is.
+	enter func() (leave func(), err error)
+	// outside is called when the check waits for its source, and over when that has ended; nil = nothing is.
+	outside func() (over func())
+	// crashed notes that the question may crash the process; nil = it is not noted.
+	crashed func(context.Context) error
 }
+
+// unasked is the error of a question that was not asked, through no fault of the source.
+type unasked struct{ error }
+
+func (u *unasked) Unwrap() error { return u.error }
 
 // waits waits for a while. It reports whether the context goes on; nil = it does not.
 func waits(inPlace context.Context, d time.Duration) bool {
@@ -425,9 +450,15 @@ func (w *Worker) park(ctx context.Context, mark memory.Due, reason string) (err 
 
 // observe tells a result.
 func (w *Worker) observe(r Result) {
-	if w.opts.Observe != nil {
-		w.opts.Observe(r)
+	if w.opts.Observe == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil && w.first("observe") { // a crash would be counted against the row
+			w.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "Observe panics", slog.String("row", string(r.ID)), slog.Any("panic", p))
+		}
+	}()
+	w.opts.Observe(r)
 }
 
 // begin reads a row that is due. ok is false if it is not to be checked, for the reason in the
@@ -487,15 +518,18 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 		return w.checkRound(ctx, row, mark, s, how)
 	}
 	said.Source, said.Until = s.Name, w.store.Now()
-	crashed := said
-	crashed.Crashes = min(said.Crashes+1, math.MaxUint8)
-	if mark, err = w.store.Note(ctx, mark, crashed); remarked(err) {
-		return Result{Status: NotDue}, nil
-	} else if err != nil {
-		return res, err
+	noted := false
+	how.crashed = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, givenUp)
+		defer cancel()
+		crashed := said
+		crashed.Crashes = min(said.Crashes+1, math.MaxUint8)
+		noted = true // it may be, whatever the error says
+		_, err := w.store.Note(ctx, mark, crashed)
+		return err
 	}
 	res, err = w.checkRound(ctx, row, mark, s, how)
-	if err != nil || res.Calls == 0 || res.Status == Moved { // the process lives, and nothing else was noted
+	if noted && (err != nil || res.Calls == 0 || res.Status == Moved) { // the process lives, and nothing else was noted
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), givenUp)
 		defer cancel()
 		err = errors.Join(err, w.note(after, mark, []memory.SourceMark{said}))
@@ -506,9 +540,6 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 // checkRound asks a source about a row in the round of a mark.
 func (w *Worker) checkRound(ctx context.Context, row memory.Row, mark memory.Due, s *Source, how asking) (res Result, err error) {
 	id, said := row.ID, mark.Of(s.Name)
-	if how.suspect {
-		said.Crashes = max(said.Crashes-1, 0) // it lives, if it comes to write that
-	}
 	round := round{how: how}
 	if round.asked, err = w.line(ctx, &row); err != nil {
 		return res, err
@@ -745,10 +776,16 @@ func (w *Worker) line(ctx context.Context, row *memory.Row) (memory.LineMark, er
 func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, res *Result) (done bool, err error) {
 	v, err := w.verify(ctx, s, *row, &r.how)
 	var over *overspent
+	var not *unasked
 	switch {
 	case errors.As(err, &over):
 		res.wait(Deferred, time.Now().Add(over.wait))
 		return false, nil
+	case errors.As(err, &not) && remarked(not.error):
+		res.end(NotDue)
+		return true, nil
+	case errors.As(err, &not):
+		return true, not.error
 	case s.observes: // nobody was asked
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
 	default:
@@ -833,31 +870,48 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
 	defer span.End()
+	if how.outside != nil && !s.observes {
+		defer how.outside()()
+	}
+	leave := func() {}
+	defer func() { leave() }()
 	may := func(ctx context.Context) error {
+		if how.enter != nil && !s.observes {
+			left, err := how.enter()
+			if err != nil {
+				return &unasked{err}
+			}
+			leave = left
+		}
 		for {
 			if how.queued && s.state() != verifier.StateClosed { // it opened meanwhile
 				return &verifier.UnavailableError{Verifier: s.Name, RetryAfter: stateEvery, Err: verifier.ErrOpen}
 			}
 			wait := w.spend(ctx, s)
 			if wait <= 0 {
-				return nil
+				break
 			}
 			if !waits(how.inPlace, wait) {
 				return &overspent{wait}
 			}
 		}
+		if how.crashed != nil && !s.observes {
+			if err := how.crashed(ctx); err != nil {
+				return &unasked{err}
+			}
+		}
+		return nil
 	}
-	if c, ok := s.Verifier.(conditional); ok {
-		v, err = c.VerifyIf(ctx, row, may)
-	} else if err = may(ctx); err == nil {
-		v, err = s.Verifier.Verify(ctx, row)
-	}
+	v, err = s.ask(ctx, row, may, how.probe)
 	outcome := v.Outcome.String()
 	var over *overspent
 	switch {
 	case err == nil:
 	case errors.As(err, &over):
 		span.SetAttributes(attribute.String("hearsay.outcome", Deferred.String()))
+		return v, err
+	case errors.As(err, new(*unasked)):
+		span.SetAttributes(attribute.String("hearsay.outcome", "not_asked"))
 		return v, err
 	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
 		outcome = "not_asked"
@@ -873,6 +927,26 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 	}
 	span.SetAttributes(attribute.String("hearsay.outcome", outcome))
 	return v, err
+}
+
+// ask asks the source if it may. What nothing guards may panic: that counts as a crash of a check in the queue. A probe
+// is in none, and would end the process.
+func (s *Source) ask(ctx context.Context, row memory.Row, may func(context.Context) error, probe bool) (v verifier.Verdict, err error) {
+	defer func() {
+		if !probe {
+			return
+		}
+		if p := recover(); p != nil {
+			v, err = verifier.Verdict{}, &verifier.MisconfiguredError{Verifier: s.Name, Err: &verifier.Quote{Err: errors.New("it panicked"), Text: fmt.Sprint(p)}}
+		}
+	}()
+	if c, ok := s.Verifier.(conditional); ok {
+		return c.VerifyIf(ctx, row, may)
+	}
+	if err := may(ctx); err != nil {
+		return verifier.Verdict{}, err
+	}
+	return s.Verifier.Verify(ctx, row)
 }
 
 // overspent says that the budget of a source is spent.

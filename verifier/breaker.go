@@ -16,7 +16,7 @@ import (
 // BreakerOptions are the options of [WithBreaker]. Every zero field has a usable
 // default.
 type BreakerOptions struct {
-	Timeout       time.Duration // for one question, kept also against a verifier that ignores ctx; 0 = 10 s
+	Timeout       time.Duration // for one question, kept also against a verifier that ignores ctx; 0 = 10 s, at most a day
 	MaxConcurrent int           // questions at once, hung ones included; 0 = 8
 	Failures      int           // outages in a row that open the breaker; 0 = 3
 	FirstOpen     time.Duration // how long it stays open before the first probe; 0 = 100 ms
@@ -55,8 +55,9 @@ var (
 )
 
 const (
-	probeWait = 250 * time.Millisecond // how long to wait while another question is the probe
-	silent    = time.Second            // without an answer, after which failures in a row open the breaker
+	mostTimeout = 24 * time.Hour
+	probeWait   = 250 * time.Millisecond // how long to wait while another question is the probe
+	silent      = time.Second            // without an answer, after which failures in a row open the breaker
 )
 
 // Guarded is a Verifier behind a bulkhead, a deadline and a circuit breaker. It
@@ -86,7 +87,7 @@ type Guarded struct {
 // open the breaker only if v has answered nothing for a second: a few rows about which all questions
 // fail say nothing of the others.
 // A RetryAfter that v reports is obeyed before the next question. An error of no
-// known class becomes ErrUnavailable, a panic ErrMisconfigured, and a verdict
+// known class becomes ErrUnavailable, a panic of v or of its error ErrMisconfigured, and a verdict
 // that [Verdict.Check] refuses becomes Unclear.
 func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 	g := &Guarded{name: name, v: v}
@@ -100,6 +101,7 @@ func WithBreaker(name string, v Verifier, o *BreakerOptions) *Guarded {
 		panic("verifier: WithBreaker: nothing to guard")
 	}
 	orDefault(&g.o.Timeout, 10*time.Second)
+	g.o.Timeout = min(g.o.Timeout, mostTimeout)
 	orDefault(&g.o.MaxConcurrent, 8)
 	orDefault(&g.o.Failures, 3)
 	orDefault(&g.o.OpenFor, 5*time.Second)
@@ -208,12 +210,18 @@ func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context
 	if err := g.enter(ctx); err != nil {
 		return Verdict{}, err
 	}
+	var part func()
+	defer func() {
+		if part == nil { // v is not asked
+			g.leave()
+		} else {
+			part()
+		}
+	}()
 	// Others may have found it down while this one waited for its place.
 	if err := g.held(); err != nil {
-		g.leave()
 		return Verdict{}, err
 	}
-	var part func()
 	verdict, err := g.breaker.Execute(func() (Verdict, error) {
 		part = g.pair()
 		if err := permitted(ctx, may); err != nil {
@@ -223,14 +231,12 @@ func (g *Guarded) VerifyIf(ctx context.Context, row memory.Row, may func(context
 		return g.ask(ctx, row, part)
 	})
 	if part == nil { // open after all, or another question is the probe
-		g.leave()
 		wait := time.Until(g.RetryAt())
 		if wait <= 0 {
 			wait = min(g.o.Timeout, probeWait) // the probe may be decided by then, and to ask again costs nothing
 		}
 		return Verdict{}, &UnavailableError{Verifier: g.name, RetryAfter: wait, Err: ErrOpen}
 	}
-	part()
 	var no *denied
 	if errors.As(err, &no) {
 		return Verdict{}, no.why
@@ -315,6 +321,10 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict
 			replies <- r
 		}()
 		verdict, err := g.v.Verify(asking, row)
+		if err != nil { // its methods may panic
+			err = classify(ctx, g.name, err)
+			_ = err.Error()
+		}
 		r = reply{verdict, err}
 	}()
 	var r reply

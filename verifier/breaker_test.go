@@ -160,6 +160,12 @@ func TestOnlyOneProbePassesAtATime(t *testing.T) {
 	})
 }
 
+// comparing is an error that panics where errors.Is asks it.
+type comparing struct{}
+
+func (comparing) Error() string { return "boom" }
+func (comparing) Is(error) bool { panic("boom") }
+
 func TestWhatOpensTheBreaker(t *testing.T) {
 	for name, step := range map[string]verifiertest.Step{
 		"refutations":     verifiertest.Refutes("GB12"),
@@ -182,6 +188,19 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			g := verifier.WithBreaker("crm", verifiertest.New("crm", step), &verifier.BreakerOptions{Failures: 2})
 			for range 2 {
 				ask(t, g)
+			}
+			if g.State() != verifier.StateOpen || g.InFlight() != 0 {
+				t.Fatal(g.State(), g.InFlight())
+			}
+		})
+	}
+	for name, err := range map[string]error{"an error that is a nil pointer": (*verifier.Quote)(nil), "an error without a cause": &verifier.Quote{}, "an error that panics where it is compared": comparing{}} {
+		t.Run(name+" opens it, and keeps no place", func(t *testing.T) {
+			g := verifier.WithBreaker("crm", verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) { return verifier.Verdict{}, err }), &verifier.BreakerOptions{Failures: 2})
+			for range 2 {
+				if _, _, err := ask(t, g); !errors.Is(err, verifier.ErrMisconfigured) {
+					t.Error(err)
+				}
 			}
 			if g.State() != verifier.StateOpen || g.InFlight() != 0 {
 				t.Fatal(g.State(), g.InFlight())

@@ -327,6 +327,9 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 	p.atLeast("-verdict-lifetime", c.lifetime, time.Second)
 	p.atLeast("-drain", c.drain, 0)
 	p.atLeast("-publish-every", c.publish, 100*time.Millisecond)
+	if most := memory.MaxLease / 3; c.publish > most {
+		p.add("-publish-every %s: want %s or less", c.publish, most)
+	}
 	p.atLeast("-leave-alone", c.leaveAlone, 100*time.Millisecond)
 	if c.budget < 0 {
 		p.add("-budget %d: want 0 or more", c.budget)

@@ -102,6 +102,7 @@ func TestHalfAConfigurationIsRefused(t *testing.T) {
 		{"a sweep that is no duration", append(store, "-sweep-every", "soon"), env(), "sweep-every"},
 		{"a variable that is no duration", store, env("HEARSAY_SWEEP_EVERY", "soon"), "HEARSAY_SWEEP_EVERY"},
 		{"a deployment with a very long name", append(store, "-deployment", strings.Repeat("x", maxDeployment+1)), env(), "-deployment"},
+		{"a word that ends before the next", append(store, "-publish-every", "9h"), env(), "-publish-every"},
 		{"a negative drain", append(store, "-drain", "-1s"), env(), "-drain"},
 		{"another log format", append(store, "-log-format", "xml"), env(), "text or json"},
 		{"another log level", append(store, "-log-level", "loud"), env(), "-log-level"},

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -92,12 +94,20 @@ func paused(ctx context.Context, client redis.UniversalClient, queue string) (bo
 // Find implements [promotion.CheckQueue].
 func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, error) {
 	name, id := q.Name(c.Source), taskID(c)
-	info, err := asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
+	inspector := asynq.NewInspectorFromRedisClient(q.redis)
+	info, err := inspector.GetTaskInfo(name, id)
 	switch {
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
 		return promotion.Lost, nil
 	case err != nil:
 		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
+	}
+	if !isOf(info, c) {
+		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that has the id of a check, and is not that check, is deleted", slog.String("row", string(c.Row)))
+		if err := inspector.DeleteTask(name, id); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return promotion.Waiting, nil // it is active: the next look deletes it
+		}
+		return promotion.Lost, nil
 	}
 	switch info.State {
 	case asynq.TaskStatePending:
@@ -116,6 +126,13 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 		}
 	}
 	return promotion.Stranded, nil // also if a person archived it
+}
+
+// isOf reports whether a task is one that Enqueue makes of a check. Whoever can write to Redis can put another
+// under its id.
+func isOf(t *asynq.TaskInfo, c promotion.Check) bool {
+	is, err := check(asynq.NewTask(t.Type, t.Payload), c.Source)
+	return err == nil && is == c && t.MaxRetry == math.MaxInt32 && t.Deadline.IsZero() && t.Timeout >= time.Second && t.Retention == 0
 }
 
 // mostOff is how far the time at which asynq takes a task may lie in the future, and how long ago its lease may

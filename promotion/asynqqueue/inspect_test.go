@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -326,12 +327,68 @@ func TestWhereACheckIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for in, place := range map[time.Duration]promotion.Place{time.Second: promotion.Waiting, time.Hour: promotion.Stranded} {
-			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(asynq.NewTask(asynqqueue.TaskType, body), asynq.Queue(q.Name("crm")), asynq.TaskID(id), asynq.ProcessIn(in)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(asynq.NewTask(asynqqueue.TaskType, body), asynq.Queue(q.Name("crm")), asynq.TaskID(id), asynq.ProcessIn(in), asynq.MaxRetry(math.MaxInt32)); err != nil {
 				t.Fatal(err)
 			}
 			want("scheduled in "+in.String(), place)
 			if err := i.DeleteTask(q.Name("crm"), id); err != nil {
 				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestATaskThatIsNotTheCheckOfItsIDIsDeleted: it would come back for ever, in the place of the check.
+func TestATaskThatIsNotTheCheckOfItsIDIsDeleted(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		check := promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}
+		if _, err := q.Enqueue(t.Context(), check, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		id, i, name := tasks(t, c, q.Name("crm"))["pending"][0], asynq.NewInspectorFromRedisClient(c), q.Name("crm")
+		if err := i.DeleteTask(name, id); err != nil {
+			t.Fatal(err)
+		}
+		body := func(change func(*asynqqueue.Payload)) []byte {
+			p := asynqqueue.Payload(check)
+			change(&p)
+			b, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		same, forever := body(func(*asynqqueue.Payload) {}), asynq.MaxRetry(math.MaxInt32)
+		for what, put := range map[string]struct {
+			task *asynq.Task
+			with []asynq.Option
+			at   promotion.Place
+		}{
+			"the check":               {asynq.NewTask(asynqqueue.TaskType, same), []asynq.Option{forever}, promotion.Waiting},
+			"of another namespace":    {asynq.NewTask(asynqqueue.TaskType, body(func(p *asynqqueue.Payload) { p.Namespace = "o" })), []asynq.Option{forever}, promotion.Lost},
+			"of another round":        {asynq.NewTask(asynqqueue.TaskType, body(func(p *asynqqueue.Payload) { p.Generation++ })), []asynq.Option{forever}, promotion.Lost},
+			"of another source":       {asynq.NewTask(asynqqueue.TaskType, body(func(p *asynqqueue.Payload) { p.Source = "erp" })), []asynq.Option{forever}, promotion.Lost},
+			"no check":                {asynq.NewTask(asynqqueue.TaskType, []byte("{")), []asynq.Option{forever}, promotion.Lost},
+			"of another type":         {asynq.NewTask("other", same), []asynq.Option{forever}, promotion.Lost},
+			"its time is over":        {asynq.NewTask(asynqqueue.TaskType, same), []asynq.Option{forever, asynq.Timeout(time.Hour), asynq.Deadline(time.Now().Add(-time.Hour))}, promotion.Lost},
+			"it is archived at once":  {asynq.NewTask(asynqqueue.TaskType, same), []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(time.Hour)}, promotion.Lost},
+			"it is kept when done":    {asynq.NewTask(asynqqueue.TaskType, same), []asynq.Option{forever, asynq.Retention(time.Hour)}, promotion.Lost},
+			"it has no time to think": {asynq.NewTask(asynqqueue.TaskType, same), []asynq.Option{forever, asynq.Timeout(time.Millisecond)}, promotion.Lost},
+		} {
+			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(put.task, append(put.with, asynq.Queue(name), asynq.TaskID(id))...); err != nil {
+				t.Fatal(what, err)
+			}
+			if at, err := q.Find(t.Context(), check); err != nil || at != put.at {
+				t.Errorf("%s: %d, %v", what, at, err)
+			}
+			added, err := q.Enqueue(t.Context(), check, time.Hour)
+			if err != nil || added != (put.at == promotion.Lost) {
+				t.Errorf("%s: %t, %v", what, added, err)
+			}
+			if err := i.DeleteTask(name, id); err != nil {
+				t.Fatal(what, err)
 			}
 		}
 	})
