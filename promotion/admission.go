@@ -2,7 +2,6 @@ package promotion
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +18,6 @@ const (
 	mostLook        = 10 * time.Second       // that a store may take to answer
 	aliveEvery      = 5 * time.Second        // between two looks at whether the store is reached, while rows are due
 	slowLook        = 2 * time.Second        // after which a store is slow; then a share takes no room, until its look has ended
-	slowFor         = 5 * time.Second        // for which a share is slow after a check of it was
 	enqueueAgain    = 30 * time.Second       // after which a row that is still due is enqueued again
 	strandedFor     = 5 * time.Minute        // after which a task that nobody ever takes is given up
 	unparkedFor     = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
@@ -42,6 +40,7 @@ type admission struct {
 	places  int
 	shares  []*share
 	asking  *semaphore.Weighted // one share at a time asks whether the source is paused
+	watched chan struct{}       // wakes watch
 
 	// Used by the share that asks.
 	paused  bool
@@ -52,10 +51,14 @@ type admission struct {
 	wanting   []*share    // that have more rows than they may enqueue, in the order of their turns
 	probing   *probe      // nil = no share probes the source
 	unreached bool        // the queue was not reached; of service.note
+	unwritten bool        // the queue took no check; of service.note
 }
 
-// errUnqueued is the error of a queue that is not reached.
-type errUnqueued struct{ error }
+// errUnqueued is the error of a queue that is not reached, or takes no check.
+type errUnqueued struct {
+	error
+	write bool
+}
 
 func (e errUnqueued) Unwrap() error { return e.error }
 
@@ -70,7 +73,7 @@ func (a *admission) isPaused(ctx context.Context) (bool, error) {
 	}
 	paused, err := a.service.queue.Paused(ctx, a.name)
 	if err != nil {
-		return false, errUnqueued{err}
+		return false, errUnqueued{err, false}
 	}
 	a.paused, a.askedAt = paused, time.Now()
 	return paused, nil
@@ -153,8 +156,8 @@ func (a *admission) taken(caller *share) (n int) {
 
 // probe is a share's, of the source.
 type probe struct {
-	of    *admission
-	since time.Time // when it began to wait for the store; zero = it waits for the source. Guarded by the mu of of
+	storeWait
+	of *admission
 }
 
 // startsProbe returns nil if a share probes the source now. Else the caller does, until it calls ends. A share whose
@@ -163,10 +166,10 @@ func (a *admission) startsProbe() *probe {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p := a.probing; p != nil && (p.since.IsZero() || now.Sub(p.since) < slowLook) {
+	if a.probing != nil && !a.probing.isLong(now) {
 		return nil
 	}
-	a.probing = &probe{a, now}
+	a.probing = &probe{storeWait{&a.mu, now}, a}
 	return a.probing
 }
 
@@ -177,18 +180,3 @@ func (p *probe) ends() {
 		p.of.probing = nil
 	}
 }
-
-// outside is [hand.outside] of a probe.
-func (p *probe) outside() (over func()) {
-	p.wait(time.Time{})
-	return func() { p.wait(time.Now()) }
-}
-
-func (p *probe) wait(since time.Time) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.since = since
-}
-
-// isQueues reports whether an error is one of the queue.
-func isQueues(err error) bool { return errors.As(err, &errUnqueued{}) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -53,6 +54,53 @@ func ExampleNewWorker() {
 	// promoted 1 <nil>
 	// not_due 0 <nil>
 	// supported tool crm <nil>
+}
+
+// Two namespaces of one store share a verifier: its breaker is around it once, and its places, its queue and its
+// budget are shared as well.
+func ExampleServe_namespaces() {
+	ctx, stop := context.WithCancel(context.Background())
+	redis, err := localredis.Open(ctx, "", &localredis.Options{Kind: localredis.InProcess}) // or a redis.UniversalClient
+	if err != nil {
+		log.Fatal(err)
+	}
+	crm := verifier.WithBreaker("crm", verifier.NewTool("crm", func(_ context.Context, q verifier.Question) (verifier.Answer, error) {
+		return verifier.Answer{Found: true, Value: "Oslo", URI: "crm:" + q.Subject}, nil
+	}, nil), nil)
+
+	var scopes []promotion.Scope
+	driver := storetest.NewMap()
+	support, billing := storetest.On(driver, &memory.Options{Namespace: "support"}), storetest.On(driver, &memory.Options{Namespace: "billing"}) // or storeurl.Open
+	queue := asynqqueue.New(redis.Client, asynqqueue.Deployment(support, billing), &asynqqueue.Options{Logger: slog.Default()})
+	promoted := make(chan string)
+	for _, store := range []*memory.Store{support, billing} {
+		worker, err := promotion.NewWorker(store, []promotion.Source{{Name: "crm", Verifier: crm, Rank: memory.RankTool}},
+			&promotion.Options{Logger: slog.Default(), Observe: func(promotion.Result) { promoted <- store.Namespace() }})
+		if err != nil {
+			log.Fatal(err)
+		}
+		scopes = append(scopes, promotion.Scope{Worker: worker, Reads: promotion.NewHeater(store, queue, slog.Default())})
+		if _, err := store.Put(ctx, memory.Draft{
+			Content: memory.Content{Subject: "acme", Predicate: "city", Object: "Oslo", Cardinality: memory.CardinalityFunctional},
+			Origin:  memory.OriginModelDerived, State: memory.StateUnverified, Sensitivity: memory.SensitivityInternal,
+			Asserter: memory.Asserter{Principal: "agent", Model: "m-1", Family: "m"},
+		}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	served := make(chan error)
+	go func() { served <- promotion.Serve(ctx, queue, scopes...) }()
+	fmt.Println("promoted in", <-promoted)
+	fmt.Println("promoted in", <-promoted)
+	stop()
+	fmt.Println(<-served)
+	if err := errors.Join(redis.Close(), driver.Close()); err != nil { // Redis after Serve has returned
+		log.Fatal(err)
+	}
+	// Unordered output:
+	// promoted in support
+	// promoted in billing
+	// <nil>
 }
 
 // A program promotes what its agents remember: it asks the system of record about the rows that they read

@@ -3,102 +3,135 @@ package promotion
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/verifier"
 )
 
-// hand is a check that this process makes. If it waits for its store for long, and rows of other scopes wait for
-// the same source, it is given back to the queue, unless it is the oldest of its scope.
+// storeWait is how long something has waited for its store. mu is that of the admission.
+type storeWait struct {
+	mu    *sync.Mutex
+	since time.Time // when the wait began; zero = it waits for something else
+}
+
+// isLong reports whether the store is slow. The caller holds mu.
+func (w *storeWait) isLong(now time.Time) bool {
+	return !w.since.IsZero() && now.Sub(w.since) >= slowLook
+}
+
+// outside says that something else than the store is waited for, until back is called.
+func (w *storeWait) outside() (back func()) {
+	w.begins(time.Time{})
+	return func() { w.begins(time.Now()) }
+}
+
+// begins begins the wait anew; zero = it ends.
+func (w *storeWait) begins(since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since = since
+}
+
+// hand is a check that this process makes. If it waits for its store for long, that store is slow. While other
+// scopes are busy with the same source, the checks of slow stores have half of its places: the others go back to the queue.
 type hand struct {
+	storeWait
 	share *share
 	row   memory.ID
 	end   context.CancelFunc
-
-	// Guarded by the mu of the admission.
-	since time.Time   // when it began to wait for the store; zero = it waits for something else
-	watch *time.Timer // calls slow
+	long  bool // it has waited for long. Guarded by mu
 }
 
 // errSlow is the error of a check that is given back since its store is slow.
-var errSlow = errors.New("the store of the row is slow, and rows of others wait")
+var errSlow = errors.New("the store of the row is slow, and others need the places")
 
-// handled takes a check in hand: the queue has not lost it. end gives it back. It is nil if the store is slow,
-// another check of the scope is made, and rows of other scopes wait.
+// handled takes a check in hand. end gives it back. It is nil if the check is to go back at once, since its store is slow.
 func (s *share) handled(c Check, end context.CancelFunc) *hand {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is := s.outstanding[c.Row]; is != nil && is.generation == c.Generation {
-		is.enqueued, is.moved, is.late = now, now, false
-	}
-	if len(s.hands) > 0 && now.Before(s.slowUntil) && s.othersWait() {
+	if s.isSlow(now) && s.crowded(now, 1) {
 		return nil
 	}
-	h := &hand{share: s, row: c.Row, end: end, since: now}
-	h.watch = time.AfterFunc(slowLook, h.slow)
+	h := &hand{storeWait: storeWait{&s.mu, now}, share: s, row: c.Row, end: end}
 	s.hands = append(s.hands, h)
+	wake(s.watched)
 	return h
 }
 
-// over is called when the check is made no more.
-func (h *hand) over() {
-	h.share.mu.Lock()
-	defer h.share.mu.Unlock()
-	h.since = time.Time{}
-	h.watch.Stop()
+// over is called when the check is made no more. ended says that its store has answered.
+func (h *hand) over(ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop()
+	if ended && !h.long {
+		h.share.slow = false
+	}
+}
+
+// drop forgets the check. The caller holds mu.
+func (h *hand) drop() {
 	h.share.hands = slices.DeleteFunc(h.share.hands, func(o *hand) bool { return o == h })
 }
 
-// outside says that the check waits for something else than its store until over is called.
-func (h *hand) outside() (over func()) {
-	h.wait(time.Time{})
-	return func() { h.wait(time.Now()) }
-}
-
-func (h *hand) wait(since time.Time) {
-	h.share.mu.Lock()
-	defer h.share.mu.Unlock()
-	if h.since = since; since.IsZero() {
-		h.watch.Stop()
-	} else {
-		h.watch.Reset(slowLook)
-	}
-}
-
-// slow is called while the check waits for its store for long.
-func (h *hand) slow() {
-	s := h.share
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if h.since.IsZero() || now.Sub(h.since) < slowLook { // it has gone on
-		return
-	}
-	s.slowUntil = now.Add(slowFor)
-	if s.hands[0] != h && s.othersWait() {
-		h.end()
-		return
-	}
-	h.watch.Reset(lookEvery)
-}
-
-// othersWait reports whether a row of another scope waits for the source. The caller holds mu.
-func (s *share) othersWait() bool {
-	return slices.ContainsFunc(s.shares, func(o *share) bool {
-		if o == s || o.away {
-			return false
-		}
-		for id, c := range o.outstanding {
-			if !c.late && !o.has(id) {
-				return true
+// watch sees, until ctx ends, which stores are slow.
+func (a *admission) watch(ctx context.Context) {
+	repeat(ctx, a.watched, func() time.Duration {
+		slow, pause := a.late(time.Now())
+		for _, s := range slow {
+			if w := s.scope.worker; w.first("slow" + a.name) {
+				w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is slow: its checks have half of the places while others need some",
+					slog.String("namespace", w.store.Namespace()), slog.String("verifier", a.name))
 			}
 		}
-		return false
+		return pause
 	})
 }
+
+// late gives back the checks that have waited for their stores for long, if others need their places. It returns the
+// shares whose stores were not known to be slow, and how long it is to the next look.
+func (a *admission) late(now time.Time) (slow []*share, pause time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pause = mostIdle // a check wakes it
+	for _, s := range a.shares {
+		for _, h := range slices.Clone(s.hands) {
+			if pause = min(pause, lookEvery); !h.isLong(now) {
+				continue
+			}
+			if h.long = true; !s.slow {
+				s.slow, slow = true, append(slow, s)
+			}
+			if a.crowded(now, 0) {
+				h.drop()
+				h.end()
+			}
+		}
+	}
+	return slow, pause
+}
+
+// crowded reports whether checks of slow stores, with so many more of them, have more than half of the places, and
+// another scope needs some. The caller holds mu.
+func (a *admission) crowded(now time.Time, more int) bool {
+	busy := false
+	for _, s := range a.shares {
+		if s.isSlow(now) {
+			more += len(s.hands)
+		} else {
+			busy = busy || len(s.outstanding) > 0 || now.Sub(s.ended) < busyFor
+		}
+	}
+	return busy && more > max(a.places/2, 1)
+}
+
+// busyFor is for how long a scope may need places again after a check of it has ended. Places that slow stores leave alone
+// meanwhile need no check to be given back, whose question would be asked in vain.
+const busyFor = 10 * time.Second
 
 // has reports whether this process makes a check of a row. The caller holds mu.
 func (s *share) has(id memory.ID) bool {
@@ -116,19 +149,22 @@ func (h *hand) closed(inPlace context.Context) bool {
 	return true
 }
 
-// alone waits until no other check that may crash the process is made. It reports whether that is so; then done
-// is to be called.
-func (h *hand) alone(inPlace context.Context) (done func(), ok bool) {
-	defer h.outside()()
-	suspects := h.share.service.suspects
-	if suspects.Acquire(inPlace, 1) != nil {
-		return nil, false
+// alone returns an [asking.enter] of a question that may crash the process: no other is asked meanwhile. It is refused if
+// another such question is under way for longer than inPlace lasts. If the store is slow, the others come first.
+func (h *hand) alone(ctx, inPlace context.Context) func() (leave func(), err error) {
+	suspects, enter := h.share.service.suspects, h.share.service.enter(ctx, allPlaces)
+	return func() (func(), error) {
+		h.mu.Lock()
+		slow := h.share.isSlow(time.Now())
+		h.mu.Unlock()
+		if slow && !suspects.TryAcquire(1) || !slow && suspects.Acquire(inPlace, 1) != nil {
+			return nil, refusedSuspect
+		}
+		leave, err := enter()
+		if err != nil {
+			suspects.Release(1)
+			return nil, err
+		}
+		return func() { leave(); suspects.Release(1) }, nil
 	}
-	return func() { suspects.Release(1) }, true
-}
-
-// waits is waits, for something else than the store.
-func (h *hand) waits(inPlace context.Context, d time.Duration) bool {
-	defer h.outside()()
-	return waits(inPlace, d)
 }

@@ -23,15 +23,15 @@ const stateSeen = 5 * time.Second
 // publish says through the store, until ctx ends, which sources the worker has and which of them are down. So
 // agents label what they write meanwhile, and no worker parks rows that another one covers. Then it takes that
 // back. What it says ends after three times the interval, so that nobody goes by a process that has died.
-func (c *scope) publish(ctx context.Context) error {
+func (c *scope) publish(ctx context.Context) {
 	w, every := c.worker, c.every
 	process := w.opts.Name + ":" + rand.Text()
 	if len(w.states()) == 0 {
-		return nil
+		return
 	}
 	faults, at := 0, time.Time{}
 	var said []memory.VerifierState
-	if err := repeat(ctx, nil, func() time.Duration {
+	repeat(ctx, nil, func() time.Duration {
 		pause, states := min(every, stateSeen), w.states()
 		if time.Since(at) < every && slices.EqualFunc(states, said, func(a, b memory.VerifierState) bool { return a.Down == b.Down }) {
 			return pause
@@ -49,15 +49,12 @@ func (c *scope) publish(ctx context.Context) error {
 			w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "agents are not told which verifiers are down", slog.Any("error", err))
 		}
 		return pause
-	}); err != nil {
-		return err
-	}
+	})
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := w.store.PublishVerifiers(last, process, 0, nil); err != nil {
 		w.opts.Logger.LogAttrs(last, slog.LevelDebug, "what was said of verifiers ends by itself", slog.Any("error", err))
 	}
-	return nil
 }
 
 func (c *scope) say(ctx context.Context, process string, lease time.Duration, states []memory.VerifierState) error {

@@ -79,7 +79,7 @@ func wake(woken chan struct{}) {
 }
 
 // repeat calls do until ctx ends: at once, and then whenever the pause that do returned is over, or woken ends it.
-func repeat(ctx context.Context, woken <-chan struct{}, do func() (pause time.Duration)) error {
+func repeat(ctx context.Context, woken <-chan struct{}, do func() (pause time.Duration)) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -89,15 +89,15 @@ func repeat(ctx context.Context, woken <-chan struct{}, do func() (pause time.Du
 		case <-woken:
 		}
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
 		t.Reset(do())
 	}
 }
 
 // serve sees, until ctx ends, whether the store is reached and whether rows are due.
-func (c *scope) serve(ctx context.Context) error {
-	return repeat(ctx, c.woken, func() time.Duration { return c.look(ctx) })
+func (c *scope) serve(ctx context.Context) {
+	repeat(ctx, c.woken, func() time.Duration { return c.look(ctx) })
 }
 
 // look returns how long it is to the next look.
@@ -198,8 +198,8 @@ func (c *scope) isEmpty() {
 }
 
 // park parks, until ctx ends, the rows that nobody covers.
-func (c *scope) park(ctx context.Context) error {
-	return repeat(ctx, nil, func() time.Duration {
+func (c *scope) park(ctx context.Context) {
+	repeat(ctx, nil, func() time.Duration {
 		began := time.Now()
 		if due, up := c.state(); due && up != nil {
 			if err := c.parkRows(ctx); err != nil && ctx.Err() == nil && c.worker.first("park") {

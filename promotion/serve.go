@@ -74,13 +74,14 @@ type CheckHandler interface {
 const (
 	mostInPlace = 2 * time.Second       // that a check waits in its place while its source may not be asked
 	stateEvery  = 50 * time.Millisecond // between two looks at a breaker, which cost nothing
-	suspected   = 2                     // crashes, from which on a check is made while no other is
+	suspected   = 2                     // crashes, from which on a question is asked while no other is
 	mostCrashes = 3                     // further crashes in a question about the row, after which it is parked
+	mostNote    = time.Second           // for the note that a row is asked about which may crash the process: all others wait
 	givenUp     = 5 * time.Second       // for what is written after a check was given up
 	unbounded   = 30 * time.Second      // how long an answer of a source takes that does not say
 )
 
-// allPlaces is what a check takes of the places of the process if no other is to be made meanwhile.
+// allPlaces is what a question takes of all that a process may ask at a time, if no other is to be asked meanwhile.
 const allPlaces = 1 << 20
 
 // Serve promotes the rows of some namespaces until ctx ends. It asks the sources of each worker about the
@@ -93,9 +94,10 @@ const allPlaces = 1 << 20
 // minute. The other rows stay in the row stores, in their order. Other processes may serve the same scopes over
 // the same queue.
 //
-// A store that is slow or hangs delays no other scope by more than a few seconds. If checks of a scope have waited for
-// its store for two seconds while rows of other scopes wait for the same source, one of those checks goes on, and the
-// others go back to the queue. The one keeps its place, which is all there is if the source has one place. A driver that
+// A store that is slow or hangs delays the other scopes by a few seconds. A store is slow if a check has waited for it for
+// two seconds. While other scopes are busy with the same source, checks of slow stores have half of its places, and the
+// others go back to the queue. If the source has one place, a check of a slow store may have it for as long as a check
+// may take. A row that may crash the process can wait for some 20 s beside a store that takes no writes. A driver that
 // ignores its context keeps the places that it has.
 //
 // A row that several sources cover is enqueued for the one of highest rank that can be asked. This
@@ -178,11 +180,8 @@ func (s *service) beside(ctx context.Context, c Scope, group *errgroup.Group) {
 	if !w.share(s.queue) {
 		warn("the queue counts no budgets: each process asks as many questions as the budget allows")
 	}
-	group.Go(func() error { return w.reconsider(ctx) })
-	group.Go(func() error {
-		Withdraw(ctx, w.store, 2*cmp.Or(c.Sweep, mostIdle), w.opts.Logger)
-		return nil
-	})
+	until(ctx, group, w.reconsider)
+	until(ctx, group, func(ctx context.Context) { Withdraw(ctx, w.store, 2*cmp.Or(c.Sweep, mostIdle), w.opts.Logger) })
 	switch {
 	case c.Reads != nil:
 		looker := c.Reads.looker
@@ -218,7 +217,7 @@ type service struct {
 	admissions []*admission
 	handlers   []*handler
 	making     *semaphore.Weighted // questions under way
-	suspects   *semaphore.Weighted // checks under way that may crash the process
+	suspects   *semaphore.Weighted // questions under way, or next, that may crash the process
 	longest    time.Duration       // that a source takes to answer
 
 	mu             sync.Mutex
@@ -238,7 +237,7 @@ func newService(q CheckQueue, scopes []Scope) *service {
 
 // source adds a source. stop is to be called when it is not served any more.
 func (s *service) source(name string, places int) (stop func()) {
-	a := &admission{service: s, name: name, places: places, asking: semaphore.NewWeighted(1)}
+	a := &admission{service: s, name: name, places: places, asking: semaphore.NewWeighted(1), watched: make(chan struct{}, 1)}
 	h := &handler{source: name, places: places, shares: map[[2]string]*share{}}
 	s.admissions, s.handlers = append(s.admissions, a), append(s.handlers, h)
 	var workers []*Worker
@@ -261,18 +260,27 @@ func (s *service) source(name string, places int) (stop func()) {
 // serve serves the sources that were added, until ctx ends.
 func (s *service) serve(ctx context.Context, group *errgroup.Group) {
 	for _, c := range s.scopes {
-		group.Go(func() error { return c.serve(ctx) })
-		group.Go(func() error { return c.park(ctx) })
-		group.Go(func() error { return c.publish(ctx) })
+		until(ctx, group, c.serve)
+		until(ctx, group, c.park)
+		until(ctx, group, c.publish)
 	}
 	for i, a := range s.admissions {
+		until(ctx, group, a.watch)
 		for _, share := range a.shares {
-			group.Go(func() error { return share.serve(ctx) })
+			until(ctx, group, share.serve)
 		}
 		h := s.handlers[i]
 		h.serving = ctx
 		group.Go(func() error { return s.queue.Serve(ctx, h.source, h.places, h) })
 	}
+}
+
+// until runs what goes on until ctx ends.
+func until(ctx context.Context, group *errgroup.Group, f func(context.Context)) {
+	group.Go(func() error {
+		f(ctx)
+		return nil
+	})
 }
 
 // Look implements [Looker].
@@ -342,9 +350,9 @@ func (r refusal) Error() string { return "not asked: " + string(r) }
 
 // The refusals.
 const (
-	refusedOpen    refusal = "the breaker of the verifier is open"
+	refusedOpen    refusal = "the breaker of the verifier is open, or all of its places are taken"
 	refusedBudget  refusal = "the budget of the verifier is spent"
-	refusedSuspect refusal = "another check is made that may crash the process"
+	refusedSuspect refusal = "another question is asked that may crash the process"
 )
 
 // enter returns an [asking.enter] that takes n of what the questions of a process share.
@@ -379,19 +387,19 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
-	ended := false
+	ended, refused := false, false
 	hand := s.handled(c, cancel)
 	if hand == nil {
 		return errSlow
 	}
 	defer func() { // a check may panic
-		if hand.over(); ended {
+		if hand.over(ended || refused); ended {
 			s.done(c)
 		}
 	}()
 	err := h.handle(ctx, hand, c, crashes)
-	switch ended = err == nil; {
-	case ended || errors.As(err, new(refusal)):
+	switch ended, refused = err == nil, errors.As(err, new(refusal)); {
+	case ended || refused:
 		return err
 	case up.Err() != nil:
 		return errGone
@@ -413,12 +421,7 @@ func (h *handler) handle(ctx context.Context, hand *hand, c Check, crashes int) 
 	defer cancel()
 	how := asking{queued: true, inPlace: inPlace, enter: s.service.enter(starting, 1), outside: hand.outside}
 	if crashes >= suspected { // it may crash the process: nothing else is asked meanwhile, and it waits for no budget
-		how = asking{queued: true, suspect: true, enter: s.service.enter(starting, allPlaces), outside: hand.outside}
-		done, ok := hand.alone(inPlace)
-		if !ok {
-			return refusedSuspect
-		}
-		defer done()
+		how = asking{queued: true, suspect: true, enter: hand.alone(starting, inPlace), outside: hand.outside}
 		// asynq counts a crash also of checks that only waited in the process that died.
 		marks, err := s.scope.store().DueMarks(ctx, c.Row)
 		if err != nil {
@@ -443,7 +446,7 @@ func (h *handler) handle(ctx context.Context, hand *hand, c Check, crashes int) 
 		if refused = refusedOpen; res.Status == Deferred {
 			refused = refusedBudget
 		}
-		if !hand.waits(inPlace, time.Until(res.RetryAt)) {
+		if !waits(inPlace, time.Until(res.RetryAt)) {
 			break
 		}
 	}

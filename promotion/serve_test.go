@@ -29,6 +29,7 @@ type tasks struct {
 	pending  []promotion.Check
 	crashes  map[promotion.Check]int
 	down     bool
+	full     bool // it answers, and takes no check
 	paused   bool
 	look     func(tenant, namespace string) bool
 	enqueued []promotion.Check // all that were added
@@ -49,7 +50,7 @@ var (
 func (q *tasks) Enqueue(_ context.Context, c promotion.Check, timeout time.Duration) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.down {
+	if q.down || q.full {
 		return false, errQueue
 	}
 	if q.state[c] != "" {
@@ -162,7 +163,17 @@ func (q *tasks) added() (all []promotion.Check) {
 	q.do(func() { all = slices.Clone(q.enqueued) })
 	return all
 }
-func (q *tasks) back() (n int)    { q.do(func() { n = q.refused }); return n }
+func (q *tasks) back() (n int) { q.do(func() { n = q.refused }); return n }
+func (q *tasks) active() (n int) {
+	q.do(func() {
+		for _, state := range q.state {
+			if state == "active" {
+				n++
+			}
+		}
+	})
+	return n
+}
 func (q *tasks) highest() (n int) { q.do(func() { n = q.most }); return n }
 
 func (q *tasks) wipe() {

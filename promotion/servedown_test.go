@@ -437,9 +437,9 @@ func TestTasksOfRoundsThatAreOverEndInAnOutage(t *testing.T) {
 // TestATaskMayTakeAsLongAsItsSource, and its waits.
 func TestATaskMayTakeAsLongAsItsSource(t *testing.T) {
 	for want, v := range map[time.Duration]verifier.Verifier{
-		94 * time.Second: verifiertest.NoBreaker(verifiertest.New("crm", verifiertest.Supports())),
-		64 * time.Second: verifiertest.New("crm", verifiertest.Supports()), // a breaker of the worker's own
-		22 * time.Second: verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: 3 * time.Second}),
+		95 * time.Second: verifiertest.NoBreaker(verifiertest.New("crm", verifiertest.Supports())),
+		65 * time.Second: verifiertest.New("crm", verifiertest.Supports()), // a breaker of the worker's own
+		23 * time.Second: verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: 3 * time.Second}),
 	} {
 		inBubble(t, func(s *service) {
 			ids := s.claims(1)

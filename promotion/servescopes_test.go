@@ -108,6 +108,8 @@ type scopes struct {
 	down  atomic.Bool // the first namespace
 	hangs atomic.Bool // the first namespace
 	log   testmain.Output
+
+	elsewhere string // of suspicious
 }
 
 func newScopes(t *testing.T, n int) *scopes {

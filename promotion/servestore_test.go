@@ -211,7 +211,7 @@ func TestAProbeThatHangsHoldsUpNoOtherScope(t *testing.T) {
 		first.rowsHang.Store(true) // its lists do not, so that it seems to be there
 		time.Sleep(20 * time.Second)
 		f.down.Store(false)
-		s.each[1].within(10*time.Second, ids) // each probe has 64 s, and another scope waits for two
+		s.each[1].within(10*time.Second, ids) // each probe has 65 s, and another scope waits for two
 		first.rowsHang.Store(false)
 	})
 }
@@ -220,7 +220,7 @@ func TestAProbeThatHangsHoldsUpNoOtherScope(t *testing.T) {
 func TestAProbeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, first := slowScopes(t)
-		s.each[0].claims(30)
+		ids := s.each[0].claims(30)
 		f := &flaky{says: verifiertest.Supports()}
 		f.down.Store(true)
 		s.serve(alike, guarded("crm", memory.RankTool, f))
@@ -229,9 +229,10 @@ func TestAProbeEndsWithItsStore(t *testing.T) {
 		first.listsHang.Store(true)
 		time.Sleep(10 * time.Second) // the first scope probes, and that hangs
 		f.down.Store(false)
-		s.each[1].within(40*time.Second, s.each[1].claims(30)) // they are found in 30 s; the probe has 64 s
+		s.each[1].within(40*time.Second, s.each[1].claims(30)) // they are found in 30 s; the probe has 65 s
 		first.hangs.Store(false)
 		first.listsHang.Store(false)
+		s.each[0].within(10*time.Second, ids)
 	})
 }
 
@@ -527,6 +528,31 @@ func TestAQueueThatIsAwayIsLoggedOnce(t *testing.T) {
 		}
 		q.do(func() { q.down = false })
 		s.each[0].within(5*time.Second, ids)
+		if log := s.log.String(); strings.Count(log, "\n") != 2 || !strings.Contains(log, "enqueued again") {
+			t.Errorf("logged: %s", log)
+		}
+	})
+}
+
+// TestAQueueThatTakesNoChecksIsLoggedOnce: it answers, as a Redis that is full does.
+func TestAQueueThatTakesNoChecksIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 3)
+		q := s.queue.source("crm")
+		q.full = true
+		var ids [][]memory.ID
+		for _, c := range s.each {
+			ids = append(ids, c.claims(20))
+		}
+		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(10 * time.Minute)
+		if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, errQueue.Error()) {
+			t.Errorf("logged: %s", log)
+		}
+		q.do(func() { q.full = false })
+		for i, c := range s.each {
+			c.within(5*time.Second, ids[i])
+		}
 		if log := s.log.String(); strings.Count(log, "\n") != 2 || !strings.Contains(log, "enqueued again") {
 			t.Errorf("logged: %s", log)
 		}

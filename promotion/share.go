@@ -35,8 +35,9 @@ type share struct {
 	credit      int       // rows that are left of its turn
 	outstanding map[memory.ID]*admitted
 	left        map[memory.ID]time.Time // rows that could be neither checked nor parked: left out until then
-	hands       []*hand                 // checks that this process makes now, the oldest first
-	slowUntil   time.Time               // until when the store is taken for slow, since a check waited for it
+	hands       []*hand                 // checks that this process makes now
+	ended       time.Time               // when the last of its checks came to an end
+	slow        bool                    // a check has waited for the store for long, and none has ended sooner since
 }
 
 // admitted is a row whose check the queue has.
@@ -57,8 +58,8 @@ func (a *admission) add(c *scope, source *Source) *share {
 func (s *share) wake() { wake(s.woken) }
 
 // serve looks until ctx ends.
-func (s *share) serve(ctx context.Context) error {
-	return repeat(ctx, s.woken, func() time.Duration {
+func (s *share) serve(ctx context.Context) {
+	repeat(ctx, s.woken, func() time.Duration {
 		s.looks(time.Now())
 		pause, err := s.look(ctx)
 		if ctx.Err() != nil {
@@ -83,18 +84,23 @@ func (s *share) looks(began time.Time) int {
 	return s.granted
 }
 
-// isSlow reports whether a look has gone on for long, or a check has waited for the store for long. The caller holds mu.
+// isSlow reports whether the store is slow: a look has gone on for long, or a check has waited for long. The caller holds
+// mu.
 func (s *share) isSlow(now time.Time) bool {
-	return !s.began.IsZero() && now.Sub(s.began) > slowLook || now.Before(s.slowUntil)
+	return s.slow || !s.began.IsZero() && now.Sub(s.began) > slowLook
 }
 
 // note notes whether the store and the queue were reached.
 func (s *share) note(ctx context.Context, err error) {
 	where := []slog.Attr{slog.String("namespace", s.scope.store().Namespace()), slog.String("verifier", s.name)}
-	if isQueues(err) {
-		s.service.note(ctx, &s.service.queues, &s.unreached, err, s.scope.worker, where[1:]...)
-	} else {
+	var queues errUnqueued
+	switch {
+	case !errors.As(err, &queues):
 		s.service.note(ctx, &s.service.stores, &s.failed, err, s.scope.worker, where...)
+	case queues.write:
+		s.service.note(ctx, &s.service.queues, &s.unwritten, err, s.scope.worker, where[1:]...)
+	default:
+		s.service.note(ctx, &s.service.queues, &s.unreached, err, s.scope.worker, where[1:]...)
 	}
 }
 
@@ -244,7 +250,8 @@ func (s *share) open(id memory.ID, isOpen func(*admitted) bool) *admitted {
 // end forgets a check. The caller holds mu.
 func (s *share) end(id memory.ID) {
 	delete(s.outstanding, id)
-	s.ends = append(s.ends, time.Now())
+	s.ended = time.Now()
+	s.ends = append(s.ends, s.ended)
 }
 
 // wanted is when a source can be asked about a row, in the round of the mark: a time that is not after
@@ -275,7 +282,7 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	}
 	at, err := s.service.queue.Find(ctx, s.check(mark))
 	if err != nil {
-		return errUnqueued{err}
+		return errUnqueued{err, false}
 	}
 	switch {
 	case at == Lost: // or another process has checked it, and can neither read nor park it
@@ -604,15 +611,16 @@ func (s *share) check(mark memory.Due) Check {
 
 func (s *share) enqueue(ctx context.Context, mark memory.Due) error {
 	if _, err := s.service.queue.Enqueue(ctx, s.check(mark), s.timeout()); err != nil {
-		return errUnqueued{err}
+		return errUnqueued{err, true}
 	}
+	s.service.note(ctx, &s.service.queues, &s.unwritten, nil, s.scope.worker, slog.String("verifier", s.name))
 	return nil
 }
 
-// timeout is how long a check may take: twice what it waits in its place, what the source takes, and while
-// others wait for a check that is made alone, what that takes and what it waits for.
+// timeout is how long a check may take: twice what it waits in its place, what the source takes, the note that it is
+// asked, and while others wait for a question that is asked alone, what that takes and what it waits for.
 func (s *share) timeout() time.Duration {
-	return 2*mostInPlace + s.source.bound() + 2*s.service.longest
+	return 2*mostInPlace + s.source.bound() + mostNote + 2*s.service.longest
 }
 
 // listed returns how long it is to the next look, after all rows were listed.

@@ -20,8 +20,8 @@ const (
 // reconsider marks the rows due again that were parked since no source covered them, if this worker has one
 // that does. It looks every now and then, since another process may park them while this one cannot say what
 // it covers. It returns when ctx ends.
-func (w *Worker) reconsider(ctx context.Context) error {
-	return repeat(ctx, nil, func() time.Duration {
+func (w *Worker) reconsider(ctx context.Context) {
+	repeat(ctx, nil, func() time.Duration {
 		began, pause := time.Now(), mostIdle
 		if err := w.unparkCovered(ctx); err == nil || isUnreadable(err) {
 			pause = reconsiderEvery

@@ -199,6 +199,30 @@ func TestAWorkerHasAName(t *testing.T) {
 	}
 }
 
+// TestWhatAWorkerRefuses says in its error what is wrong.
+func TestWhatAWorkerRefuses(t *testing.T) {
+	w := newWorld(t)
+	for want, change := range map[string]func(*promotion.Source, *promotion.Options){
+		"no verifier":            func(s *promotion.Source, _ *promotion.Options) { s.Verifier = nil },
+		"with rank user":         func(s *promotion.Source, _ *promotion.Options) { s.Rank = memory.RankUser },
+		"with rank recall":       func(s *promotion.Source, _ *promotion.Options) { s.Rank = memory.RankRecall },
+		"with rank rank(7)":      func(s *promotion.Source, _ *promotion.Options) { s.Rank = memory.RankUser + 1 },
+		"Places is -1":           func(s *promotion.Source, _ *promotion.Options) { s.Places = -1 },
+		"Options.Tick":           func(_ *promotion.Source, o *promotion.Options) { o.Tick = -1 },
+		"VerdictLifetime":        func(_ *promotion.Source, o *promotion.Options) { o.VerdictLifetime = -1 },
+		`"auto_observation" has`: func(s *promotion.Source, _ *promotion.Options) { *s = promotion.Observed(nil, "city") },
+	} {
+		s, o := source(verifiertest.New("crm", verifiertest.Supports())), promotion.Options{}
+		if _, err := promotion.NewWorker(w.store, []promotion.Source{s}, &o); err != nil {
+			t.Fatal(err)
+		}
+		change(&s, &o)
+		if _, err := promotion.NewWorker(w.store, []promotion.Source{s}, &o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
 // panics is a quorum, as it were, with a member that panics: it has a breaker, and is not guarded.
 type panics struct{ state verifier.State }
 
@@ -209,8 +233,8 @@ func (*panics) Verify(context.Context, memory.Row) (verifier.Verdict, error) { p
 func TestAPanicOfTheProgramsOwnIsNoCrash(t *testing.T) {
 	inBubble(t, func(s *service) {
 		ids := s.claims(3)
-		o := &promotion.Options{Budget: -1, Observe: func(promotion.Result) { panic("Observe") }, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
-		erp := source(verifiertest.New("erp", verifiertest.Supports()))
+		o := &promotion.Options{Budget: -1, Observe: func(promotion.Result) { panic("Oslo") }, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
+		erp := source(verifiertest.New("erp", verifiertest.Slow(time.Second, verifiertest.Supports()))) // crm is probed meanwhile
 		erp.Name = "erp"
 		s.serveAll(s.worker(o, promotion.Source{Name: "crm", Verifier: &panics{verifier.StateHalfOpen}, Rank: memory.RankTool}, erp))
 		s.within(time.Minute, ids)

@@ -206,9 +206,13 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		s := &w.sources[i]
 		switch {
 		case !isText(s.Name, mostName):
-			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source is 1 to %d bytes of UTF-8 without NUL", clipped(s.Name), mostName)
-		case s.Verifier == nil:
-			return nil, fmt.Errorf("promotion: NewWorker: source %q has no verifier", s.Name)
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: the name of a source is not blank, and at most %d bytes of UTF-8 without NUL", clipped(s.Name), mostName)
+		case s.Rank == memory.RankRecall || s.Rank > memory.RankPrimarySource:
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: a verifier does not speak with rank %s", s.Name, s.Rank)
+		case s.Places < 0:
+			return nil, fmt.Errorf("promotion: NewWorker: source %q: Places is %d, below 0", s.Name, s.Places)
+		case s.Verifier == nil || s.Verifier == verifier.Verifier(observer{}):
+			return nil, fmt.Errorf("promotion: NewWorker: source %q has no verifier, or no rows to observe", s.Name)
 		case names[s.Name]:
 			return nil, fmt.Errorf("promotion: NewWorker: two sources named %q", s.Name)
 		}
@@ -222,7 +226,7 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		s.Predicates = slices.Clone(s.Predicates)
 		for i, p := range s.Predicates {
 			if s.Predicates[i] = memory.Canonical(p); !isText(p, memory.MaxField) || !isText(s.Predicates[i], memory.MaxField) {
-				return nil, fmt.Errorf("promotion: NewWorker: source %q: predicate %q: a predicate is 1 to %d bytes of UTF-8 without NUL", s.Name, clipped(p), memory.MaxField)
+				return nil, fmt.Errorf("promotion: NewWorker: source %q: predicate %q: a predicate is not blank, and at most %d bytes of UTF-8 without NUL", s.Name, clipped(p), memory.MaxField)
 			}
 		}
 	}
@@ -231,15 +235,18 @@ func NewWorker(store Store, sources []Source, o *Options) (*Worker, error) {
 		w.opts.Name = "worker"
 	}
 	if !isText(w.opts.Name, mostWorkerName) {
-		return nil, fmt.Errorf("promotion: NewWorker: Options.Name %q: the name of a worker is 1 to %d bytes of UTF-8 without NUL", clipped(w.opts.Name), mostWorkerName)
+		return nil, fmt.Errorf("promotion: NewWorker: Options.Name %q: the name of a worker is not blank, and at most %d bytes of UTF-8 without NUL", clipped(w.opts.Name), mostWorkerName)
 	}
-	if w.opts.VerdictLifetime <= 0 {
+	if w.opts.VerdictLifetime < 0 || w.opts.Tick < 0 {
+		return nil, errors.New("promotion: NewWorker: Options.VerdictLifetime and Options.Tick are not below 0")
+	}
+	if w.opts.VerdictLifetime == 0 {
 		w.opts.VerdictLifetime = DefaultVerdictLifetime
 	}
 	if w.opts.Budget == 0 {
 		w.opts.Budget = DefaultBudget
 	}
-	if w.opts.Tick <= 0 {
+	if w.opts.Tick == 0 {
 		w.opts.Tick = DefaultTick
 	}
 	if w.spending = w.opts.Spending; w.spending == nil {
@@ -345,8 +352,8 @@ type asking struct {
 	inPlace context.Context
 	// enter is called before the source is asked, and leave after that; nil = nothing is.
 	enter func() (leave func(), err error)
-	// outside is called when the check waits for its source, and over when that has ended; nil = nothing is.
-	outside func() (over func())
+	// outside is called when the check waits for its source, and back when that has ended; nil = nothing is.
+	outside func() (back func())
 	// crashed notes that the question may crash the process; nil = it is not noted.
 	crashed func(context.Context) error
 }
@@ -454,8 +461,8 @@ func (w *Worker) observe(r Result) {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil && w.first("observe") { // a crash would be counted against the row
-			w.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "Observe panics", slog.String("row", string(r.ID)), slog.Any("panic", p))
+		if p := recover(); p != nil && w.first("observe") { // a crash would be counted against the row; what it says may quote it
+			w.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "Observe panics", slog.String("row", string(r.ID)))
 		}
 	}()
 	w.opts.Observe(r)
@@ -519,8 +526,8 @@ func (w *Worker) checkSource(ctx context.Context, id memory.ID, s *Source, gener
 	}
 	said.Source, said.Until = s.Name, w.store.Now()
 	noted := false
-	how.crashed = func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, givenUp)
+	how.crashed = func(ctx context.Context) error { // other suspects wait for as long
+		ctx, cancel := context.WithTimeout(ctx, mostNote)
 		defer cancel()
 		crashed := said
 		crashed.Crashes = min(said.Crashes+1, math.MaxUint8)
@@ -867,22 +874,20 @@ type conditional interface {
 // verify asks one source, in a span. A question is taken from the budget when it would be
 // asked, and not before: a worker that cannot reach the source would use up the budget of the others.
 func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *asking) (v verifier.Verdict, err error) {
-	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
-	defer span.End()
 	if how.outside != nil && !s.observes {
 		defer how.outside()()
 	}
-	leave := func() {}
-	defer func() { leave() }()
-	may := func(ctx context.Context) error {
-		if how.enter != nil && !s.observes {
-			left, err := how.enter()
-			if err != nil {
-				return &unasked{err}
-			}
-			leave = left
+	if how.enter != nil && !s.observes { // before the source takes a place of its own, of which several may be in need
+		leave, err := how.enter()
+		if err != nil {
+			return v, &unasked{err}
 		}
+		defer leave()
+	}
+	ctx, span := w.opts.Tracer.Start(ctx, "promotion.verify", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("hearsay.row", string(row.ID)), attribute.String("hearsay.verifier", s.Name)))
+	defer span.End()
+	may := func(ctx context.Context) error {
 		for {
 			if how.queued && s.state() != verifier.StateClosed { // it opened meanwhile
 				return &verifier.UnavailableError{Verifier: s.Name, RetryAfter: stateEvery, Err: verifier.ErrOpen}
@@ -910,10 +915,7 @@ func (w *Worker) verify(ctx context.Context, s *Source, row memory.Row, how *ask
 	case errors.As(err, &over):
 		span.SetAttributes(attribute.String("hearsay.outcome", Deferred.String()))
 		return v, err
-	case errors.As(err, new(*unasked)):
-		span.SetAttributes(attribute.String("hearsay.outcome", "not_asked"))
-		return v, err
-	case errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
+	case errors.As(err, new(*unasked)), errors.Is(err, verifier.ErrOpen), errors.Is(err, verifier.ErrBusy):
 		outcome = "not_asked"
 	case errors.Is(err, verifier.ErrMisconfigured):
 		outcome = Misconfigured.String()

@@ -323,7 +323,7 @@ func (g *Guarded) ask(ctx context.Context, row memory.Row, part func()) (Verdict
 		verdict, err := g.v.Verify(asking, row)
 		if err != nil { // its methods may panic
 			err = classify(ctx, g.name, err)
-			_ = err.Error()
+			_, _, _ = err.Error(), errors.Is(err, ErrUnavailable), errors.As(err, new(*Quote))
 		}
 		r = reply{verdict, err}
 	}()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -166,6 +167,12 @@ type comparing struct{}
 func (comparing) Error() string { return "boom" }
 func (comparing) Is(error) bool { panic("boom") }
 
+// unwrapping is an error that panics where errors.Is asks for its cause.
+type unwrapping struct{}
+
+func (unwrapping) Error() string { return "boom" }
+func (unwrapping) Unwrap() error { panic("boom") }
+
 func TestWhatOpensTheBreaker(t *testing.T) {
 	for name, step := range map[string]verifiertest.Step{
 		"refutations":     verifiertest.Refutes("GB12"),
@@ -194,7 +201,8 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			}
 		})
 	}
-	for name, err := range map[string]error{"an error that is a nil pointer": (*verifier.Quote)(nil), "an error without a cause": &verifier.Quote{}, "an error that panics where it is compared": comparing{}} {
+	for name, err := range map[string]error{"an error that is a nil pointer": (*verifier.Quote)(nil), "an error without a cause": &verifier.Quote{}, "an error that panics where it is compared": comparing{},
+		"one around an error that panics": &verifier.MisconfiguredError{Verifier: "crm", Err: comparing{}}, "one around an error that has no cause": &verifier.MisconfiguredError{Verifier: "crm", Err: unwrapping{}}} {
 		t.Run(name+" opens it, and keeps no place", func(t *testing.T) {
 			g := verifier.WithBreaker("crm", verifier.Func(func(context.Context, memory.Row) (verifier.Verdict, error) { return verifier.Verdict{}, err }), &verifier.BreakerOptions{Failures: 2})
 			for range 2 {
@@ -496,5 +504,14 @@ func TestAConditionThatPanicsIsAnErrorAndKeepsNoPlace(t *testing.T) {
 	g := verifier.WithBreaker("crm", s, &verifier.BreakerOptions{Failures: 1, MaxConcurrent: 1})
 	if _, err := g.VerifyIf(t.Context(), row("acme", "iban", "DE89", functional), func(context.Context) error { panic("secret") }); err == nil || s.Calls() != 0 || g.InFlight() != 0 || g.State() != verifier.StateClosed {
 		t.Errorf("%v after %d questions, %d places taken, %s", err, s.Calls(), g.InFlight(), g.State())
+	}
+}
+
+func TestTheTimeoutOfAQuestionIsADayAtMost(t *testing.T) {
+	for timeout, bound := range map[time.Duration]time.Duration{0: 20 * time.Second, time.Hour: 2 * time.Hour, 25 * time.Hour: 48 * time.Hour, math.MaxInt64: 48 * time.Hour} {
+		g := verifier.WithBreaker("crm", verifiertest.New("crm", verifiertest.Supports()), &verifier.BreakerOptions{Timeout: timeout})
+		if g.Bound() != bound {
+			t.Errorf("%s: %s, want %s", timeout, g.Bound(), bound)
+		}
 	}
 }

@@ -582,10 +582,10 @@ func (x *examination) workers(ctx context.Context) {
 	const verifiers = "worker verifiers"
 	switch {
 	case len(down) > 0:
-		x.bad(verifiers, "in vain was asked "+strings.Join(down, "; "), "nothing; but rows that only it can verify stay as they are, and calls on them stay blocked",
-			"bring what it asks back, or mend how it is named: hearsay verifier test -config FILE asks it once")
+		x.bad(verifiers, "no answer from "+strings.Join(down, "; "), "nothing; but rows that only it can verify stay as they are, and calls on them stay blocked",
+			"bring the verifier back, or mend its address in the flags or the file of the worker; hearsay verifier test asks one of the file")
 	case len(unasked) > 0:
-		x.skip(verifiers, "not asked yet: "+strings.Join(unasked, ", ")+"; hearsay verifier test -config FILE asks it once")
+		x.skip(verifiers, "not asked yet: "+strings.Join(unasked, ", ")+"; hearsay verifier test asks one of the worker's file")
 	case len(answer) > 0:
 		x.good(verifiers, "%s answered when asked last", strings.Join(answer, ", "))
 	default:

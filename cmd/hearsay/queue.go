@@ -160,6 +160,9 @@ func queueJSONOf(all []asynqqueue.Stats, s *queueStored) queueJSON {
 
 // queueStored is what the row store says.
 type queueStored struct {
+	Tenant    string `json:"tenant"`
+	Namespace string `json:"namespace"`
+
 	Due      int            `json:"due"`       // counted up to [countedMost]
 	SetAside map[string]int `json:"set_aside"` // of those, by verifier: questions about them failed
 	Parked   int            `json:"parked"`
@@ -179,7 +182,7 @@ const (
 
 // stored counts what the store says is due and parked.
 func stored(ctx context.Context, s *memory.Store) (*queueStored, error) {
-	out := &queueStored{Rows: []parkedRow{}, SetAside: map[string]int{}}
+	out := &queueStored{Tenant: s.Tenant(), Namespace: s.Namespace(), Rows: []parkedRow{}, SetAside: map[string]int{}}
 	now := s.Now()
 	for due, err := range s.DueRows(ctx, now) {
 		if err != nil {
@@ -221,9 +224,9 @@ func (a *app) queueStatusCommand(f *queueFlags) *cobra.Command {
   retry      checks that come back within about a second, since the verifier may not be asked
              now: its breaker is open, or its budget is spent
 
-Only the next few rows of each verifier are enqueued. With a store it also counts the rows that
-are due, and those of them that are set aside for a verifier, since questions about them failed.
-It shows the rows that are parked, with the reason.
+Only the next few rows of each verifier are enqueued. With a store it also counts the rows of one
+namespace that are due, and those of them that are set aside for a verifier, since questions about
+them failed. It shows the rows that are parked, with the reason.
 
 With -o json: {"schema": "hearsay.queue/1", "queues": [{"verifier": …, "pending": …}], …}.`,
 		Example: "  hearsay queue status -redis redis://q:6379\n  hearsay queue status -redis redis://q:6379 --store sqlite:agent.db -o json",
@@ -284,7 +287,7 @@ func queueText(all []asynqqueue.Stats, known *queueStored) string {
 	if known.Due >= countedMost {
 		more = " or more"
 	}
-	fmt.Fprintf(&b, "store: %d%s due, %d parked\n", known.Due, more, known.Parked)
+	fmt.Fprintf(&b, "store, namespace %q: %d%s due, %d parked\n", oneLine(known.Namespace, maxName), known.Due, more, known.Parked)
 	for _, name := range slices.Sorted(maps.Keys(known.SetAside)) {
 		fmt.Fprintf(&b, "  %d set aside for %s, since questions about them failed\n", known.SetAside[name], oneLine(name, maxName))
 	}

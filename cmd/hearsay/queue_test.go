@@ -117,7 +117,7 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := w.ok("queue", "status")
-	for _, want := range []string{"1 due, 2 parked", string(w.ids["a"]), "no verifier covers this claim", "stuck: 5 workers died", "1 set aside for crm"} {
+	for _, want := range []string{`namespace "": 1 due, 2 parked`, string(w.ids["a"]), "no verifier covers this claim", "stuck: 5 workers died", "1 set aside for crm"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

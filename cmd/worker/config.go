@@ -184,8 +184,8 @@ Exit codes: 0 drained, 1 failed, 2 wrong or half a configuration.
 `
 
 // parse reads flags, environment and file. flag.ErrHelp means that help was
-// asked for and printed.
-func parse(args []string, getenv func(string) string, talk io.Writer) (*config, error) {
+// asked for and printed to out.
+func parse(args []string, getenv func(string) string, out io.Writer) (*config, error) {
 	var (
 		c                       config
 		file, level             string
@@ -246,10 +246,10 @@ func parse(args []string, getenv func(string) string, talk io.Writer) (*config, 
 
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(talk, usageText)
-			flags.SetOutput(talk)
+			fmt.Fprint(out, usageText)
+			flags.SetOutput(out)
 			flags.PrintDefaults()
-			fmt.Fprint(talk, usageTail)
+			fmt.Fprint(out, usageTail)
 			return nil, err
 		}
 		return nil, &usageError{[]string{strings.TrimPrefix(err.Error(), "flag provided but not defined: ") + unknownFlag(err)}}

@@ -45,7 +45,7 @@ func main() {
 
 // run is the whole program: it works until ctx ends, and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, out, talk io.Writer) int {
-	c, err := parse(args, getenv, talk)
+	c, err := parse(args, getenv, out)
 	var wrong *usageError
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -13,6 +13,7 @@
 package asynqqueue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,8 +72,8 @@ type Options struct {
 	Logger *slog.Logger // nil = none
 }
 
-// Queue is a [promotion.CheckQueue] and a [promotion.Spending]. It is safe for concurrent use. It does not own the Redis client,
-// which must be closed after Serve has returned and not before: asynq 0.26 panics otherwise.
+// Queue is a [promotion.CheckQueue] and a [promotion.Spending]. [New] makes one. It is safe for concurrent use. It does
+// not own the Redis client, which must be closed after Serve has returned and not before: asynq 0.26 panics otherwise.
 type Queue struct {
 	deployment string
 	redis      redis.UniversalClient
@@ -87,8 +88,11 @@ type Queue struct {
 
 // New returns a queue over a Redis client, of Redis 6.2 or later. The deployment keeps the queues and budgets of
 // stores apart that share a Redis database: all processes of one store have the same. [Deployment] makes one of
-// the store. New panics if it is empty.
+// the store. New panics if it is empty, or if there is no client.
 func New(client redis.UniversalClient, deployment string, o *Options) *Queue {
+	if c, is := client.(*redis.Client); client == nil || is && c == nil {
+		panic("asynqqueue: New: no Redis client")
+	}
 	if deployment == "" {
 		panic("asynqqueue: New: no deployment")
 	}
@@ -182,15 +186,31 @@ func (q *Queue) Look(ctx context.Context, tenant, namespace string) error {
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
 	id := "look:" + plain(tenant) + ":" + plain(namespace)
-	_, err = q.client.EnqueueContext(ctx, asynq.NewTask(LookType, body), asynq.Queue(q.lookName()), asynq.TaskID(id),
-		asynq.MaxRetry(math.MaxInt32), asynq.Timeout(lookTimeout), asynq.Retention(0))
-	switch {
-	case errors.Is(err, asynq.ErrTaskIDConflict): // it waits, unless a person has archived it
-		_ = asynq.NewInspectorFromRedisClient(q.redis).RunTask(q.lookName(), id)
-	case err != nil:
+	enqueue := func() error {
+		_, err := q.client.EnqueueContext(ctx, asynq.NewTask(LookType, body), asynq.Queue(q.lookName()), asynq.TaskID(id),
+			asynq.MaxRetry(math.MaxInt32), asynq.Timeout(lookTimeout), asynq.Retention(0))
+		return err
+	}
+	err = enqueue()
+	if errors.Is(err, asynq.ErrTaskIDConflict) { // it waits, unless a person has archived it, or it is another task
+		inspector := asynq.NewInspectorFromRedisClient(q.redis)
+		if info, other := inspector.GetTaskInfo(q.lookName(), id); other == nil && isLook(info, body) {
+			_ = inspector.RunTask(q.lookName(), id)
+			return nil
+		}
+		if err = q.remove(ctx, q.lookName(), id); err == nil {
+			err = enqueue()
+		}
+	}
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // or another process has enqueued it
 		return fmt.Errorf("asynqqueue: %w", err)
 	}
 	return nil
+}
+
+// isLook reports whether a task is one that Look makes.
+func isLook(t *asynq.TaskInfo, body []byte) bool {
+	return t.Type == LookType && bytes.Equal(t.Payload, body) && t.MaxRetry == math.MaxInt32 && t.Deadline.IsZero() && t.Timeout == lookTimeout && t.Retention == 0
 }
 
 // ServeLooks implements [promotion.CheckQueue].

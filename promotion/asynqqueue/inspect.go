@@ -99,14 +99,13 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 	switch {
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
 		return promotion.Lost, nil
-	case err != nil:
+	case err != nil && !q.damaged(ctx, name, id):
 		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
-	}
-	if !isOf(info, c) {
-		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that has the id of a check, and is not that check, is deleted", slog.String("row", string(c.Row)))
-		if err := inspector.DeleteTask(name, id); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
-			return promotion.Waiting, nil // it is active: the next look deletes it
+	case err != nil, !isOf(info, c) && info.State != asynq.TaskStateActive: // what is active ends, or is stranded
+		if gone := q.remove(ctx, name, id); gone != nil {
+			return promotion.Lost, fmt.Errorf("asynqqueue: %w", gone)
 		}
+		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that has the id of a check, and is not that check, was deleted", slog.String("row", string(c.Row)))
 		return promotion.Lost, nil
 	}
 	switch info.State {
@@ -118,7 +117,7 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 		}
 	case asynq.TaskStateActive: // asynq takes it back from a process that died when its lease has ended
 		until, err := q.redis.ZScore(ctx, "asynq:{"+name+"}:lease", id).Result()
-		if err == nil && time.Since(time.Unix(int64(until), 0)) < mostOff {
+		if err == nil && time.Since(time.Unix(int64(until), 0)).Abs() < mostOff {
 			return promotion.Taken, nil
 		}
 		if err != nil && !errors.Is(err, redis.Nil) {
@@ -128,6 +127,28 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 	return promotion.Stranded, nil // also if a person archived it
 }
 
+// taskKey is the key of a task in Redis.
+func taskKey(name, id string) string { return "asynq:{" + name + "}:t:" + id }
+
+// damaged reports whether Redis answers, and asynq cannot read what stands under the id of a task. Whoever can write to
+// Redis can put that there.
+func (q *Queue) damaged(ctx context.Context, name, id string) bool {
+	if err := q.redis.HGet(ctx, taskKey(name, id), "msg").Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return false
+	}
+	_, err := asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
+	return err != nil && !errors.Is(err, asynq.ErrQueueNotFound) && !errors.Is(err, asynq.ErrTaskNotFound)
+}
+
+// remove removes what stands under the id of a task, be it one or not.
+func (q *Queue) remove(ctx context.Context, name, id string) error {
+	err := asynq.NewInspectorFromRedisClient(q.redis).DeleteTask(name, id)
+	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return nil
+	}
+	return q.redis.Del(ctx, taskKey(name, id)).Err()
+}
+
 // isOf reports whether a task is one that Enqueue makes of a check. Whoever can write to Redis can put another
 // under its id.
 func isOf(t *asynq.TaskInfo, c promotion.Check) bool {
@@ -135,8 +156,8 @@ func isOf(t *asynq.TaskInfo, c promotion.Check) bool {
 	return err == nil && is == c && t.MaxRetry == math.MaxInt32 && t.Deadline.IsZero() && t.Timeout >= time.Second && t.Retention == 0
 }
 
-// mostOff is how far the time at which asynq takes a task may lie in the future, and how long ago its lease may
-// have ended. asynq looks every minute.
+// mostOff is how far the time at which asynq takes a task may lie in the future, and how far from now its lease may end.
+// asynq looks every minute.
 const mostOff = 3 * time.Minute
 
 // ErrNoQueue is the error of what is done to the queues of a deployment that has none.

@@ -394,6 +394,114 @@ func TestATaskThatIsNotTheCheckOfItsIDIsDeleted(t *testing.T) {
 	})
 }
 
+// TestWhatAsynqCannotReadIsDeleted: under the id of a check it would keep the row, and all looks for others, from the queue.
+func TestWhatAsynqCannotReadIsDeleted(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		check := promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}
+		key := "asynq:{" + q.Name("crm") + "}:t:" + asynqqueue.TaskID(check)
+		c.SAdd(t.Context(), "asynq:queues", q.Name("crm"))
+		for what, put := range map[string]func() error{
+			"no message":          func() error { return c.HSet(t.Context(), key, "msg", "\xff\xff", "state", "pending").Err() },
+			"no message, active":  func() error { return c.HSet(t.Context(), key, "msg", "\xff\xff", "state", "active").Err() },
+			"no state":            func() error { return c.HSet(t.Context(), key, "msg", "").Err() },
+			"in an unknown state": func() error { return c.HSet(t.Context(), key, "msg", "", "state", "s").Err() },
+			"a text":              func() error { return c.Set(t.Context(), key, "text", 0).Err() },
+		} {
+			if err := put(); err != nil {
+				t.Fatal(what, err)
+			}
+			if at, err := q.Find(t.Context(), check); err != nil || at != promotion.Lost {
+				t.Errorf("%s: %d, %v", what, at, err)
+			}
+			if added, err := q.Enqueue(t.Context(), check, time.Hour); err != nil || !added {
+				t.Errorf("%s: %t, %v", what, added, err)
+			}
+			if err := c.Del(t.Context(), key).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestAnActiveTaskThatNobodyEndsIsStranded: it has no lease, or one that ends when nobody waits for it any more.
+func TestAnActiveTaskThatNobodyEndsIsStranded(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		check := promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}
+		name, id := q.Name("crm"), asynqqueue.TaskID(check)
+		for what, put := range map[string]struct {
+			kind  string
+			lease time.Duration // from now; 0 = none
+			at    promotion.Place
+		}{
+			"a check under way":        {asynqqueue.TaskType, time.Minute, promotion.Taken},
+			"whose lease has ended":    {asynqqueue.TaskType, -time.Hour, promotion.Stranded},
+			"with a lease for a year":  {asynqqueue.TaskType, 365 * 24 * time.Hour, promotion.Stranded},
+			"without a lease":          {asynqqueue.TaskType, 0, promotion.Stranded},
+			"another task":             {"other", time.Minute, promotion.Taken},
+			"another, without a lease": {"other", 0, promotion.Stranded},
+		} {
+			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(asynq.NewTask(put.kind, []byte("{}")), asynq.Queue(name), asynq.TaskID(id), asynq.MaxRetry(math.MaxInt32)); err != nil {
+				t.Fatal(what, err)
+			}
+			c.LRem(t.Context(), "asynq:{"+name+"}:pending", 0, id)
+			c.RPush(t.Context(), "asynq:{"+name+"}:active", id)
+			c.HSet(t.Context(), "asynq:{"+name+"}:t:"+id, "state", "active")
+			if put.lease != 0 {
+				c.ZAdd(t.Context(), "asynq:{"+name+"}:lease", redis.Z{Score: float64(time.Now().Add(put.lease).Unix()), Member: id})
+			}
+			if at, err := q.Find(t.Context(), check); err != nil || at != put.at {
+				t.Errorf("%s: %d, %v", what, at, err)
+			}
+			c.LRem(t.Context(), "asynq:{"+name+"}:active", 0, id)
+			c.ZRem(t.Context(), "asynq:{"+name+"}:lease", id)
+			c.Del(t.Context(), "asynq:{"+name+"}:t:"+id)
+		}
+	})
+}
+
+// TestATaskThatIsNotTheLookOfItsIDIsReplaced: it would be made never, or at another time.
+func TestATaskThatIsNotTheLookOfItsIDIsReplaced(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		const queue, id, body = "hearsay:test", "look:t:n", `{"tenant":"t","namespace":"n"}`
+		forever, in := asynq.MaxRetry(math.MaxInt32), asynq.Timeout(10*time.Second)
+		for what, put := range map[string]struct {
+			task *asynq.Task
+			with []asynq.Option
+		}{
+			"the look":             {asynq.NewTask(asynqqueue.LookType, []byte(body)), []asynq.Option{forever, in, asynq.Retention(0)}},
+			"its time is over":     {asynq.NewTask(asynqqueue.LookType, []byte(body)), []asynq.Option{forever, in, asynq.Deadline(time.Now().Add(-time.Hour))}},
+			"of another namespace": {asynq.NewTask(asynqqueue.LookType, []byte(`{"tenant":"t"}`)), []asynq.Option{forever, in}},
+			"of another type":      {asynq.NewTask("other", []byte(body)), []asynq.Option{forever, in}},
+			"it is kept when done": {asynq.NewTask(asynqqueue.LookType, []byte(body)), []asynq.Option{forever, in, asynq.Retention(time.Hour)}},
+			"it is archived soon":  {asynq.NewTask(asynqqueue.LookType, []byte(body)), []asynq.Option{asynq.MaxRetry(0), in}},
+		} {
+			if _, err := asynq.NewClientFromRedisClient(c).Enqueue(put.task, append(put.with, asynq.Queue(queue), asynq.TaskID(id), asynq.ProcessIn(time.Hour))...); err != nil {
+				t.Fatal(what, err)
+			}
+			if err := q.Look(t.Context(), "t", "n"); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			i := asynq.NewInspectorFromRedisClient(c)
+			info, err := i.GetTaskInfo(queue, id)
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if info.State != asynq.TaskStatePending || info.Type != asynqqueue.LookType || string(info.Payload) != body || !info.Deadline.IsZero() || info.Retention != 0 || info.MaxRetry != math.MaxInt32 {
+				t.Errorf("%s: %+v", what, info)
+			}
+			if err := i.DeleteTask(queue, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestALookThatWasArchivedIsMade when the next one is asked for.
 func TestALookThatWasArchivedIsMade(t *testing.T) {
 	inBubble(t, func(t *testing.T, open connect) {
