@@ -6,9 +6,10 @@ TESTFLAGS ?=
 STATICCHECK = go tool -modfile="$(CURDIR)/.ci/tools.mod" staticcheck
 
 # These tests try every case of something, or take one long input. With the race detector they
-# take three times as long; other tests of their packages race the same code. In the first three, which have
+# take three times as long; other tests of their packages race the same code. In the first two, which have
 # many goroutines in a bubble of testing/synctest, the detector of Go 1.26 fails itself (golang/go#78156).
-NO_RACE = ScopesWithNothingToDoCostLittle|ASlowStoreDelaysNoOtherScope|AStoreThatTakesNoWritesCostsFewQuestions|EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
+# promotion/servehand_test.go is built without it for the same reason.
+NO_RACE = ScopesWithNothingToDoCostLittle|ALongListTakesNoRoomFromOtherScopes|EveryCrashPointLeavesAWholeStore|EveryChangeOfAnExportIsFound|EveryChangeOfALogIsFound|EveryByteOfAnExportCounts|TheSuiteFindsEveryFaultyDriver|EveryWayToAToolIsListed|ManyTargetsAreLookedUp|TargetsOfTheLongestArgumentsAreFound|ACallWithManyTargetsIsDecided|ALongQuestionIsNoted|ErasureReadsLongTexts|AnAnswerThatIsTooLongIsNotRead
 
 # These tests start no goroutine, and take seconds with the race detector. Other tests race what
 # they call. .ci/run leaves them

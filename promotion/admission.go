@@ -16,8 +16,9 @@ const (
 	mostIdle        = 30 * time.Second       // between two looks at most while there is not: each pause is twice as long as the last
 	afterFault      = time.Second            // between two looks, if the first of them failed, or the source is paused
 	mostLook        = 10 * time.Second       // that a store may take to answer
+	mostRows        = 30 * time.Second       // and to read a page of rows, while it lists many
 	aliveEvery      = 5 * time.Second        // between two looks at whether the store is reached, while rows are due
-	slowLook        = 2 * time.Second        // after which a store is slow; then a share takes no room, until its look has ended
+	slowLook        = mostInPlace            // after which a store is slow; then a share takes no room, until its look has ended
 	enqueueAgain    = 30 * time.Second       // after which a row that is still due is enqueued again
 	strandedFor     = 5 * time.Minute        // after which a task that nobody ever takes is given up
 	unparkedFor     = 10 * time.Minute       // until a row that can be neither checked nor parked is enqueued again
@@ -42,6 +43,8 @@ type admission struct {
 	asking  *semaphore.Weighted // one share at a time asks whether the source is paused
 	watched chan struct{}       // wakes watch
 
+	slowTold time.Time // used by watch: when it was last logged that a store is slow
+
 	// Used by the share that asks.
 	paused  bool
 	askedAt time.Time
@@ -50,6 +53,8 @@ type admission struct {
 	ends      []time.Time // of checks, in the last rateOver
 	wanting   []*share    // that have more rows than they may enqueue, in the order of their turns
 	probing   *probe      // nil = no share probes the source
+	unwatched bool        // no check was made at the last look of watch
+	triedAny  time.Time   // when a check was last made to see whether a slow store is fast again
 	unreached bool        // the queue was not reached; of service.note
 	unwritten bool        // the queue took no check; of service.note
 }
@@ -112,7 +117,7 @@ func (a *admission) allot(caller *share) {
 	free := a.room() - a.taken(caller)
 	for passed := 0; free > 0 && passed < len(a.wanting); {
 		s := a.wanting[0]
-		if passed++; s == caller || !s.isSlow(now) {
+		if passed++; s == caller || !s.isAside(now) {
 			if s.credit == 0 {
 				s.credit = s.scope.weight
 			}
@@ -141,7 +146,7 @@ func (a *admission) room() int {
 func (a *admission) taken(caller *share) (n int) {
 	now := time.Now()
 	for _, s := range a.shares {
-		if s.away || s != caller && s.isSlow(now) {
+		if s.away || s != caller && s.isAside(now) {
 			continue
 		}
 		n += s.granted

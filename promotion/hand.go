@@ -2,8 +2,8 @@ package promotion
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +36,8 @@ func (w *storeWait) begins(since time.Time) {
 	w.since = since
 }
 
-// hand is a check that this process makes. If it waits for its store for long, that store is slow. While other
-// scopes are busy with the same source, the checks of slow stores have half of its places: the others go back to the queue.
+// hand is a check that this process makes. If it waits for its store for long, that store is slow. While other scopes
+// need places of the same source, the checks of slow stores have half of them, and the others go back to the queue.
 type hand struct {
 	storeWait
 	share *share
@@ -46,21 +46,44 @@ type hand struct {
 	long  bool // it has waited for long. Guarded by mu
 }
 
-// errSlow is the error of a check that is given back since its store is slow.
-var errSlow = errors.New("the store of the row is slow, and others need the places")
+// slowStore is the error of a check that is given back since its store is slow.
+type slowStore struct{}
+
+func (slowStore) Error() string { return "the store of the row is slow, and others need the places" }
+
+// ComeBackAfter says when the check comes back. Many checks that come back each second would keep the queue busy.
+func (slowStore) ComeBackAfter() time.Duration { return 4*time.Second + rand.N(2*time.Second) }
 
 // handled takes a check in hand. end gives it back. It is nil if the check is to go back at once, since its store is slow.
 func (s *share) handled(c Check, end context.CancelFunc) *hand {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isSlow(now) && s.crowded(now, 1) {
+	if s.slow && s.crowded(now, 1) && !s.tries(now) {
 		return nil
 	}
 	h := &hand{storeWait: storeWait{&s.mu, now}, share: s, row: c.Row, end: end}
 	s.hands = append(s.hands, h)
-	wake(s.watched)
+	if s.unwatched {
+		s.unwatched = false
+		wake(s.watched)
+	}
 	return h
+}
+
+// Times between checks that are made beside the half, to see whether a slow store is fast again.
+const (
+	tryEvery = 4 * time.Second // of one source
+	tryAgain = time.Minute     // of one scope and source
+)
+
+// tries reports whether a check is made although the slow stores have their half of the places. The caller holds mu.
+func (s *share) tries(now time.Time) bool {
+	if len(s.hands) > 0 || now.Sub(s.triedAny) < tryEvery || now.Sub(s.tried) < tryAgain {
+		return false
+	}
+	s.triedAny, s.tried = now, now
+	return true
 }
 
 // over is called when the check is made no more. ended says that its store has answered.
@@ -68,7 +91,7 @@ func (h *hand) over(ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.drop()
-	if ended && !h.long {
+	if ended && !h.long && !slices.ContainsFunc(h.share.hands, func(o *hand) bool { return o.long }) {
 		h.share.slow = false
 	}
 }
@@ -81,52 +104,79 @@ func (h *hand) drop() {
 // watch sees, until ctx ends, which stores are slow.
 func (a *admission) watch(ctx context.Context) {
 	repeat(ctx, a.watched, func() time.Duration {
-		slow, pause := a.late(time.Now())
+		now := time.Now()
+		slow, pause := a.relieve(now)
 		for _, s := range slow {
-			if w := s.scope.worker; w.first("slow" + a.name) {
-				w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is slow: its checks have half of the places while others need some",
-					slog.String("namespace", w.store.Namespace()), slog.String("verifier", a.name))
+			if now.Sub(a.slowTold) < outageEvery {
+				break
 			}
+			a.slowTold = now
+			s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is slow: its checks have half of the places while others need some",
+				slog.String("namespace", s.scope.store().Namespace()), slog.String("verifier", a.name))
 		}
 		return pause
 	})
 }
 
-// late gives back the checks that have waited for their stores for long, if others need their places. It returns the
+// relieve gives back checks that have waited for their stores for long, while others need their places. It returns the
 // shares whose stores were not known to be slow, and how long it is to the next look.
-func (a *admission) late(now time.Time) (slow []*share, pause time.Duration) {
+func (a *admission) relieve(now time.Time) (slow []*share, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pause = mostIdle // a check wakes it
+	var long []*hand
+	a.unwatched = true
 	for _, s := range a.shares {
-		for _, h := range slices.Clone(s.hands) {
-			if pause = min(pause, lookEvery); !h.isLong(now) {
+		for _, h := range s.hands {
+			if a.unwatched = false; !h.isLong(now) {
 				continue
 			}
+			long = append(long, h)
 			if h.long = true; !s.slow {
 				s.slow, slow = true, append(slow, s)
 			}
-			if a.crowded(now, 0) {
-				h.drop()
-				h.end()
-			}
 		}
 	}
-	return slow, pause
+	for _, h := range long {
+		if !a.crowded(now, 0) {
+			break
+		}
+		h.drop()
+		h.end()
+	}
+	if a.unwatched { // a check wakes it
+		return slow, mostIdle
+	}
+	return slow, lookEvery
 }
 
 // crowded reports whether checks of slow stores, with so many more of them, have more than half of the places, and
 // another scope needs some. The caller holds mu.
 func (a *admission) crowded(now time.Time, more int) bool {
-	busy := false
+	needed := false
 	for _, s := range a.shares {
-		if s.isSlow(now) {
+		if s.slow {
 			more += len(s.hands)
 		} else {
-			busy = busy || len(s.outstanding) > 0 || now.Sub(s.ended) < busyFor
+			needed = needed || s.needsPlaces(now)
 		}
 	}
-	return busy && more > max(a.places/2, 1)
+	return needed && more > max(a.places/2, 1)
+}
+
+// needsPlaces reports whether checks of the share wait for a place, or may do so in a moment. The caller holds mu.
+func (s *share) needsPlaces(now time.Time) bool {
+	if s.away {
+		return false
+	}
+	if now.Sub(s.ended) < busyFor {
+		return true
+	}
+	for id, c := range s.outstanding {
+		if !c.late && !s.has(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // busyFor is for how long a scope may need places again after a check of it has ended. Places that slow stores leave alone
@@ -155,7 +205,7 @@ func (h *hand) alone(ctx, inPlace context.Context) func() (leave func(), err err
 	suspects, enter := h.share.service.suspects, h.share.service.enter(ctx, allPlaces)
 	return func() (func(), error) {
 		h.mu.Lock()
-		slow := h.share.isSlow(time.Now())
+		slow := h.share.slow
 		h.mu.Unlock()
 		if slow && !suspects.TryAcquire(1) || !slow && suspects.Acquire(inPlace, 1) != nil {
 			return nil, refusedSuspect
@@ -165,6 +215,11 @@ func (h *hand) alone(ctx, inPlace context.Context) func() (leave func(), err err
 			suspects.Release(1)
 			return nil, err
 		}
-		return func() { leave(); suspects.Release(1) }, nil
+		both := func() { leave(); suspects.Release(1) }
+		if h.share.source.isFull() { // of other questions than those of checks; all checks would wait with this one
+			both()
+			return nil, refusedOpen
+		}
+		return both, nil
 	}
 }

@@ -63,7 +63,7 @@ type Looker interface {
 // CheckHandler is what a [CheckQueue] calls.
 type CheckHandler interface {
 	// Handle makes a check. crashes is how many workers died while they made it. After an error
-	// the check comes back in about a second.
+	// the check comes back in about a second, or when a method ComeBackAfter() time.Duration of it says.
 	Handle(ctx context.Context, c Check, crashes int) error
 	// Outlived is called when the queue was not reached for so long that it has given a check up.
 	// The queue counts a crash then, but this process lives.
@@ -95,8 +95,8 @@ const allPlaces = 1 << 20
 // the same queue.
 //
 // A store that is slow or hangs delays the other scopes by a few seconds. A store is slow if a check has waited for it for
-// two seconds. While other scopes are busy with the same source, checks of slow stores have half of its places, and the
-// others go back to the queue. If the source has one place, a check of a slow store may have it for as long as a check
+// two seconds. While other scopes need places of the same source, checks of slow stores have half of them, and the
+// others go back to the queue. One more is made every four seconds, to see whether a slow store is fast again. If the source has one place, a check of a slow store may have it for as long as a check
 // may take. A row that may crash the process can wait for some 20 s beside a store that takes no writes. A driver that
 // ignores its context keeps the places that it has.
 //
@@ -220,9 +220,19 @@ type service struct {
 	suspects   *semaphore.Weighted // questions under way, or next, that may crash the process
 	longest    time.Duration       // that a source takes to answer
 
-	mu             sync.Mutex
-	stores, queues int // how many do not reach a store, and the queue
+	mu                     sync.Mutex
+	stores, queues, writes outage // of stores and queues that are not reached, and of queues that take no checks
 }
+
+// outage is what several find at about the same time. It is guarded by the mu of the service.
+type outage struct {
+	faults int // how many find it
+	logged time.Time
+	told   bool // its end is to be logged
+}
+
+// outageEvery is the time between two lines about outages of one kind, at least.
+const outageEvery = time.Minute
 
 func newService(q CheckQueue, scopes []Scope) *service {
 	s := &service{queue: q, making: semaphore.NewWeighted(allPlaces), suspects: semaphore.NewWeighted(1)}
@@ -301,24 +311,25 @@ func (s *service) look(tenant, namespace string) (served bool) {
 	return false
 }
 
-// note notes whether somebody reaches a store, or the queue. The first fault of all is logged, and the end of the last one.
-func (s *service) note(ctx context.Context, faults *int, failed *bool, err error, w *Worker, where ...slog.Attr) {
+// note notes whether somebody reaches a store, or the queue. An outage is logged, and its end. If it comes again within a
+// minute, it is logged once that has passed.
+func (s *service) note(ctx context.Context, o *outage, failed *bool, err error, w *Worker, where ...slog.Attr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := err != nil
-	if is == *failed {
-		return
+	if is != *failed {
+		*failed = is
+		if o.faults++; !is {
+			o.faults -= 2
+		}
 	}
-	if *failed = is; is {
-		*faults++
-	} else {
-		*faults--
-	}
-	switch {
-	case *faults == 0:
-		w.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
-	case is && *faults == 1:
+	switch now := time.Now(); {
+	case is && !o.told && (o.logged.IsZero() || now.Sub(o.logged) >= outageEvery):
+		o.logged, o.told = now, true
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "rows that are due are not enqueued", append(where, slog.Any("error", err))...)
+	case o.faults == 0 && o.told:
+		o.told = false
+		w.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "rows that are due are enqueued again", where...)
 	}
 }
 
@@ -387,24 +398,24 @@ func (h *handler) Handle(ctx context.Context, c Check, crashes int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
-	ended, refused := false, false
+	ended := false
 	hand := s.handled(c, cancel)
 	if hand == nil {
-		return errSlow
+		return slowStore{}
 	}
 	defer func() { // a check may panic
-		if hand.over(ended || refused); ended {
+		if hand.over(ended); ended {
 			s.done(c)
 		}
 	}()
 	err := h.handle(ctx, hand, c, crashes)
-	switch ended, refused = err == nil, errors.As(err, new(refusal)); {
-	case ended || refused:
+	switch ended = err == nil; {
+	case ended || errors.As(err, new(refusal)):
 		return err
 	case up.Err() != nil:
 		return errGone
 	case ctx.Err() != nil && taken.Err() == nil:
-		return errSlow
+		return slowStore{}
 	}
 	if w := s.scope.worker; ctx.Err() == nil && h.serving.Err() == nil && w.first("check") {
 		w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "checks come back to the queue", slog.String("row", string(c.Row)), slog.String("verifier", c.Source), slog.Any("error", err))
@@ -452,7 +463,10 @@ func (h *handler) handle(ctx context.Context, hand *hand, c Check, crashes int) 
 	}
 	// Somebody else may have made the check, and its source may not be asked for long.
 	marks, err := s.scope.store().DueMarks(ctx, c.Row)
-	if mark := marks[c.Row]; err == nil && mark.Generation != c.Generation {
+	switch mark := marks[c.Row]; {
+	case err != nil:
+		return err
+	case mark.Generation != c.Generation:
 		return nil
 	}
 	return refused

@@ -140,7 +140,11 @@ func (q *tasks) end(c promotion.Check, err error) {
 	}
 	q.state[c] = "retry"
 	q.refused++
-	time.AfterFunc(time.Second, func() {
+	after := time.Second
+	if says := (interface{ ComeBackAfter() time.Duration })(nil); errors.As(err, &says) {
+		after = says.ComeBackAfter()
+	}
+	time.AfterFunc(after, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if q.state[c] == "retry" {
@@ -339,7 +343,7 @@ func TestATaskThatNobodyEverTakesIsGivenUp(t *testing.T) {
 		for _, id := range ids {
 			s.queue.state[promotion.Check{Tenant: s.store.Tenant(), Namespace: s.store.Namespace(), Row: id, Source: "crm", Generation: s.mark(id).Generation}] = "orphaned"
 		}
-		s.serve(s.worker(nil, source(crm)), "crm", 1)
+		s.serve(s.worker(s.logged(), source(crm)), "crm", 1)
 		time.Sleep(4*time.Minute + 30*time.Second)
 		if n := s.verified(ids); n != 0 {
 			t.Fatal("who asked?")
@@ -352,6 +356,9 @@ func TestATaskThatNobodyEverTakesIsGivenUp(t *testing.T) {
 		s.within(2*time.Minute, ids)
 		if n := len(crm.Asked()); n != 22 {
 			t.Errorf("%d questions", n)
+		}
+		if log := s.log.String(); strings.Count(log, "nobody takes") != len(ids) {
+			t.Errorf("logged: %s", log)
 		}
 	})
 }

@@ -110,6 +110,7 @@ type scopes struct {
 	log   testmain.Output
 
 	elsewhere string // of suspicious
+	taken     bool   // of suspicious
 }
 
 func newScopes(t *testing.T, n int) *scopes {

@@ -232,7 +232,7 @@ func TestAProbeEndsWithItsStore(t *testing.T) {
 		s.each[1].within(40*time.Second, s.each[1].claims(30)) // they are found in 30 s; the probe has 65 s
 		first.hangs.Store(false)
 		first.listsHang.Store(false)
-		s.each[0].within(10*time.Second, ids)
+		s.each[0].within(20*time.Second, ids) // a check of a store that was slow comes back after some five
 	})
 }
 
@@ -615,4 +615,97 @@ func TestAFaultOfTheStoreIsNoCrash(t *testing.T) {
 			t.Errorf("%+v after %d checks", m, s.queue.back())
 		}
 	})
+}
+
+// TestAnOutageThatComesAgainIsLoggedOnceAMinute, and in any case if it stays. Those of two kinds are told apart.
+func TestAnOutageThatComesAgainIsLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 2)
+		q := s.queue.source("crm")
+		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(time.Second)
+		begun, ended := 0, 0 // lines
+		passes := func(d time.Duration, change func(), wantBegun, wantEnded int) {
+			t.Helper()
+			q.do(change)
+			for range int(d / time.Second) {
+				s.each[0].claims(1)
+				s.queue.source("").lookAt(s.each[0].store.Tenant(), "ns-0")
+				time.Sleep(time.Second)
+			}
+			begun, ended = begun+wantBegun, ended+wantEnded
+			if n, m := strings.Count(s.log.String(), "not enqueued"), strings.Count(s.log.String(), "enqueued again"); n != begun || m != ended {
+				t.Fatalf("logged %d and %d times, want %d and %d: %s", n, m, begun, ended, s.log.String())
+			}
+		}
+		down, up := func() { q.down = true }, func() { q.down, q.full = false, false }
+		passes(5*time.Second, down, 1, 0)
+		passes(5*time.Second, up, 0, 1)
+		for range 4 { // within a minute
+			passes(5*time.Second, down, 0, 0)
+			passes(5*time.Second, up, 0, 0)
+		}
+		passes(30*time.Second, up, 0, 0)
+		passes(5*time.Second, down, 1, 0)
+		passes(5*time.Second, up, 0, 1)
+		passes(10*time.Second, down, 0, 0)
+		passes(10*time.Second, func() { q.down, q.full = false, true }, 1, 0) // another kind
+		passes(time.Minute, down, 1, 0)                                       // it stays, and checks are not tried
+		passes(10*time.Second, up, 0, 2)
+	})
+}
+
+// TestAStoreThatTakesLongForEachCallIsChecked.
+func TestAStoreThatTakesLongForEachCallIsChecked(t *testing.T) {
+	inBubble(t, func(s *service) {
+		d := &slowCalls{Driver: storetest.NewMap()}
+		s.store = storetest.On(d, nil)
+		ids := s.claims(60)
+		d.each.Store(int64(1500 * time.Millisecond))
+		s.serveAll(s.worker(s.logged(), guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}), guarded("erp", memory.RankTool, &flaky{says: verifiertest.Supports()})))
+		time.Sleep(55 * time.Second)
+		d.each.Store(0)
+		if n := s.verified(ids); n < 4 {
+			t.Errorf("%d rows are verified; logged: %s", n, s.log.String())
+		}
+		if log := s.log.String(); strings.Contains(log, "does not answer") {
+			t.Error(log)
+		}
+	})
+}
+
+// slowCalls is a driver each of whose calls takes a while.
+type slowCalls struct {
+	memory.Driver
+	each atomic.Int64
+}
+
+func (d *slowCalls) waits(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(d.each.Load())):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *slowCalls) Get(ctx context.Context, tenant string, keys []string) ([]memory.Object, error) {
+	if err := d.waits(ctx); err != nil {
+		return nil, err
+	}
+	return d.Driver.Get(ctx, tenant, keys)
+}
+
+func (d *slowCalls) Query(ctx context.Context, tenant string, q memory.Query) ([]memory.Hit, string, error) {
+	if err := d.waits(ctx); err != nil {
+		return nil, "", err
+	}
+	return d.Driver.Query(ctx, tenant, q)
+}
+
+func (d *slowCalls) Apply(ctx context.Context, tenant string, b memory.Batch) error {
+	if err := d.waits(ctx); err != nil {
+		return err
+	}
+	return d.Driver.Apply(ctx, tenant, b)
 }

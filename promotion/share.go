@@ -38,6 +38,7 @@ type share struct {
 	hands       []*hand                 // checks that this process makes now
 	ended       time.Time               // when the last of its checks came to an end
 	slow        bool                    // a check has waited for the store for long, and none has ended sooner since
+	tried       time.Time               // when a check was last made to see whether the slow store is fast again
 }
 
 // admitted is a row whose check the queue has.
@@ -84,9 +85,8 @@ func (s *share) looks(began time.Time) int {
 	return s.granted
 }
 
-// isSlow reports whether the store is slow: a look has gone on for long, or a check has waited for long. The caller holds
-// mu.
-func (s *share) isSlow(now time.Time) bool {
+// isAside reports whether the share takes no room: its store is slow, or a look has gone on for long. The caller holds mu.
+func (s *share) isAside(now time.Time) bool {
 	return s.slow || !s.began.IsZero() && now.Sub(s.began) > slowLook
 }
 
@@ -98,7 +98,7 @@ func (s *share) note(ctx context.Context, err error) {
 	case !errors.As(err, &queues):
 		s.service.note(ctx, &s.service.stores, &s.failed, err, s.scope.worker, where...)
 	case queues.write:
-		s.service.note(ctx, &s.service.queues, &s.unwritten, err, s.scope.worker, where[1:]...)
+		s.service.note(ctx, &s.service.writes, &s.unwritten, err, s.scope.worker, where[1:]...)
 	default:
 		s.service.note(ctx, &s.service.queues, &s.unreached, err, s.scope.worker, where[1:]...)
 	}
@@ -273,7 +273,7 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 	now := time.Now()
 	s.mu.Lock()
 	if s.has(mark.ID) { // by this process
-		c.enqueued, c.moved = now, now
+		c.enqueued, c.moved, c.late = now, now, false
 	}
 	overdue, stranded := now.Sub(c.enqueued) >= enqueueAgain, now.Sub(c.moved) >= strandedFor
 	s.mu.Unlock()
@@ -293,6 +293,8 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 			return err
 		}
 	case at == Stranded && stranded && mark.Generation != 0:
+		s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the queue has a check that nobody takes: it is enqueued anew",
+			slog.String("row", string(mark.ID)), slog.String("verifier", s.name))
 		return s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
 	}
 	s.mu.Lock()
@@ -427,8 +429,8 @@ var errHangs = errors.New("the store does not answer")
 // whileItGoesOn returns a context that ends when goesOn was not called for as long as a store may take.
 func whileItGoesOn(ctx context.Context) (goingOn context.Context, goesOn, cancel func()) {
 	goingOn, end := context.WithCancelCause(ctx)
-	t := time.AfterFunc(mostLook, func() { end(errHangs) })
-	return goingOn, func() { t.Reset(mostLook) }, func() {
+	t := time.AfterFunc(mostRows, func() { end(errHangs) })
+	return goingOn, func() { t.Reset(mostRows) }, func() {
 		t.Stop()
 		end(nil)
 	}
@@ -613,7 +615,7 @@ func (s *share) enqueue(ctx context.Context, mark memory.Due) error {
 	if _, err := s.service.queue.Enqueue(ctx, s.check(mark), s.timeout()); err != nil {
 		return errUnqueued{err, true}
 	}
-	s.service.note(ctx, &s.service.queues, &s.unwritten, nil, s.scope.worker, slog.String("verifier", s.name))
+	s.service.note(ctx, &s.service.writes, &s.unwritten, nil, s.scope.worker, slog.String("verifier", s.name))
 	return nil
 }
 

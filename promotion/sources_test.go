@@ -196,6 +196,7 @@ func TestAnOutageIsSaidOnceAndAWrongKeyIsAnAlarm(t *testing.T) { // SR-7.8
 		{"an outage is no error", verifiertest.Down(0), promotion.Down, "level=INFO msg=\"verifier is down\""},
 		{"an error of no known class is an outage", verifiertest.Fails(errors.New("EOF")), promotion.Down, "level=INFO msg=\"verifier is down\""},
 		{"a timeout that is not the caller's is an outage", verifiertest.Fails(context.DeadlineExceeded), promotion.Down, "level=INFO msg=\"verifier is down\""},
+		{"places that are taken are no outage", verifiertest.Fails(verifier.ErrBusy), promotion.Down, "level=INFO msg=\"verifier is busy"},
 		{"a wrong key is an error", verifiertest.Misconfigured(), promotion.Misconfigured, "level=ERROR msg=\"verifier cannot be used\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

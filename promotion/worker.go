@@ -405,6 +405,12 @@ func (s *Source) bound() time.Duration {
 // [verifier.Quorum] do.
 type breaker interface{ State() verifier.State }
 
+// isFull reports whether all places of the verifier are taken; false if it counts none.
+func (s *Source) isFull() bool {
+	f, ok := s.Verifier.(interface{ IsFull() bool })
+	return ok && f.IsFull()
+}
+
 // state is that of the breaker of a source, in this process; closed if it has none.
 func (s *Source) state() verifier.State {
 	if b, ok := s.Verifier.(breaker); ok {
@@ -1003,6 +1009,9 @@ func (r *Result) end(s Status) { r.Status, r.RetryAt = s, time.Time{} }
 // it says nothing of the claim, and asking again may help.
 func (w *Worker) fault(ctx context.Context, res *Result, r *round, source string, id memory.ID, err error) {
 	level, text := slog.LevelInfo, "verifier is down"
+	if errors.Is(err, verifier.ErrBusy) {
+		text = "verifier is busy: all of its places are taken"
+	}
 	if errors.Is(err, verifier.ErrMisconfigured) {
 		level, text = slog.LevelError, "verifier cannot be used"
 		r.alarm, r.failed = true, true

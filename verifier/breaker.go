@@ -155,6 +155,9 @@ func (g *Guarded) Name() string { return g.name }
 // Places is how many questions it lets through at a time.
 func (g *Guarded) Places() int { return g.o.MaxConcurrent }
 
+// IsFull reports whether as many questions are under way as may be.
+func (g *Guarded) IsFull() bool { return len(g.places) == cap(g.places) }
+
 // Bound is the longest that Verify takes.
 func (g *Guarded) Bound() time.Duration { return 2 * g.o.Timeout }
 

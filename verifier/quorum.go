@@ -90,6 +90,14 @@ func (q *Quorum) Places() (least int) {
 	return least
 }
 
+// IsFull reports whether a member is full: a question would wait for it.
+func (q *Quorum) IsFull() bool {
+	return slices.ContainsFunc(q.members, func(m Member) bool {
+		f, ok := m.Verifier.(interface{ IsFull() bool })
+		return ok && f.IsFull()
+	})
+}
+
 // Bound is the longest that Verify takes, if all members are guarded; 0 = it is not known.
 func (q *Quorum) Bound() (all time.Duration) {
 	for _, m := range q.members {

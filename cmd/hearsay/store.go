@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -127,7 +128,10 @@ func (a *app) storeOptions(f *storeFlags) (url string, o *storeurl.Options, err 
 		return "", nil, err
 	}
 	return url, &storeurl.Options{Existing: true, Unwitnessed: true, AuditKeys: keys.AuditKeys, Wrapping: keys.Wrapping, Keyring: or(f.keyring, "HEARSAY_KEYRING"), MaintenanceURL: or(f.maintenance, "HEARSAY_MAINTENANCE_URL"),
-		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now, Predicates: predicates}}, nil
+		Options: memory.Options{Tenant: or(f.tenant, "HEARSAY_TENANT"), Namespace: or(f.namespace, "HEARSAY_NAMESPACE"), Clock: a.now, Predicates: predicates},
+		Waiting: func(waited time.Duration) {
+			fmt.Fprintf(a.talk, "waiting for the store for %s: it does not answer, or another process has locked it\n", waited.Round(time.Second))
+		}}, nil
 }
 
 // registry is what a policy file says of predicates; "" = nothing.

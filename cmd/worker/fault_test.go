@@ -22,6 +22,7 @@ import (
 	"github.com/hearsay-go/hearsay/internal/proxy"
 	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storetest/server"
 	"github.com/hearsay-go/hearsay/promotion"
@@ -34,6 +35,7 @@ type plant struct {
 	t       *testing.T
 	rng     *rand.Rand
 	store   *memory.Store
+	path    string // of its file
 	redis   *server.RedisServer
 	proxy   *proxy.Proxy
 	local   *localredis.Redis // past the proxy
@@ -93,9 +95,9 @@ func newPlant(t *testing.T, workers int) *plant {
 		fmt.Fprintf(w, `{"found":true,"value":"right","uri":"crm://%s","version":"1"}`, r.URL.Query().Get("subject"))
 	}))
 	t.Cleanup(source.Close)
-	path := filepath.Join(t.TempDir(), "agent.db")
-	p.store = openStore(t, path)
-	p.args = []string{"-store", "sqlite:" + path, "-redis", "redis://" + p.proxy.Addr, "-budget", "0", "-sweep-every", "400ms", "-leave-alone", "1s",
+	p.path = filepath.Join(t.TempDir(), "agent.db")
+	p.store = openStore(t, p.path)
+	p.args = []string{"-store", "sqlite:" + p.path, "-redis", "redis://" + p.proxy.Addr, "-budget", "0", "-sweep-every", "400ms", "-leave-alone", "1s",
 		"-concurrency", "4", "-verifier-http", "crm=" + source.URL + ",predicate=billing.email,timeout=5m"}
 	for range workers {
 		p.workers = append(p.workers, start(t, []string{"TMPDIR=" + t.TempDir()}, p.args...))
@@ -171,6 +173,22 @@ func (p *plant) signal(s syscall.Signal, pid int) {
 	p.t.Helper()
 	if err := syscall.Kill(pid, s); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// stopUnlocked stops a worker that does not hold the lock of the store's file: nobody else could write.
+func (p *plant) stopUnlocked(pid int) {
+	p.t.Helper()
+	for late := time.Now().Add(patience); ; p.pause(20 * time.Millisecond) {
+		p.signal(syscall.SIGSTOP, pid)
+		unlock, err := teststore.TryLock(p.t.Context(), p.path)
+		if err == nil {
+			unlock()
+			return
+		}
+		if p.signal(syscall.SIGCONT, pid); time.Now().After(late) {
+			p.t.Fatal(err)
+		}
 	}
 }
 
@@ -282,7 +300,7 @@ var faultList = []fault{
 	}},
 	{"a worker stops for longer than its lease, and goes on", func(p *plant) {
 		pid := p.workers[p.rng.IntN(len(p.workers))].cmd.Process.Pid
-		p.signal(syscall.SIGSTOP, pid)
+		p.stopUnlocked(pid)
 		p.takeOver(func() {
 			p.signal(syscall.SIGCONT, pid)
 			p.pause(300 * time.Millisecond)

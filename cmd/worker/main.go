@@ -96,8 +96,11 @@ func work(ctx context.Context, c *config, getenv func(string) string, out io.Wri
 		}
 		defer func() { err = errors.Join(err, witness.Close()) }()
 	}
-	stores, driver, err := open(ctx, c, witness)
-	if err != nil {
+	stores, driver, err := open(ctx, c, witness, log)
+	switch {
+	case err != nil && ctx.Err() != nil: // it was stopped while it waited for the store
+		return nil
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
@@ -185,8 +188,11 @@ func (d withKeys) Close() error {
 
 // open opens the stores of c.shares over one driver, which the caller closes. The
 // calls of checks that run at once are joined, whatever namespace they are of.
-func open(ctx context.Context, c *config, witness *audit.Witness) (stores []*memory.Store, d memory.Driver, err error) {
-	options := &storeurl.Options{Keyring: c.keyring, AuditKeys: c.auditKeys, Wrapping: c.wrapping, Strict: c.strict, Options: memory.Options{Tenant: c.tenant}}
+func open(ctx context.Context, c *config, witness *audit.Witness, log *slog.Logger) (stores []*memory.Store, d memory.Driver, err error) {
+	options := &storeurl.Options{Keyring: c.keyring, AuditKeys: c.auditKeys, Wrapping: c.wrapping, Strict: c.strict, Options: memory.Options{Tenant: c.tenant},
+		Waiting: func(waited time.Duration) {
+			log.Warn("waiting for the store: it does not answer, or another process has locked it", "store", storeurl.Redacted(c.store), "for", waited.Round(time.Second))
+		}}
 	names := make([]string, len(c.shares))
 	for i, s := range c.shares {
 		names[i] = s.namespace

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/storeurl"
 	"github.com/hearsay-go/hearsay/promotion/localredis"
@@ -565,5 +566,20 @@ func TestLogFormat(t *testing.T) {
 	var line map[string]any
 	if err := json.Unmarshal(talk.Bytes(), &line); err != nil || line["msg"] != "hello" {
 		t.Errorf("%v %s", err, talk.String())
+	}
+}
+
+// TestAWorkerThatWaitsForItsStoreSaysSo: another process may have locked it. It can be stopped.
+func TestAWorkerThatWaitsForItsStoreSaysSo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "agent.db")
+	openStore(t, path)
+	defer teststore.Lock(t, path)()
+	d := launch(t, nil, "-store", "sqlite:"+path)
+	if line := d.wait("waiting for the store"); !strings.Contains(line, path) {
+		t.Error(line)
+	}
+	if code := d.stop(); code != exitDone || !strings.Contains(d.log(), "drained") {
+		t.Errorf("exit %d\n%s", code, d.log())
 	}
 }

@@ -115,7 +115,7 @@ func TestAWorkerOfAStoreThatHadAWitnessDoesNotStartWithoutIt(t *testing.T) {
 	c := &config{store: "sqlite:" + path, tenant: "default", shares: []share{{weight: 1}}}
 	refused := func(c *config, w *audit.Witness, say string) {
 		t.Helper()
-		stores, d, err := open(t.Context(), c, w)
+		stores, d, err := open(t.Context(), c, w, slog.New(slog.DiscardHandler))
 		if err == nil {
 			d.Close()
 			t.Fatal("it starts", len(stores))
@@ -125,7 +125,7 @@ func TestAWorkerOfAStoreThatHadAWitnessDoesNotStartWithoutIt(t *testing.T) {
 		}
 	}
 	refused(c, nil, "-witness")
-	_, d, err := open(t.Context(), c, w)
+	_, d, err := open(t.Context(), c, w, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestAWorkerOfAStoreThatHadAWitnessDoesNotStartWithoutIt(t *testing.T) {
 	if err := without.GiveUpWitness(t.Context(), w.Identity(), "op", "its disk burnt"); err != nil {
 		t.Fatal(err)
 	}
-	if _, d, err = open(t.Context(), c, nil); err != nil {
+	if _, d, err = open(t.Context(), c, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal("after it was given up it does not start:", err)
 	}
 	d.Close()

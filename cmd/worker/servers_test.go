@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -181,7 +182,7 @@ func TestTheConnectionsToTheKeyringEndWithTheStores(t *testing.T) {
 	}
 	none(t)
 	c := &config{store: "sqlite:" + filepath.Join(t.TempDir(), "agent.db"), keyring: p.URL(), wrapping: wrapping, shares: []share{{}}}
-	stores, d, err := open(t.Context(), c, nil)
+	stores, d, err := open(t.Context(), c, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package teststore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -92,4 +93,35 @@ func openRedis(t testing.TB, n int) (memory.Driver, error) {
 		redis, stops = s, append(stops, s.Stop)
 	}
 	return redisstore.Open(t.Context(), redis.URL(), &redisstore.Options{Prefix: fmt.Sprint("store", n)})
+}
+
+// TryLock locks a SQLite file as a process that stands still in the middle of a write, until unlock is called. It
+// fails if another one has locked it.
+func TryLock(ctx context.Context, path string) (unlock func() error, err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=rw")
+	if err != nil {
+		return nil, err
+	}
+	c, err := db.Conn(ctx)
+	if err == nil {
+		_, err = c.ExecContext(ctx, "BEGIN IMMEDIATE")
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return func() error { return errors.Join(c.Close(), db.Close()) }, nil
+}
+
+// Lock is TryLock of a file that nobody else has locked.
+func Lock(t testing.TB, path string) (unlock func()) {
+	t.Helper()
+	end, err := TryLock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
 }

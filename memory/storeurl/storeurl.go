@@ -24,6 +24,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
@@ -63,6 +65,36 @@ type Options struct {
 	// Fast leaves the fsync of a SQLite file to its next checkpoint: for replays and
 	// benchmarks. It excludes Strict.
 	Fast bool
+	// Waiting is called while the store is being opened and does not answer, or another process has locked it: after
+	// five seconds, and then each minute. It is not called after the store is open. nil = nobody is told.
+	Waiting func(waited time.Duration)
+}
+
+// When Waiting is called.
+const (
+	firstWaiting = 5 * time.Second
+	nextWaiting  = time.Minute
+)
+
+// waits calls Waiting in time, until stop is called.
+func (o *Options) waits() (stop func()) {
+	if o.Waiting == nil {
+		return func() {}
+	}
+	began, opened := time.Now(), make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for t := time.NewTimer(firstWaiting); ; t.Reset(nextWaiting) {
+			select {
+			case <-t.C:
+				o.Waiting(time.Since(began))
+			case <-opened:
+				t.Stop()
+				return
+			}
+		}
+	})
+	return func() { close(opened); telling.Wait() }
 }
 
 // Errors of [Open], besides those of drivers and keyrings.
@@ -373,6 +405,7 @@ func Driver(ctx context.Context, url string, o *Options) (memory.Driver, error) 
 	if err := Check(url); err != nil {
 		return nil, err
 	}
+	defer o.waits()()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		return openSQLite(ctx, path, o)
 	}

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hearsay-go/hearsay/internal/testmain"
+	"github.com/hearsay-go/hearsay/internal/teststore"
 	"github.com/hearsay-go/hearsay/memory"
 	"github.com/hearsay-go/hearsay/memory/keyring"
 	"github.com/hearsay-go/hearsay/memory/pgstore"
@@ -332,4 +334,30 @@ func TestOptions(t *testing.T) {
 			t.Error("a name of a megabyte was taken")
 		}
 	})
+}
+
+// TestWhoWaitsForAStoreIsTold, and no more once it is open.
+func TestWhoWaitsForAStoreIsTold(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "agent.db")
+	o := &storeurl.Options{Waiting: func(time.Duration) { t.Error("Waiting is called, and nobody waits") }}
+	s, err := storeurl.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unlock := teststore.Lock(t, strings.TrimPrefix(url, "sqlite:"))
+	told := make(chan time.Duration, 9)
+	o.Waiting = func(waited time.Duration) { told <- waited; unlock() }
+	if s, err = storeurl.Open(t.Context(), url, o); err != nil {
+		t.Fatal(err)
+	}
+	if waited := <-told; waited < 5*time.Second || len(told) > 0 {
+		t.Errorf("told after %s, and %d times more", waited, len(told))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

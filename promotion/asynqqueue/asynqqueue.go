@@ -51,8 +51,8 @@ const DefaultShutdownTimeout = 8 * time.Second
 const (
 	pollEvery      = 50 * time.Millisecond  // while the queue is empty
 	forwardEvery   = 500 * time.Millisecond // how often tasks that come back are looked for
-	comeBackAfter  = time.Second
-	mostPayload    = 32 << 10 // bytes; a tenant and a namespace are at most 1,024 each, which JSON may write in six times that
+	comeBackAfter  = time.Second            // unless the error of the check says something else
+	mostPayload    = 32 << 10               // bytes; a tenant and a namespace are at most 1,024 each, which JSON may write in six times that
 	janitorSeldom  = time.Hour
 	panicStackSize = 4096
 	announceEvery  = 10 * time.Second
@@ -194,9 +194,13 @@ func (q *Queue) Look(ctx context.Context, tenant, namespace string) error {
 	err = enqueue()
 	if errors.Is(err, asynq.ErrTaskIDConflict) { // it waits, unless a person has archived it, or it is another task
 		inspector := asynq.NewInspectorFromRedisClient(q.redis)
-		if info, other := inspector.GetTaskInfo(q.lookName(), id); other == nil && isLook(info, body) {
+		info, other := inspector.GetTaskInfo(q.lookName(), id)
+		switch {
+		case other == nil && isLook(info, body):
 			_ = inspector.RunTask(q.lookName(), id)
 			return nil
+		case other != nil && !isMissing(other) && !q.damaged(ctx, q.lookName(), id): // Redis does not answer
+			return fmt.Errorf("asynqqueue: %w", other)
 		}
 		if err = q.remove(ctx, q.lookName(), id); err == nil {
 			err = enqueue()
@@ -243,7 +247,13 @@ func (q *Queue) ServeLooks(ctx context.Context, look func(tenant, namespace stri
 // server is an asynq server of one queue.
 func (q *Queue) server(name string, c asynq.Config) *asynq.Server {
 	c.Queues, c.IsFailure, c.ShutdownTimeout = map[string]int{name: 1}, isFailure, q.opts.ShutdownTimeout
-	c.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return comeBackAfter }
+	c.RetryDelayFunc = func(_ int, err error, _ *asynq.Task) time.Duration {
+		var says interface{ ComeBackAfter() time.Duration }
+		if errors.As(err, &says) {
+			return says.ComeBackAfter()
+		}
+		return comeBackAfter
+	}
 	c.DelayedTaskCheckInterval, c.JanitorInterval = forwardEvery, janitorSeldom
 	c.Logger, c.LogLevel = quiet{q.opts.Logger}, asynq.WarnLevel
 	return asynq.NewServerFromRedisClient(q.redis, c)

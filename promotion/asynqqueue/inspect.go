@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -84,7 +86,7 @@ func (q *Queue) Paused(ctx context.Context, source string) (bool, error) {
 // paused reads the key that asynq sets. Its inspector says whether a queue is paused only beside how
 // much memory it takes, which some servers refuse to tell.
 func paused(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
-	n, err := client.Exists(ctx, "asynq:{"+queue+"}:paused").Result()
+	n, err := client.Exists(ctx, queueKey(queue)+"paused").Result()
 	if err != nil {
 		return false, fmt.Errorf("asynqqueue: %w", err)
 	}
@@ -96,39 +98,73 @@ func (q *Queue) Find(ctx context.Context, c promotion.Check) (promotion.Place, e
 	name, id := q.Name(c.Source), taskID(c)
 	inspector := asynq.NewInspectorFromRedisClient(q.redis)
 	info, err := inspector.GetTaskInfo(name, id)
-	switch {
-	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
+	if isMissing(err) {
 		return promotion.Lost, nil
-	case err != nil && !q.damaged(ctx, name, id):
+	}
+	if err != nil && !q.damaged(ctx, name, id) {
 		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
-	case err != nil, !isOf(info, c) && info.State != asynq.TaskStateActive: // what is active ends, or is stranded
+	}
+	if err != nil || info.State == asynq.TaskStateActive { // what is active ends, or is stranded
+		leased, fault := q.isLeased(ctx, name, id)
+		switch {
+		case fault != nil:
+			return promotion.Lost, fmt.Errorf("asynqqueue: %w", fault)
+		case leased: // asynq takes it back from a process that died when its lease has ended
+			return promotion.Taken, nil
+		case err == nil:
+			return promotion.Stranded, nil
+		}
+	}
+	if err != nil || !isOf(info, c) {
 		if gone := q.remove(ctx, name, id); gone != nil {
 			return promotion.Lost, fmt.Errorf("asynqqueue: %w", gone)
 		}
 		q.opts.Logger.LogAttrs(ctx, slog.LevelError, "a task that has the id of a check, and is not that check, was deleted", slog.String("row", string(c.Row)))
 		return promotion.Lost, nil
 	}
+	comes := false // a person may have archived it, and a clock that is ahead, or a person, put it off
 	switch info.State {
 	case asynq.TaskStatePending:
-		return promotion.Waiting, nil
-	case asynq.TaskStateRetry, asynq.TaskStateScheduled: // a clock that is ahead, or a person, may put it off
-		if time.Until(info.NextProcessAt) < mostOff {
-			return promotion.Waiting, nil
-		}
-	case asynq.TaskStateActive: // asynq takes it back from a process that died when its lease has ended
-		until, err := q.redis.ZScore(ctx, "asynq:{"+name+"}:lease", id).Result()
-		if err == nil && time.Since(time.Unix(int64(until), 0)).Abs() < mostOff {
-			return promotion.Taken, nil
-		}
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
-		}
+		comes, err = isThere(q.redis.LPos(ctx, queueKey(name)+"pending", id, redis.LPosArgs{}).Err())
+	case asynq.TaskStateRetry, asynq.TaskStateScheduled:
+		comes, err = isThere(q.redis.ZScore(ctx, queueKey(name)+info.State.String(), id).Err())
+		comes = comes && time.Until(info.NextProcessAt) < mostOff
 	}
-	return promotion.Stranded, nil // also if a person archived it
+	switch {
+	case err != nil:
+		return promotion.Lost, fmt.Errorf("asynqqueue: %w", err)
+	case comes:
+		return promotion.Waiting, nil
+	}
+	return promotion.Stranded, nil
 }
 
+// isMissing reports whether asynq has no such task.
+func isMissing(err error) bool {
+	return errors.Is(err, asynq.ErrQueueNotFound) || errors.Is(err, asynq.ErrTaskNotFound)
+}
+
+// isLeased reports whether a worker makes the check of a task now, or died a moment ago.
+func (q *Queue) isLeased(ctx context.Context, name, id string) (bool, error) {
+	until, err := q.redis.ZScore(ctx, queueKey(name)+"lease", id).Result()
+	there, err := isThere(err)
+	return there && time.Since(time.Unix(int64(until), 0)).Abs() < mostOff, err
+}
+
+// isThere reports whether Redis found something. What is of another type is not there: whoever can write to Redis can put
+// that in its place.
+func isThere(err error) (bool, error) {
+	if errors.Is(err, redis.Nil) || err != nil && redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// queueKey is what the keys of a queue begin with in Redis.
+func queueKey(name string) string { return "asynq:{" + name + "}:" }
+
 // taskKey is the key of a task in Redis.
-func taskKey(name, id string) string { return "asynq:{" + name + "}:t:" + id }
+func taskKey(name, id string) string { return queueKey(name) + "t:" + id }
 
 // damaged reports whether Redis answers, and asynq cannot read what stands under the id of a task. Whoever can write to
 // Redis can put that there.
@@ -137,13 +173,19 @@ func (q *Queue) damaged(ctx context.Context, name, id string) bool {
 		return false
 	}
 	_, err := asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
-	return err != nil && !errors.Is(err, asynq.ErrQueueNotFound) && !errors.Is(err, asynq.ErrTaskNotFound)
+	switch answer := redis.Error(nil); {
+	case err == nil, isMissing(err):
+		return false
+	case errors.As(err, &answer):
+		return strings.Contains(answer.Error(), "WRONGTYPE")
+	}
+	return !errors.As(err, new(net.Error)) && !errors.Is(err, io.EOF) && !errors.Is(err, redis.ErrClosed)
 }
 
 // remove removes what stands under the id of a task, be it one or not.
 func (q *Queue) remove(ctx context.Context, name, id string) error {
 	err := asynq.NewInspectorFromRedisClient(q.redis).DeleteTask(name, id)
-	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+	if err == nil || isMissing(err) {
 		return nil
 	}
 	return q.redis.Del(ctx, taskKey(name, id)).Err()

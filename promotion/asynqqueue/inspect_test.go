@@ -422,6 +422,45 @@ func TestWhatAsynqCannotReadIsDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// A worker that makes the check now has read it before.
+		if err := errors.Join(c.HSet(t.Context(), key, "msg", "\xff\xff", "state", "active").Err(),
+			c.ZAdd(t.Context(), "asynq:{"+q.Name("crm")+"}:lease", redis.Z{Score: float64(time.Now().Add(20 * time.Second).Unix()), Member: asynqqueue.TaskID(check)}).Err()); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := q.Find(t.Context(), check); err != nil || at != promotion.Taken {
+			t.Errorf("with a lease: %d, %v", at, err)
+		}
+	})
+}
+
+// TestATaskInNoListIsStranded: asynq never takes it.
+func TestATaskInNoListIsStranded(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		check := promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}
+		if _, err := q.Enqueue(t.Context(), check, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		key, id := "asynq:{"+q.Name("crm")+"}:", asynqqueue.TaskID(check)
+		want := func(what string, want promotion.Place) {
+			t.Helper()
+			if at, err := q.Find(t.Context(), check); err != nil || at != want {
+				t.Errorf("%s: %d, %v, want %d", what, at, err, want)
+			}
+		}
+		want("pending", promotion.Waiting)
+		c.LRem(t.Context(), key+"pending", 0, id)
+		want("pending, and in no list", promotion.Stranded)
+		c.Set(t.Context(), key+"pending", "text", 0)
+		want("pending, and the list is none", promotion.Stranded)
+		for _, state := range []string{"retry", "scheduled"} {
+			c.HSet(t.Context(), key+"t:"+id, "state", state)
+			c.ZAdd(t.Context(), key+state, redis.Z{Score: float64(time.Now().Unix()), Member: id})
+			want(state, promotion.Waiting)
+			c.ZRem(t.Context(), key+state, id)
+			want(state+", and in no set", promotion.Stranded)
+		}
 	})
 }
 
@@ -578,4 +617,62 @@ func TestARedisThatIsFullIsSaidSo(t *testing.T) {
 	full("0")
 	eventually(t, "it takes them again", func() bool { return q.Writable() == nil && strings.Contains(log.String(), "takes writes again") })
 	stop()
+}
+
+// TestALookIsNotDeletedSinceRedisDoesNotAnswer.
+func TestALookIsNotDeletedSinceRedisDoesNotAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, open connect) {
+		c := open(t)
+		q := asynqqueue.New(c, "test", nil)
+		if err := q.Look(t.Context(), "acme", "sales"); err != nil {
+			t.Fatal(err)
+		}
+		exists := "sismember" // with which asynq asks whether there is such a queue
+		c.fails.Store(&exists)
+		if err := q.Look(t.Context(), "acme", "sales"); !errors.Is(err, errCut) {
+			t.Errorf("%v", err)
+		}
+		c.fails.Store(nil)
+		if err := q.Look(t.Context(), "acme", "sales"); err != nil {
+			t.Error(err)
+		}
+		if left := tasks(t, c, "hearsay:test"); len(left["pending"]) != 1 {
+			t.Errorf("%v", left)
+		}
+	})
+}
+
+// later is an error that says when its check comes back.
+type later struct{ after time.Duration }
+
+func (later) Error() string                  { return "later" }
+func (l later) ComeBackAfter() time.Duration { return l.after }
+
+// TestACheckComesBackWhenItsErrorSays, and in about a second if it does not.
+func TestACheckComesBackWhenItsErrorSays(t *testing.T) {
+	for says, within := range map[error][2]time.Duration{
+		errors.New("no"):                        {time.Second, 2 * time.Second},
+		fmt.Errorf("x: %w", later{time.Minute}): {time.Minute, 61 * time.Second},
+	} {
+		inBubble(t, func(t *testing.T, open connect) {
+			q := asynqqueue.New(open(t), "test", nil)
+			if _, err := q.Enqueue(t.Context(), promotion.Check{Tenant: "t", Row: "mem_00000000000000000000000000", Source: "crm", Generation: 1}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			at := make(chan time.Time, 9)
+			stop := serveWith(t, q, func(context.Context, promotion.Check, int) error {
+				if at <- time.Now(); len(at) > 1 {
+					return nil
+				}
+				return says
+			})
+			time.Sleep(2 * time.Minute)
+			if first := <-at; len(at) != 1 {
+				t.Errorf("%v: it was made %d times", says, 1+len(at))
+			} else if after := (<-at).Sub(first); after < within[0]-time.Second/2 || after > within[1]+time.Second {
+				t.Errorf("%v: it came back after %s", says, after)
+			}
+			stop()
+		})
+	}
 }

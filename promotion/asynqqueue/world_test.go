@@ -33,7 +33,8 @@ type connect func(t *testing.T) *client
 type client struct {
 	redis.UniversalClient
 	cut   atomic.Bool
-	takes atomic.Int64 // how often an asynq server has asked for a task
+	takes atomic.Int64           // how often an asynq server has asked for a task
+	fails atomic.Pointer[string] // the commands of a name; nil = none
 }
 
 // lost is how long a command takes that has no answer.
@@ -47,6 +48,10 @@ func (c *client) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if c.cut.Load() {
 			time.Sleep(lost) // asynq asks again at once
+			cmd.SetErr(errCut)
+			return errCut
+		}
+		if name := c.fails.Load(); name != nil && cmd.Name() == *name {
 			cmd.SetErr(errCut)
 			return errCut
 		}
