@@ -50,6 +50,7 @@ var allowances = map[string]allowance{
 	"internal/localhttp": {},
 	"internal/sample":    {},
 	"internal/proxy":     {},
+	"internal/ruleoff":   {foreign: []string{"golang.org/x/sync/errgroup"}},
 	"internal/teststore": {own: []string{"memory", "memory/pgstore", "memory/redisstore", "memory/sqlitestore", "memory/storetest", "memory/storetest/server"}, foreign: []string{"github.com/jackc/pgx/v5"}},
 	"internal/testmain":  {own: []string{"internal/sample"}, foreign: []string{"go.uber.org/goleak", "pgregory.net/rapid"}},
 

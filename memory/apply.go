@@ -95,153 +95,49 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
+	j := judging{store: s, known: &known, line: claims[1], row: id, Facts: Facts{Event: EventMoved, Now: now, Row: old, Content: b.Content, Quotes: b.Quotes != "",
+		Standing: evidence, Said: t.Evidence, To: t.To, By: t.Authority, Actor: t.Actor, Source: t.Source, Reason: t.Reason, Asserter: b.Asserter.Group(),
+		Reject: t.Reject, SaidAgain: t.again, Revoked: revoked.refuse(t.Evidence)}}
+	j.whoMoves()
+	j.registered()
 	if t.To == AxisValue(TruthSupported) && t.Authority != AuthorityUser {
-		if err := s.repeated(ctx, &known, &b.Content, claims[2:]); err != nil {
+		if j.Repeats, err = s.repeats(ctx, &known, &b.Content, claims[2:]); err != nil {
 			return Head{}, err
+		}
+	}
+	if j.Reach, err = s.reach(ctx, &known, id, b.Content); err != nil {
+		return Head{}, err
+	}
+	if err := j.gather(ctx, t.Asked); err != nil {
+		return Head{}, err
+	}
+	v := Judge(j.Facts)
+	if v.Err != nil {
+		return Head{}, v.Err
+	}
+	tx, next := s.begin(ctx, now), v.Next
+	tx.check(revokedKey, revoked.Revision)
+	tx.affect(j.rivals, v.Line, t.Actor)
+	if err := tx.enter(&j, id, v.Contested == nil); err != nil {
+		return Head{}, err
+	}
+	tx.affect(j.claimed, v.Claimed, t.Actor)
+	for i := range j.claimed {
+		if j.claimed[i].unread {
+			lost = append(lost, headKey.of(j.claimed[i].ID))
 		}
 	}
 	rejected := known.Rejection != nil
-	about, err := s.rejection(ctx, &known, id, b.Content)
-	if err != nil {
-		return Head{}, err
-	}
-	from := old.axisOf(t.To.axis())
-	reaffirm := t.To == AxisValue(TruthSupported) && from == t.To
-	// A user may reject what a tool contradicted already: that is more, and sticks.
-	again := t.Reject && from == t.To
-	authority := t.Authority
-	if b.Quotes != "" && t.To == AxisValue(TruthSupported) { // it is verified with no claim
-		return Head{}, &IllegalMoveError{Axis: AxisTruth, From: from.String(), To: t.To.String(), Authority: authority}
-	}
-	if old.Truth == TruthSuperseded && !old.Has(FlagOutdated) && t.To.axis() == AxisTruth { // it was retracted
-		return Head{}, &IllegalMoveError{Axis: AxisTruth, From: from.String(), To: t.To.String(), Authority: authority}
-	}
-	if reaffirm && !Legal(TruthUnverified, TruthSupported, authority) || !reaffirm && !again && !Legal(from, t.To, authority) {
-		return Head{}, &IllegalMoveError{Axis: t.To.axis(), From: from.String(), To: t.To.String(), Authority: authority}
-	}
-	if err := outranked(old, evidence, t); err != nil {
-		return Head{}, err
-	}
-	if authority == AuthorityUser && (t.To.axis() == AxisTruth || raises(from, t.To)) && !s.authority(t.Actor, b.Content.Subject, b.Content.Predicate) {
-		return Head{}, fmt.Errorf("%w: %q over %q", ErrNoAuthority, t.Actor, b.Content.Subject)
-	}
-
-	if authority != AuthorityUser && slices.ContainsFunc(t.Evidence, func(e Evidence) bool { return e.Rank == RankUser }) {
-		return Head{}, invalid("evidence.rank", "not_earned", "a user speaks with the authority of a user (I-13)")
-	}
-
-	own := authority == AuthorityUser && t.To == AxisValue(TruthSupported) && s.own(t.Actor, b.Content.Subject, b.Content.Predicate)
-	if own {
-		t.Evidence = asOwn(t.Evidence)
-	}
-	tx, next := s.begin(ctx, now), old
-	tx.check(revokedKey, revoked.Revision)
-	said, voided, voids := evidence, false, voidsNothing
-	if t.Reject {
-		said, voided = voidAll(evidence)
-		voids = voidsEverything
-	} else if old.Truth == TruthSupported && t.To.axis() == AxisTruth && !reaffirm {
-		said, voided = voidSupports(evidence)
-		voids = voidsSupports
-	}
-	merged := mergeEvidence(said, t.Evidence)
-	rank, renews := old.Rank, reaffirm
-	agrees := own && reaffirm && !old.Has(FlagOwnWord) // it adds nothing to what counts for everybody
-	if t.To == AxisValue(TruthSupported) {
-		if about.withholds(RankPrimarySource) && authority != AuthorityUser {
-			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
-		}
-		basis := merged
-		if !own { // what stands on somebody's own word alone is not verified yet
-			basis, renews = everybodys(merged), reaffirm && !old.Has(FlagOwnWord)
-		}
-		if agrees {
-			basis, renews = t.Evidence, false
-		}
-		if rank, err = s.sufficient(ctx, old, b.Content, basis, t, renews); err != nil {
-			return Head{}, err
-		}
-		if about.withholds(rank) && rank != RankUser {
-			return Head{}, fmt.Errorf("%w by %s", ErrRejected, known.Rejection.By)
-		}
-		if !renews && rank != RankUser && openContradiction(merged) >= rank { // SR-7.14
-			return Head{}, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, openContradiction(merged))
-		}
-		if !renews && rank != RankUser {
-			switch against, why, err := s.disputed(ctx, &known, id, b.Content, merged); {
-			case err != nil:
-				return Head{}, err
-			case against >= rank:
-				return Head{}, fmt.Errorf("%w: %s", ErrInsufficient, why)
-			}
-		}
-	}
-	outdated := t.outdates(&old, evidence) && s.registry.turns(b.Content.Predicate, nil)
-	if next.set(t.To, now); outdated {
-		next.set(TruthSuperseded, now)
-		next.Flags |= FlagOutdated
-	}
-	var contested error
-	if t.To == AxisValue(TruthSupported) {
-		next.Rank = rank
-		next.Flags &^= FlagOwnWord
-		if next.Speaker = (Token{}); next.Has(FlagOwnDispute) {
-			next.Speaker = old.Speaker
-		}
-		if own {
-			next.Flags = next.Flags&^FlagOwnDispute | FlagOwnWord
-			next.Speaker = s.Speaker(t.Actor)
-		}
-		// A contest with a user's word ends by a user's word.
-		if open := openContradiction(merged); authority == AuthorityUser && rank == RankUser || open < RankTool || rank != RankUser && open < rank {
-			next.Flags &^= FlagContested
-		}
-		if next.Outage == OutageRecorded {
-			next.Outage = OutageResolved // a verifier answered
-		}
-		if err := tx.settle(claims[1], &next, b.Content, merged, t.Actor, b.Asserter.Group(), t.Asked); err != nil {
-			return Head{}, err
-		}
-		if next.Truth != TruthSupported {
-			// The evidence is kept and the contradiction shows; no state moves.
-			contested = fmt.Errorf("%w: a verified row of the same or a higher rank says otherwise", ErrContested)
-			next = old
-			next.Flags |= FlagContested
-		}
-		if agrees {
-			next = old
-			if next.Has(FlagOwnDispute) {
-				next.Flags &^= FlagOwnDispute
-				next.Speaker = Token{}
-			}
-		}
-	}
-	if old.Has(FlagOwnWord) && next.Truth != TruthSupported {
-		if err := tx.undispute(claims[1], b.Content, AuditEntry{Actor: t.Actor, Authority: authority, Source: t.Source, Reason: "what disputed it is said no more"}); err != nil {
-			return Head{}, err
-		}
-	}
-	if t.To == AxisValue(TruthContradicted) {
-		unread, err := s.siblings(ctx, tx, &known, old, b.Content, t, now)
-		if err != nil {
-			return Head{}, err
-		}
-		lost = append(lost, unread...)
-	}
-	if t.Reject {
+	switch {
+	case v.Rejects:
 		known.Rejection, known.Rejected, known.class = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id, old.Class
-		next.Flags &^= FlagContested
-	} else if about == ofThisName && next.Truth == TruthSupported && (!own || s.own(known.Rejection.By, b.Content.Subject, b.Content.Predicate)) {
+	case v.Clears:
 		known.Rejection, known.Rejected = nil, ""
 	}
 	joins := t.To.axis() == AxisTruth && next.decides() && !slices.Contains(known.Rows, id)
 	if joins {
-		listed, err := tx.join(&known, id, true)
-		if err != nil {
+		if err := tx.join(&known, id, true); err != nil {
 			return Head{}, err
-		}
-		if !listed && next.Truth == TruthSupported {
-			next.Flags |= FlagContested
 		}
 	}
 	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) || joins {
@@ -252,38 +148,45 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		tx.check(claims[0].Key, claims[0].Revision)
 	}
 
+	from := old.axisOf(t.To.axis())
 	nonce, kind, to := newNonce(), EntryTransition, t.To
 	switch {
-	case outdated:
+	case v.Outdated:
 		to = TruthSuperseded
-	case contested != nil:
+	case v.Contested != nil:
 		kind, to = EntryContest, from
-	case reaffirm:
+	case t.To == AxisValue(TruthSupported) && from == t.To:
 		kind = EntryReaffirm
 	case t.Reject:
 		kind = EntryReject
 	}
-	entry := AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: authority,
+	entry := AuditEntry{Kind: kind, Row: id, Revision: old.Revision + 1, At: now, Actor: t.Actor, Authority: t.Authority,
 		Source: t.Source, Reason: t.Reason, Axis: to.axis(), From: from.String(), To: to.String(), Nonce: nonce}
 	if t.To == AxisValue(TruthSupported) {
 		entry.Reason = old.wasStale(&next, now, entry.Reason)
 	}
+	said, voids := evidence, voidsNothing
+	switch {
+	case v.VoidsAll:
+		said, _ = voidAll(evidence)
+		voids = voidsEverything
+	case v.Voids:
+		said, _ = voidSupports(evidence)
+		voids = voidsSupports
+	}
+	added := mergeEvidence(said, j.said())[len(said):]
 	var c change
-	if voided || len(merged) > len(evidence) {
-		if !voided {
-			voids = voidsNothing
-		}
-		c = tx.evidence(&old, evid, voids, merged[len(said):])
+	if voids != voidsNothing || len(added) > 0 {
+		c = tx.evidence(&old, evid, voids, added)
 	}
 	tx.head(old, next, &b.Content, entry, c)
 	switch {
-	case contested != nil, t.To.axis() != AxisTruth:
-	case agrees:
+	case v.Contested != nil, t.To.axis() != AxisTruth, v.Kept:
 	case next.Truth == TruthSupported && next.Has(FlagOwnWord):
 		tx.due(&old, objs[3], due{Reason: dueAgain}, now)
 	case next.Truth == TruthSupported:
 		tx.due(&old, objs[3], due{Reason: dueAgain}, next.StaleAt)
-	case next.Truth == TruthSuperseded && !outdated:
+	case next.Truth == TruthSuperseded && !v.Outdated:
 		tx.notDue(id, objs[3])
 	default:
 		tx.due(&old, objs[3], due{Reason: "demoted: " + t.Reason}, now)
@@ -295,7 +198,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if len(lost) > 0 {
 		return next, fmt.Errorf("the row was moved, and what cannot be read beside it may still stand: %w", &DamagedError{Keys: lost})
 	}
-	return next, contested
+	return next, v.Contested
 }
 
 // claimFor reads the claim and the line of a row that is to be moved and, if it is to be
@@ -344,9 +247,9 @@ func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) 
 	return objs, known, lost, nil
 }
 
-// current refuses new evidence that was revoked, and sees to it that no standing
-// evidence of a row is: of a row that the walk has not reached it is taken away
-// first, and the caller looks again.
+// current sees to it that no standing evidence of a row was revoked: of a row that the walk
+// has not reached it is taken away first, and the caller looks again. Evidence that is added and
+// was revoked is refused, whatever the row is.
 func (s *Store) current(ctx context.Context, row ID, o Object, standing, added []Evidence) (*revocations, error) {
 	r, err := s.revocationsOf(o)
 	if err != nil {
@@ -355,42 +258,13 @@ func (s *Store) current(ctx context.Context, row ID, o Object, standing, added [
 	if slices.Contains(r.damaged, row) {
 		return nil, &DamagedError{Keys: []string{headKey.of(row)}}
 	}
-	if err := r.refuse(added); err != nil {
-		return nil, err
-	}
-	if r.touched(standing) == nil {
+	if r.touched(standing) == nil || r.refuse(added) != nil { // else nothing is written
 		return r, nil
 	}
 	if _, _, err := s.withdraw(ctx, row); err != nil {
 		return nil, err
 	}
 	return nil, &ConflictError{Key: evidKey.of(row)}
-}
-
-// outranked refuses a move that would take the verified state away on a word of
-// no higher rank. A user's word ends by a user's word alone; the source that
-// verified a row may take its own word back.
-func outranked(h Head, standing []Evidence, t Transition) error {
-	if h.Truth != TruthSupported || t.To.axis() != AxisTruth || t.To == AxisValue(TruthSupported) || t.Authority == AuthorityUser {
-		return nil
-	}
-	if h.Rank == RankUser {
-		return fmt.Errorf("%w: a user verified the row", ErrOutranked)
-	}
-	if t.To != AxisValue(TruthContradicted) {
-		return nil // the evidence no longer stands; nothing is claimed instead
-	}
-	for i := range t.Evidence {
-		e := &t.Evidence[i]
-		if e.Relation != RelationContradicts {
-			continue
-		}
-		own := slices.ContainsFunc(standing, func(s Evidence) bool { return s.Relation == RelationSupports && !s.Void && s.Group == e.Group })
-		if e.Rank > h.Rank || e.Rank == h.Rank && own {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: no contradicting evidence above rank %s", ErrOutranked, h.Rank)
 }
 
 // openContradiction is the highest rank at which somebody contradicts the claim
@@ -436,42 +310,6 @@ func voidAll(evidence []Evidence) (out []Evidence, any bool) {
 	return out, any
 }
 
-// sufficient gathers the kin of the claim and applies I-4. To verify again what
-// is verified takes new evidence that would suffice alone and is of no lower rank, or
-// the new word of the very source that the row came from.
-func (s *Store) sufficient(ctx context.Context, h Head, c Content, evidence []Evidence, t Transition, reaffirm bool) (Rank, error) {
-	if reaffirm {
-		evidence = t.Evidence
-	}
-	evidence = slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool {
-		return e.Rank != RankUser && c.Typed() && !s.registry.speaks(c.Predicate, e.Group)
-	})
-	if t.Authority == AuthorityAutoObservation {
-		evidence = observed(evidence)
-	}
-	kin, err := s.kin(ctx, h, evidence)
-	if err != nil {
-		return 0, err
-	}
-	rank, err := Sufficient(kin, evidence)
-	own := t.Authority == AuthorityProbe && (reaffirm && h.Rank == RankTool || !reaffirm && t.again || h.Has(FlagOutdated))
-	if !reaffirm && !own {
-		return rank, err
-	}
-	if err != nil && own {
-		kin.Claim.Group = Token{} // its own source may say it again, if it does not only repeat the row
-		own := slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank < RankTool || s.scope.group(e.Group) != h.Group })
-		rank, err = Sufficient(kin, own)
-	}
-	if err == nil && rank < h.Rank {
-		err = fmt.Errorf("%w: what rank %s verified is not renewed at rank %s", ErrInsufficient, h.Rank, rank)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return rank, nil
-}
-
 // kin gathers what the independence of evidence for a row is judged against.
 func (s *Store) kin(ctx context.Context, h Head, evidence []Evidence) (Kin, error) {
 	kin := Kin{Claim: h, EvidenceLineage: map[string][]Head{}, Group: s.scope.folded}
@@ -514,156 +352,211 @@ func observed(evidence []Evidence) []Evidence {
 	return out
 }
 
-// settle decides what a row that is about to be verified does to the verified
-// rows that contradict it: other objects of the same subject and functional
-// predicate. By rank alone (SR-4.4, X-5): a higher rank demotes; the same source with a
-// newer word supersedes what stood on its word alone (I-16); an equal rank stands beside,
-// both contested; a lower one is not verified (h.Truth says so) and demotes nobody. The line is put in the
-// same transaction, so that of two rivals verified at once one sees the other; it lists the
-// rows that were verified, so that nobody looks for rivals where there are none.
-//
-// A rival that cannot be read stands, and so may one that the line had no room for: the
-// row is contested.
-func (t *transaction) settle(line Object, h *Head, c Content, evidence []Evidence, actor, source string, asked LineMark) error {
-	if !c.Typed() {
+// judging gathers the facts of an event of a row, and the rows beside it.
+type judging struct {
+	store *Store
+	Facts
+	known *claimRecord
+	row   ID     // "" = it is not written yet
+	line  Object // of the subject and predicate
+
+	rivals  []bystander // of Line
+	claimed []bystander // of Claimed
+	listed  lineRecord
+	settles bool // the row may enter the line
+}
+
+// whoMoves looks up what the actor may say, and who rejected the claim.
+func (j *judging) whoMoves() {
+	s, c := j.store, &j.Content
+	if j.By == AuthorityUser {
+		j.MaySpeak, j.OwnName, j.Speaker = s.authority(j.Actor, c.Subject, c.Predicate), s.own(j.Actor, c.Subject, c.Predicate), s.Speaker(j.Actor)
+	}
+	if r := j.known.Rejection; r != nil {
+		j.RejectedBy, j.RejecterOwn = r.By, s.own(r.By, c.Subject, c.Predicate)
+	}
+}
+
+// registered looks up what the registry says of the predicate.
+func (j *judging) registered() {
+	if !j.Content.Typed() {
+		return
+	}
+	r, predicate := j.store.registry, j.Content.Predicate
+	j.Critical = r.isCritical(predicate)
+	for _, e := range slices.Concat(j.Standing, j.Said) {
+		if e.Rank != RankUser && !r.speaks(predicate, e.Group) {
+			j.Silent = append(j.Silent, e.Group)
+		}
+	}
+}
+
+// gather reads what matters for a move.
+func (j *judging) gather(ctx context.Context, asked LineMark) (err error) {
+	if j.refuses() != nil {
 		return nil
 	}
-	l, err := lineOf(line)
-	if err != nil {
-		return err
-	}
-	functional := c.Cardinality == CardinalityFunctional
-	unsure := c.Cardinality == CardinalityUnknown && h.Rank == RankUser && h.Origin == OriginUserAsserted
-	ids, whole := l.rivals(functional || unsure)
-	verified, err := t.store.listed(t.ctx, ids, TruthSupported)
-	if err != nil {
-		return err
-	}
-	l.drop(ids, verified)
-	rivals, err := t.store.standing(t.ctx, verified)
-	if err != nil {
-		return err
-	}
-	if functional {
-		if err := asked.overtaken(line, h.Claim, rivals); err != nil {
+	if j.verifies() {
+		if err := j.lineage(ctx); err != nil {
+			return err
+		}
+		if err := j.against(ctx); err != nil {
+			return err
+		}
+		rank, err := j.earns()
+		if err != nil {
+			return nil
+		}
+		if err := j.beside(ctx, rank, asked); err != nil {
+			return err
+		}
+	} else if j.To.axis() == AxisTruth && j.Row.Has(FlagOwnWord) {
+		if err := j.disputes(ctx); err != nil {
 			return err
 		}
 	}
-	its := AuditEntry{Actor: actor, Authority: AuthorityUser, Source: source, Reason: "agreed with by " + string(h.ID)}
-	rivals = slices.DeleteFunc(rivals, func(r bystander) bool {
-		if r.Claim == h.Claim && r.ID != h.ID && h.Has(FlagOwnWord) && r.Has(FlagOwnDispute) {
-			r.agree(t, its, t.now)
+	if j.To == AxisValue(TruthContradicted) && (j.By == AuthorityUser || slices.ContainsFunc(j.Said, func(e Evidence) bool { return e.Relation == RelationContradicts })) {
+		if j.claimed, err = j.store.fitOf(ctx, without(j.known.Rows, j.row)); err != nil {
+			return err
 		}
-		return r.Claim == h.Claim
-	})
-	if unsure { // what one person says twice, of what may have one object or many
-		for i := range rivals {
-			r := &rivals[i]
-			r.unsure = !r.unread && r.body.Content.Cardinality == CardinalityUnknown
-		}
-		rivals = slices.DeleteFunc(rivals, func(r bystander) bool {
-			return r.unsure && (r.Rank != RankUser || r.Origin != OriginUserAsserted || !slices.ContainsFunc(backers(r.evid.list, RankUser), func(g string) bool { return slices.Contains(backers(evidence, RankUser), g) }))
-		})
+		j.Claimed = asBeside(j.claimed)
 	}
-	if !whole {
-		h.Flags |= FlagContested
+	if j.To.axis() == AxisTruth {
+		j.Full, err = j.store.isFull(ctx, j.known, j.row)
 	}
-	t.rival(h, c, rivals, evidence, actor, source)
-	if h.Truth != TruthSupported { // nobody need meet it, and what was verified before stands
-		t.check(line.Key, line.Revision)
+	return err
+}
+
+// lineage reads what the evidence rests on, and the row.
+func (j *judging) lineage(ctx context.Context) (err error) {
+	evidence, _, _ := j.basis()
+	j.Kin, err = j.store.kin(ctx, j.Row, evidence)
+	return err
+}
+
+// against reads what was said against the other rows of the claim.
+func (j *judging) against(ctx context.Context) error {
+	switch {
+	case !j.known.said:
+		return nil
+	case j.known.beyond:
+		j.Unknown = "the claim has more rows than its record lists, and one of them was contradicted"
 		return nil
 	}
-	if err := t.enlist(&l, h.ID, functional); err != nil {
+	others, err := j.store.listed(ctx, without(j.known.Rows, j.row), TruthContradicted, TruthSuperseded)
+	if err != nil {
 		return err
 	}
-	l.By = h.ID
-	t.put(Put{Key: line.Key, From: line.Revision, Data: l.encode()})
+	for i := range others {
+		r := &others[i]
+		if r.unread {
+			j.Unknown = fmt.Sprintf("row %s of the claim cannot be read, and counts as contradicted", r.ID)
+			return nil
+		}
+		if r.body.Content.beside(j.Content) && (r.Truth == TruthContradicted || r.Has(FlagOutdated)) {
+			j.Against = append(j.Against, r.evid.list...)
+		}
+	}
 	return nil
 }
 
-// rival holds a row against its rivals, and moves each of those that loses by it.
-func (t *transaction) rival(h *Head, c Content, rivals []bystander, evidence []Evidence, actor, source string) {
-	rank, stands := h.Rank, true
-	own := backers(evidence, rank)
-	beaten, beside, history := make([]bool, len(rivals)), make([]bool, len(rivals)), make([]bool, len(rivals))
-	for i := range rivals {
-		r := &rivals[i]
-		history[i] = rank == r.Rank && rank >= RankTool && restsOn(r.evid.list, own, rank) && t.store.registry.turns(c.Predicate, own)
-		same := history[i] || rank < RankTool && rank == r.Rank && slices.ContainsFunc(backers(r.evid.list, r.Rank), func(g string) bool { return slices.Contains(own, g) })
-		switch itsOwn, theirOwn := h.Has(FlagOwnWord), r.Has(FlagOwnWord); {
-		case r.unread: // what it says is not known: it is not beaten, and only its rank counts
-			h.Flags |= FlagContested
-			stands = stands && rank >= r.Rank
-			continue
-		case r.unsure:
-			h.Flags |= FlagContested
-			continue
-		case itsOwn && theirOwn: // of one principal: a subject has one name
-			beaten[i] = true
-			continue
-		case itsOwn: // a word that counts for one takes nothing from what counts for all
-			beside[i] = true
-			if r.Rank >= RankUser {
-				h.Flags |= FlagContested
-			}
-			continue
-		case theirOwn:
-			beside[i] = true
-			h.Flags |= FlagOwnDispute
-			h.Speaker = r.Speaker
-			continue
-		}
-		beaten[i] = rank > r.Rank || same
-		stands = stands && (beaten[i] || rank == r.Rank)
-		if !beaten[i] {
-			h.Flags |= FlagContested
-		}
+// beside reads the verified rows that a row of a rank meets if it is verified.
+func (j *judging) beside(ctx context.Context, rank Rank, asked LineMark) (err error) {
+	if !j.Content.Typed() {
+		return nil
 	}
-	if !stands {
-		h.Truth, h.Rank = TruthUnverified, 0
+	if j.listed, err = lineOf(j.line); err != nil {
+		return err
 	}
-	authority := AuthorityProbe
-	if rank == RankUser {
-		authority = AuthorityUser
+	functional := j.Content.Cardinality == CardinalityFunctional
+	ids, whole := j.listed.rivals(functional || j.unsure(rank))
+	verified, err := j.store.listed(ctx, ids, TruthSupported)
+	if err != nil {
+		return err
 	}
-	for i := range rivals {
-		r := &rivals[i]
-		entry := AuditEntry{Actor: actor, Authority: authority, Source: source}
-		switch {
-		case r.Revision == 0: // nothing can be put in the place of what is damaged
-		case r.unread && h.Has(FlagOwnWord):
-		case beside[i] && h.Has(FlagOwnWord):
-			entry.Reason = "the own word of " + string(h.ID) + " says otherwise"
-			r.dispute(t, entry, h.Speaker, t.now)
-		case beside[i]: // an own word stands for its speaker; a source as good as a tool contests it
-			if rank >= RankTool && stands {
-				entry.Reason = "contested by " + string(h.ID)
-				r.contest(t, entry, t.now)
-			}
-		case stands && beaten[i]:
-			if history[i] {
-				entry.Reason = "superseded by " + string(h.ID)
-				r.outdate(t, entry, t.now)
-				continue
-			}
-			entry.Reason = "contradicted by " + string(h.ID)
+	j.listed.drop(ids, verified)
+	if j.rivals, err = j.store.standing(ctx, verified); err != nil {
+		return err
+	}
+	if functional {
+		j.Overtaken = asked.overtaken(j.line, j.Row.Claim, j.rivals)
+	}
+	j.Line, j.Whole, j.settles = asBeside(j.rivals), whole, true
+	return nil
+}
+
+// disputes reads the verified rows that the own word of a principal may dispute.
+func (j *judging) disputes(ctx context.Context) error {
+	if !j.Content.Typed() || j.line.Revision == 0 {
+		return nil
+	}
+	l, err := lineOf(j.line)
+	if err != nil { // what is disputed stays so
+		return nil
+	}
+	ids, _ := l.rivals(j.Content.Cardinality == CardinalityFunctional)
+	if j.rivals, err = j.store.fitOf(ctx, ids); err != nil {
+		return err
+	}
+	j.Line = asBeside(j.rivals)
+	return nil
+}
+
+// fitOf are those of some rows that are verified and do not rest on what was revoked.
+func (s *Store) fitOf(ctx context.Context, ids []ID) ([]bystander, error) {
+	verified, err := s.listed(ctx, ids, TruthSupported)
+	if err != nil {
+		return nil, err
+	}
+	return s.standing(ctx, verified)
+}
+
+// asBeside are the facts of rows.
+func asBeside(rows []bystander) []Beside {
+	out := make([]Beside, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		out[i] = Beside{Row: r.Head, Content: r.body.Content, Evidence: r.evid.list, Unread: r.unread}
+	}
+	return out
+}
+
+// affect moves other rows as a verdict says.
+func (t *transaction) affect(rows []bystander, effects []Effect, actor string) {
+	for i, e := range effects {
+		r, entry := &rows[i], AuditEntry{Actor: actor, Authority: e.By, Source: e.Source, Reason: e.Reason}
+		switch e.Do {
+		case DoDemote:
 			r.demote(t, entry, t.now)
-		case !beaten[i] && (rank == r.Rank || rank >= RankTool):
-			entry.Reason = "contested by " + string(h.ID)
+		case DoOutdate:
+			r.outdate(t, entry, t.now)
+		case DoContest:
 			r.contest(t, entry, t.now)
+		case DoDispute:
+			r.dispute(t, entry, e.Speaker, t.now)
+		case DoUndispute:
+			r.agree(t, entry, t.now)
 		}
 	}
 }
 
-// backers are the groups whose standing support carries a rank.
-func backers(evidence []Evidence, rank Rank) []string {
-	var out []string
-	for _, e := range evidence {
-		if e.Relation == RelationSupports && !e.Void && e.Rank == rank {
-			out = append(out, e.Group)
-		}
+// enter puts the line of a row that met its rivals, in the same transaction: of two rivals
+// verified at once one sees the other. It lists the row if it is verified, so that nobody looks
+// for rivals where there are none.
+func (t *transaction) enter(j *judging, id ID, verified bool) error {
+	if !j.settles {
+		return nil
 	}
-	return out
+	if !verified { // nobody need meet it, and what was verified before stands
+		t.check(j.line.Key, j.line.Revision)
+		return nil
+	}
+	if err := t.enlist(&j.listed, id, j.Content.Cardinality == CardinalityFunctional); err != nil {
+		return err
+	}
+	j.listed.By = id
+	t.put(Put{Key: j.line.Key, From: j.line.Revision, Data: j.listed.encode()})
+	return nil
 }
 
 // bystander is another verified row that a transition of one row moves too, with
@@ -676,7 +569,6 @@ type bystander struct {
 
 	unread bool // it cannot be read; of its head, too, nothing is known if that is at no revision
 	gone   bool // its content was erased
-	unsure bool // nobody said whether both can be so
 }
 
 func (r *bystander) entry(e AuditEntry, kind EntryKind, to Truth, now time.Time) AuditEntry {
@@ -736,80 +628,8 @@ func voidSupports(evidence []Evidence) (out []Evidence, any bool) {
 	return out, any
 }
 
-// siblings moves the other verified rows of a claim that was contradicted, of the same
-// exact subject and predicate: respelling the object does not escape it, and a name that
-// is only spelled alike loses nothing (I-9). A user's word demotes all of them; evidence
-// demotes those of a lower rank and contests the others. One whose content cannot be read
-// is moved by its head, whatever its exact subject; unread names those that cannot be read.
-func (s *Store) siblings(ctx context.Context, tx *transaction, known *claimRecord, of Head, c Content, t Transition, now time.Time) (unread []string, err error) {
-	rank := Rank(0)
-	for _, e := range t.Evidence {
-		if e.Relation == RelationContradicts {
-			rank = max(rank, e.Rank)
-		}
-	}
-	if t.Authority != AuthorityUser && rank == 0 {
-		return nil, nil
-	}
-	same, err := s.listed(ctx, without(known.Rows, of.ID), TruthSupported)
-	if err == nil {
-		same, err = s.standing(ctx, same)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range same {
-		r := &same[i]
-		if !r.unread && !r.body.Content.beside(c) {
-			continue
-		}
-		entry := AuditEntry{Actor: t.Actor, Authority: t.Authority, Source: t.Source, Reason: t.Reason}
-		switch {
-		case r.Revision == 0:
-		case t.Authority == AuthorityUser || rank > r.Rank:
-			r.demote(tx, entry, now)
-		case rank >= RankTool:
-			r.contest(tx, entry, now)
-		}
-		if r.unread {
-			unread = append(unread, headKey.of(r.ID))
-		}
-	}
-	return unread, nil
-}
-
 func without(ids []ID, one ID) []ID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return id == one })
-}
-
-// disputed is the highest rank at which a source contradicted another row of the
-// claim, and has supported neither that one nor this one since: what is said against
-// a claim is said against all of its rows about that exact subject (I-9). Where it is not
-// known what was said, nothing below a user's word stands against it. why is for people.
-func (s *Store) disputed(ctx context.Context, known *claimRecord, row ID, c Content, evidence []Evidence) (against Rank, why string, err error) {
-	switch {
-	case !known.said:
-		return 0, "", nil
-	case known.beyond:
-		return RankUser, "the claim has more rows than its record lists, and one of them was contradicted", nil
-	}
-	others, err := s.listed(ctx, without(known.Rows, row), TruthContradicted, TruthSuperseded)
-	if err != nil {
-		return 0, "", err
-	}
-	said := slices.Clone(evidence)
-	for i := range others {
-		r := &others[i]
-		if r.unread {
-			return RankUser, fmt.Sprintf("row %s of the claim cannot be read, and counts as contradicted", r.ID), nil
-		}
-		if r.body.Content.beside(c) && (r.Truth == TruthContradicted || r.Has(FlagOutdated)) {
-			said = append(said, r.evid.list...)
-		}
-	}
-	slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
-	against = openContradiction(said)
-	return against, fmt.Sprintf("a source of rank %s contradicted another row of the claim", against), nil
 }
 
 // standing are those of some verified rows that do not rest on what was revoked. One that
@@ -847,9 +667,6 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if err := evidence[i].check(); err != nil {
 			return err
 		}
-		if evidence[i].Rank == RankUser && evidence[i].Relation == RelationSupports {
-			return invalid("evidence.rank", "not_earned", "a user's support is applied, with authority, and not added (I-13)")
-		}
 	}
 	if len(evidence) == 0 {
 		return nil
@@ -878,6 +695,10 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		if err != nil {
 			return struct{}{}, err
 		}
+		v := Judge(Facts{Event: EventHeard, Now: s.Now(), Row: h, Standing: have.list, Said: evidence, Revoked: revoked.refuse(evidence)})
+		if v.Err != nil {
+			return struct{}{}, v.Err
+		}
 		merged := mergeEvidence(have.list, evidence)
 		if len(merged) == len(have.list) {
 			return struct{}{}, nil
@@ -894,13 +715,11 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 		tx := s.begin(ctx, now)
 		tx.check(revokedKey, revoked.Revision)
 		tx.note(&h, objs[2], prev, entry, tx.evidence(&h, have, voidsNothing, merged[len(have.list):]))
-		if h.Truth == TruthSupported && !h.Has(FlagContested) && openContradiction(merged) >= RankTool {
-			next := h
-			next.Flags |= FlagContested
+		if v.Next.Flags != h.Flags {
 			contest := entry
 			contest.Kind, contest.Revision, contest.Axis = EntryContest, h.Revision+1, AxisTruth
 			contest.From, contest.To = h.Truth.String(), h.Truth.String()
-			tx.head(h, next, nil, contest, change{})
+			tx.head(h, v.Next, nil, contest, change{})
 		}
 		return struct{}{}, tx.commit(objs[2].Key, objs[2].Revision+1, nonce)
 	})

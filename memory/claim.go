@@ -142,35 +142,54 @@ func (t *transaction) claim(key string, from uint64, c claimRecord) {
 }
 
 // join lists a row in the record of its claim. Where the list is full, rows leave it that
-// are neither verified nor contradicted: once they are, they join again. listed is false
-// of a row that decides, and for which there is no room even so.
-func (t *transaction) join(c *claimRecord, id ID, decides bool) (listed bool, err error) {
+// are neither verified nor contradicted: once they are, they join again. A row that decides,
+// and for which there is no room even so, is beyond the record; see isFull.
+func (t *transaction) join(c *claimRecord, id ID, decides bool) error {
 	switch {
 	case slices.Contains(c.Rows, id):
-		return true, nil
+		return nil
 	case len(c.Rows) >= maxListed && !decides:
 		c.more = true
-		return true, nil
+		return nil
 	case len(c.Rows) >= maxListed:
-		heads, lost, err := t.store.headsOf(t.ctx, c.Rows)
+		kept, err := t.store.deciding(t.ctx, c)
 		if err != nil {
-			return false, err
-		}
-		kept := c.Rows[:1]
-		for i, h := range heads[1:] {
-			if lost[i+1] || h.decides() {
-				kept = append(kept, h.ID)
-			}
+			return err
 		}
 		c.more = c.more || len(kept) < len(c.Rows)
 		c.Rows = kept
 	}
 	if len(c.Rows) >= maxListed {
 		c.beyond = true
-		return false, nil
+		return nil
 	}
 	c.Rows = append(c.Rows, id)
-	return true, nil
+	return nil
+}
+
+// deciding are the rows of a record that stay in it if it is full: its holder, those that are
+// verified or contradicted, and those of which that is not known.
+func (s *Store) deciding(ctx context.Context, c *claimRecord) ([]ID, error) {
+	heads, lost, err := s.headsOf(ctx, c.Rows)
+	if err != nil {
+		return nil, err
+	}
+	kept := c.Rows[:1:1]
+	for i, h := range heads[1:] {
+		if lost[i+1] || h.decides() {
+			kept = append(kept, h.ID)
+		}
+	}
+	return kept, nil
+}
+
+// isFull reports whether the record of a claim has no room for a row that decides.
+func (s *Store) isFull(ctx context.Context, c *claimRecord, id ID) (bool, error) {
+	if len(c.Rows) < maxListed || slices.Contains(c.Rows, id) {
+		return false, nil
+	}
+	kept, err := s.deciding(ctx, c)
+	return len(kept) >= maxListed, err
 }
 
 // headsOf is heads for who must not do without one of them: lost says which are gone,
@@ -262,31 +281,13 @@ func lifts(by Authority, kind EntryKind, origin Origin) bool {
 	return by == AuthorityUser || (kind == EntryWrite || kind == EntryImport) && origin == OriginUserAsserted
 }
 
-// rejection is what the rejection of a claim is to one row of it. A rejection attaches to
-// the claim in its canonical form, so that respelling does not escape it, and to one
-// exact subject, so that nobody rejects for a namesake (I-9).
-type rejection uint8
-
-const (
-	noRejection rejection = iota
-	ofThisName            // it is of the very subject and predicate of the row
-	ofTheClaim            // it is of a name spelled alike, by somebody who speaks for this one too, or whose reach is not known
-	ofANamesake           // it is of a name spelled alike, by somebody who does not speak for this one
-)
-
-// withholds reports whether the row cannot be verified by a source of a rank while the
-// rejection stands.
-func (r rejection) withholds(rank Rank) bool {
-	return r == ofThisName || r == ofTheClaim || r == ofANamesake && rank < RankTool
-}
-
-// rejection says what the rejection of a claim is to a row of the claim.
-func (s *Store) rejection(ctx context.Context, known *claimRecord, row ID, c Content) (rejection, error) {
+// reach says what the rejection of a claim is to a row of the claim.
+func (s *Store) reach(ctx context.Context, known *claimRecord, row ID, c Content) (Reach, error) {
 	if known.Rejection == nil {
-		return noRejection, nil
+		return ReachesNot, nil
 	}
 	if known.Rejected == row {
-		return ofThisName, nil
+		return ReachesName, nil
 	}
 	objs, _, err := s.each(ctx, []string{bodyKey.of(known.Rejected)})
 	if err != nil {
@@ -296,13 +297,13 @@ func (s *Store) rejection(ctx context.Context, known *claimRecord, row ID, c Con
 	by := known.Rejection.By
 	switch {
 	case isErased(err), unreadable(err): // whose it was is not known any more
-		return ofTheClaim, nil
+		return ReachesClaim, nil
 	case err != nil:
 		return 0, err
 	case b.Content.beside(c):
-		return ofThisName, nil
+		return ReachesName, nil
 	case s.authority(by, b.Content.Subject, b.Content.Predicate) && !s.authority(by, c.Subject, c.Predicate):
-		return ofANamesake, nil
+		return ReachesNamesake, nil
 	}
-	return ofTheClaim, nil // if the store does not know who spoke, it does not know for whom
+	return ReachesClaim, nil // if the store does not know who spoke, it does not know for whom
 }

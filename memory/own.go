@@ -94,29 +94,3 @@ func (r *bystander) agree(tx *transaction, e AuditEntry, now time.Time) {
 	next.Speaker = Token{}
 	tx.head(r.Head, next, nil, r.entry(e, EntryContest, r.Truth, now), change{})
 }
-
-// undispute ends the disputes of the rows of a line after the own word that disputed
-// them is no more: nobody's own word may have said the last one.
-func (t *transaction) undispute(line Object, c Content, e AuditEntry) error {
-	if !c.Typed() || line.Revision == 0 {
-		return nil
-	}
-	l, err := lineOf(line)
-	if err != nil { // what is disputed stays so
-		return nil
-	}
-	ids, _ := l.rivals(c.Cardinality == CardinalityFunctional)
-	rivals, err := t.store.listed(t.ctx, ids, TruthSupported)
-	if err == nil {
-		rivals, err = t.store.standing(t.ctx, rivals)
-	}
-	if err != nil {
-		return err
-	}
-	for i := range rivals {
-		if r := &rivals[i]; r.Revision > 0 && r.Has(FlagOwnDispute) {
-			r.agree(t, e, t.now)
-		}
-	}
-	return nil
-}

@@ -551,17 +551,15 @@ func (s *Store) vouched(ctx context.Context, known *claimRecord) (bool, error) {
 	}), err
 }
 
-// repeated refuses evidence of what a source repeats after a call of ours, unless a person
-// vouches for it.
-func (s *Store) repeated(ctx context.Context, known *claimRecord, c *Content, objs []Object) error {
+// repeats reports whether a source repeats what a call of ours set, and no person vouches
+// for it.
+func (s *Store) repeats(ctx context.Context, known *claimRecord, c *Content, objs []Object) (bool, error) {
 	notes, err := s.scope.ownNotes(objs)
 	if err != nil || notes.of(c) == nil {
-		return err
+		return false, err
 	}
-	if vouched, err := s.vouched(ctx, known); vouched || err != nil {
-		return err
-	}
-	return ErrOwnWrite
+	vouched, err := s.vouched(ctx, known)
+	return !vouched, err
 }
 
 // disown is a draft of what a source repeats after a call of ours: unverified, and made of
@@ -570,7 +568,7 @@ func (s *Store) disown(ctx context.Context, d Draft, claim Token, line Object, w
 	if err := s.outdate(ctx, &d, claim, line); err != nil {
 		return d, err
 	}
-	d.State, d.lowered = StateUnverified, ownWriteReason
+	d.State, d.ours = StateUnverified, true
 	d.LineageUnknown = d.LineageUnknown || w.more
 	d.DerivedFrom = dedupe(slices.Concat(d.DerivedFrom, w.rows))
 	return d, nil

@@ -96,11 +96,10 @@ func (r predicates) entries(predicate string) (out []Predicate) {
 	return out
 }
 
-// turns reports whether the word of a source makes history of what it said before. Of what
-// is critical one source alone is not enough.
-func (r predicates) turns(predicate string, groups []string) bool {
-	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
-	return len(groups) > 1 || !slices.ContainsFunc(r.entries(predicate), func(p Predicate) bool { return p.Criticality == CriticalityCritical })
+// isCritical reports whether a predicate is critical: one source alone makes no history of
+// what it said before.
+func (r predicates) isCritical(predicate string) bool {
+	return slices.ContainsFunc(r.entries(predicate), func(p Predicate) bool { return p.Criticality == CriticalityCritical })
 }
 
 // speaks reports whether the word of a group verifies a predicate.

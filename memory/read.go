@@ -184,12 +184,12 @@ func (s *Store) Get(ctx context.Context, ids ...ID) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		about, err := s.rejection(ctx, &known, rows[i].ID, rows[i].Content)
+		about, err := s.reach(ctx, &known, rows[i].ID, rows[i].Content)
 		if err != nil {
 			return nil, err
 		}
 		// One that only withholds says nothing of a row that is verified.
-		if about == ofThisName || about.withholds(RankTool) && rows[i].Truth != TruthSupported {
+		if about == ReachesName || about.withholds(RankTool) && rows[i].Truth != TruthSupported {
 			rows[i].Rejection = known.Rejection
 		}
 	}

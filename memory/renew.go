@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -48,8 +49,6 @@ func (s *Store) Renew(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, invalid("to", "conflict", "a row is renewed to fresh")
 	case len(t.Evidence) == 0:
 		return Head{}, invalid("evidence", "required", "who agrees")
-	case !Legal(FreshnessStale, FreshnessFresh, t.Authority) || t.Authority == AuthorityUser:
-		return Head{}, &IllegalMoveError{Axis: AxisFreshness, To: t.To.String(), Authority: t.Authority}
 	}
 	for range conflictRetries {
 		h, err := s.renew(ctx, t)
@@ -82,8 +81,6 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 		return Head{}, &ConflictError{Key: headKey.of(id)}
 	case old.Has(FlagErased):
 		return Head{}, fmt.Errorf("%w: %s", ErrErased, id)
-	case old.Truth != TruthSupported:
-		return Head{}, &IllegalMoveError{Axis: AxisFreshness, From: old.Freshness.String(), To: t.To.String(), Authority: t.Authority}
 	}
 	b, err := s.body(ctx, objs[1])
 	if err != nil {
@@ -97,25 +94,28 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	merged := mergeEvidence(evid.list, t.Evidence)
-	switch rank, err := s.sufficient(ctx, old, b.Content, t.Evidence, Transition{Authority: t.Authority}, false); {
-	case err != nil:
-		return Head{}, err
-	case rank < RankTool:
-		return Head{}, fmt.Errorf("%w: rank %s renews nothing", ErrInsufficient, rank)
-	case old.Has(FlagContested) || openContradiction(merged) >= RankTool:
-		return Head{}, fmt.Errorf("%w: somebody as good says otherwise", ErrInsufficient)
-	}
-	next, ok := old.renewed(now)
-	if !ok {
-		return Head{}, fmt.Errorf("%w: whoever verified it has to look again", ErrInsufficient)
-	}
-	tx := s.begin(ctx, now)
-	tx.check(revokedKey, revoked.Revision)
-	if b.Content.Typed() {
-		if err := tx.unmoved(ctx, &old, b.Content, t.Asked); err != nil {
+	j := judging{store: s, row: id, Facts: Facts{Event: EventRenewed, Now: now, Row: old, Content: b.Content, Standing: evid.list, Said: t.Evidence,
+		To: t.To, By: t.Authority, Revoked: revoked.refuse(t.Evidence)}}
+	j.registered()
+	if j.refusesRenewal() == nil {
+		if err := j.lineage(ctx); err != nil {
 			return Head{}, err
 		}
+		if b.Content.Typed() {
+			if err := j.unmoved(ctx, t.Asked); err != nil {
+				return Head{}, err
+			}
+		}
+	}
+	v := Judge(j.Facts)
+	if v.Err != nil {
+		return Head{}, v.Err
+	}
+	next := v.Next
+	tx := s.begin(ctx, now)
+	tx.check(revokedKey, revoked.Revision)
+	if j.line.Key != "" {
+		tx.check(j.line.Key, j.line.Revision)
 	}
 	nonce := newNonce()
 	was := old.FreshnessAt(now)
@@ -125,8 +125,8 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 		entry.Kind = EntryReaffirm
 	}
 	var c change
-	if len(merged) > len(evid.list) {
-		c = tx.evidence(&old, evid, voidsNothing, merged[len(evid.list):])
+	if added := mergeEvidence(evid.list, t.Evidence)[len(evid.list):]; len(added) > 0 {
+		c = tx.evidence(&old, evid, voidsNothing, added)
 	}
 	tx.head(old, next, &b.Content, entry, c)
 	tx.due(&old, objs[3], due{Reason: dueAgain}, next.StaleAt)
@@ -137,40 +137,34 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 	return next, nil
 }
 
-// unmoved asks that the line of a row is where it was when its source was asked, unless
-// nothing else was verified since.
-func (t *transaction) unmoved(ctx context.Context, h *Head, c Content, asked LineMark) error {
-	objs, err := t.store.get(ctx, append([]string{t.store.line(c)}, t.store.ownKeys(c.Subject)...)...)
+// unmoved reads the line of a row, and whether something else was verified since its source was
+// asked, or a call set what it says.
+func (j *judging) unmoved(ctx context.Context, asked LineMark) error {
+	c := &j.Content
+	objs, err := j.store.get(ctx, append([]string{j.store.line(*c)}, j.store.ownKeys(c.Subject)...)...)
 	if err != nil {
 		return err
 	}
-	line, err := lineOf(objs[0])
+	j.line = objs[0]
+	line, err := lineOf(j.line)
 	if err != nil {
 		return err
 	}
-	notes, err := t.store.scope.ownNotes(objs[1:])
+	notes, err := j.store.scope.ownNotes(objs[1:])
 	if err != nil {
 		return err
 	}
-	if notes.of(&c) != nil { // the source that agrees may say it because we did
-		return ErrOwnWrite
-	}
-	t.check(objs[0].Key, objs[0].Revision)
-	if asked.key != objs[0].Key || asked.revision == objs[0].Revision || c.Cardinality != CardinalityFunctional {
+	j.Repeats = notes.of(c) != nil
+	if asked.key != j.line.Key || asked.revision == j.line.Revision || c.Cardinality != CardinalityFunctional {
 		return nil
 	}
 	ids, whole := line.rivals(true)
-	rivals, err := t.store.listed(ctx, without(ids, h.ID), TruthSupported)
+	rivals, err := j.store.listed(ctx, without(ids, j.row), TruthSupported)
 	if err != nil {
 		return err
 	}
-	for i := range rivals {
-		if rivals[i].unread || rivals[i].Claim != h.Claim {
-			whole = false
-		}
-	}
-	if !whole {
-		return fmt.Errorf("%w: something else was verified since the source was asked", ErrOvertaken)
+	if !whole || slices.ContainsFunc(rivals, func(r bystander) bool { return r.unread || r.Claim != j.Row.Claim }) {
+		j.Overtaken = fmt.Errorf("%w: something else was verified since the source was asked", ErrOvertaken)
 	}
 	return nil
 }

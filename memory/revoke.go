@@ -650,22 +650,25 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 	for i := range rest {
 		rest[i].Void = rest[i].Void || r.refuse(rest[i:i+1]) != nil
 	}
-	now, next := s.Now(), old
+	now := s.Now()
 	e := AuditEntry{Kind: EntryRevoke, Row: id, Revision: old.Revision + 1, At: now, Actor: why.By, Authority: AuthorityPolicy,
 		Source: clip(why.Kind.String()+" "+why.Name, MaxField), Reason: clip("revoked: "+why.Reason, MaxField), Nonce: newNonce()}
-	switch old.Truth {
-	case TruthSupported:
-		if next.Rank, err = s.left(ctx, old, rest); errors.Is(err, ErrInsufficient) {
-			withdrawn = true
-			next.set(TruthUnverified, now)
-			rest, _ = voidSupports(rest)
-		} else if err != nil {
+	j := judging{store: s, row: id, Facts: Facts{Event: EventRevoked, Now: now, Row: old, Standing: rest}}
+	if old.Truth == TruthSupported {
+		if err := j.lineage(ctx); err != nil {
 			return false, false, err
 		}
-	case TruthContradicted:
-		if said := slices.ContainsFunc(rest, func(e Evidence) bool { return e.Relation == RelationContradicts && !e.Void }); !said {
-			next.set(TruthUnverified, now)
+	}
+	v := Judge(j.Facts)
+	if v.Voids && (old.Origin == OriginFirstHand || old.Origin == OriginUserAsserted) {
+		if j.BornSo, err = s.bornVerified(ctx, id); err != nil {
+			return false, false, err
 		}
+		v = Judge(j.Facts)
+	}
+	next := v.Next
+	if withdrawn = v.Voids; withdrawn {
+		rest, _ = voidSupports(rest)
 	}
 	if old.Truth != next.Truth {
 		e.Kind, e.Axis, e.From, e.To = EntryTransition, AxisTruth, old.Truth.String(), next.Truth.String()
@@ -679,30 +682,17 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 	return true, withdrawn, tx.commit(headKey.of(id), old.Revision+1, e.Nonce)
 }
 
-// left is the rank that the rest of its evidence gives a verified row.
-func (s *Store) left(ctx context.Context, h Head, rest []Evidence) (Rank, error) {
-	if !h.Has(FlagOwnWord) {
-		rest = everybodys(rest)
-	}
-	rank, err := s.sufficient(ctx, h, Content{}, rest, Transition{}, false)
-	if err == nil || !errors.Is(err, ErrInsufficient) || h.Origin != OriginFirstHand && h.Origin != OriginUserAsserted {
-		return rank, err
-	}
-	// A row born verified stands on the word of its own source.
-	for l, logErr := range s.entries(ctx, headKey.of(h.ID), 0) {
-		if logErr != nil {
-			return 0, logErr
+// bornVerified reports whether a row was verified when it was written.
+func (s *Store) bornVerified(ctx context.Context, id ID) (bool, error) {
+	for l, err := range s.entries(ctx, headKey.of(id), 0) {
+		if err != nil {
+			return false, err
 		}
 		var first record
 		if _, err := first.decode(l.Data); err != nil {
-			return 0, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(headKey.of(h.ID)))
+			return false, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(headKey.of(id)))
 		}
-		if born := first.entry(l.Revision); born.To != StateVerified.String() {
-			return 0, err
-		}
-		break
+		return first.entry(l.Revision).To == StateVerified.String(), nil
 	}
-	own := slices.DeleteFunc(slices.Clone(rest), func(e Evidence) bool { return s.scope.group(e.Group) != h.Group })
-	h.Group = Token{}
-	return s.sufficient(ctx, h, Content{}, own, Transition{}, false)
+	return false, nil
 }

@@ -36,9 +36,6 @@ func (s *Store) Rollback(ctx context.Context, b Rollback) (RolledBack, error) {
 	if err := t.check(); err != nil {
 		return RolledBack{}, err
 	}
-	if b.Authority != AuthorityUser && b.Authority != AuthorityPolicy {
-		return RolledBack{}, &IllegalMoveError{Axis: AxisTruth, To: TruthSuperseded.String(), Authority: b.Authority}
-	}
 	for range conflictRetries {
 		done, err := s.rollback(ctx, t)
 		var conflict *ConflictError
@@ -60,20 +57,19 @@ func (s *Store) rollback(ctx context.Context, t Transition) (RolledBack, error) 
 		return RolledBack{}, fmt.Errorf("%w: %s", ErrErased, t.Row)
 	case bad.Revision != t.Revision:
 		return RolledBack{}, &ConflictError{Key: headKey.of(t.Row)}
-	case bad.Truth == TruthSuperseded && !bad.Has(FlagOutdated):
-		return RolledBack{}, &IllegalMoveError{Axis: AxisTruth, From: bad.Truth.String(), To: TruthSuperseded.String(), Authority: t.Authority}
 	}
-	about := bad.body
-	if t.Authority == AuthorityUser && !s.authority(t.Actor, about.Content.Subject, about.Content.Predicate) {
-		return RolledBack{}, fmt.Errorf("%w: %q over %q", ErrNoAuthority, t.Actor, about.Content.Subject)
+	about := bad.body.Content
+	f := Facts{Event: EventRetracted, Now: now, Row: bad.Head, Content: about, By: t.Authority, Actor: t.Actor}
+	f.MaySpeak = t.Authority == AuthorityUser && s.authority(t.Actor, about.Subject, about.Predicate)
+	v := Judge(f)
+	if v.Err != nil {
+		return RolledBack{}, v.Err
 	}
 	tx := s.begin(ctx, now)
 	nonce := newNonce()
 	e := AuditEntry{Kind: EntryRollback, Row: bad.ID, Revision: bad.Revision + 1, At: now, Actor: t.Actor, Authority: t.Authority, Source: t.Source,
 		Reason: t.Reason, Axis: AxisTruth, From: bad.Truth.String(), To: TruthSuperseded.String(), Nonce: nonce}
-	next := bad.Head
-	next.set(TruthSuperseded, now)
-	next.Flags &^= FlagContested
+	next := v.Next
 	var c change
 	if _, any := voidSupports(bad.evid.list); any {
 		c = tx.evidence(&bad.Head, bad.evid, voidsSupports, nil)
@@ -89,10 +85,12 @@ func (s *Store) rollback(ctx context.Context, t Transition) (RolledBack, error) 
 	if before != nil {
 		e.Row, e.Revision, e.Nonce = before.ID, before.Revision+1, newNonce()
 		e.Reason, e.From, e.To = "reactivated after rollback of "+string(bad.ID), before.Truth.String(), TruthUnverified.String()
-		back := before.Head
-		back.set(TruthUnverified, now)
+		back := Judge(Facts{Event: EventReturned, Now: now, Row: before.Head})
+		if back.Err != nil {
+			return RolledBack{}, back.Err
+		}
 		tx.due(&before.Head, before.mark, due{Reason: "reactivated"}, now)
-		tx.head(before.Head, back, nil, e, change{})
+		tx.head(before.Head, back.Next, nil, e, change{})
 		done.Restored = before.ID
 	}
 	if err := tx.commit(headKey.of(bad.ID), bad.Revision+1, nonce); err != nil {
@@ -156,7 +154,11 @@ func (s *Store) displaced(ctx context.Context, by *bystander) (*bystander, error
 		if err != nil {
 			return nil, err
 		}
-		if r.Truth != TruthContradicted && !r.Has(FlagOutdated) || !verified[r.link.sequence] || last != nil && last.link.sequence >= r.link.sequence {
+		if !verified[r.link.sequence] || last != nil && last.link.sequence >= r.link.sequence {
+			continue
+		}
+		f := Facts{Event: EventReturned, Now: s.Now(), Row: r.Head}
+		if Judge(f).Err != nil {
 			continue
 		}
 		objs, err := s.get(ctx, claimKey.at(r.Claim))
@@ -167,7 +169,10 @@ func (s *Store) displaced(ctx context.Context, by *bystander) (*bystander, error
 		if err != nil {
 			return nil, err
 		}
-		if known.Rejection == nil {
+		if known.Rejection != nil {
+			f.Reach = ReachesName
+		}
+		if Judge(f).Err == nil {
 			last = &r
 		}
 	}

@@ -219,8 +219,8 @@ type Draft struct {
 	// value was verified since, the draft is written as history: it may be the older
 	// reading. The zero LineMark asks nothing, and what is written last counts as newest.
 	Asked LineMark
-	// lowered is why a draft that asked to be verified is not; "" = it is as it asked.
-	lowered string
+	// ours says that the source of a draft that asked to be verified repeats what a call of ours set.
+	ours bool
 	// DeclaredFrom are those of DerivedFrom that the writer names as its sources. They
 	// narrow nothing: the lineage is DerivedFrom (I-8).
 	DeclaredFrom []ID

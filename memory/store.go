@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -582,107 +581,63 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 	if t.err != nil {
 		return written{}, t.err
 	}
-	about, err := s.rejection(ctx, &known, "", d.Content)
+	id := ID(s.newID(idPrefix, now))
+	h := newHead(id, d, closure, now)
+	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
+	j, err := t.birth(d, h, &known, parents, closure)
 	if err != nil {
 		return written{}, err
 	}
-	state, reason := d.State, d.lowered
-	own := d.Origin == OriginUserAsserted && s.own(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate)
-	if own {
-		d.Evidence = asOwn(d.Evidence)
+	if len(objs) > 3 {
+		j.line = objs[3]
 	}
-	if state == StateVerified {
-		revoked, err := s.knownRevocations(ctx)
-		if err != nil {
+	j.Quoted, j.Imported = quoted, from
+	if j.Wanted == StateVerified {
+		if err := j.gatherBirth(ctx, d.Asked); err != nil {
 			return written{}, err
 		}
-		t.check(revokedKey, revoked.Revision)
-		switch refused := revoked.refuse(d.Evidence); {
-		case refused != nil:
-			state, reason = StateUnverified, strings.TrimPrefix(refused.Error(), "memory: ")
-		case d.Origin == OriginUserAsserted && !s.authority(d.Asserter.Principal, d.Content.Subject, d.Content.Predicate):
-			state, reason = StateUnverified, "the principal has no authority over this subject"
-		case d.Origin != OriginUserAsserted && !s.registry.speaks(d.Content.Predicate, d.Asserter.Group()):
-			state, reason = StateUnverified, "the source does not speak for this predicate"
-		case about.withholds(RankTool) && d.Origin != OriginUserAsserted:
-			state, reason = StateUnverified, "a user rejected this claim"
-		default:
-			if reason, err = s.ownWord(ctx, d, claim, closure); err != nil {
-				return written{}, err
-			}
-			if reason == "" && d.Origin != OriginUserAsserted {
-				against, why, err := s.disputed(ctx, &known, "", d.Content, d.Evidence)
-				if err != nil {
-					return written{}, err
-				}
-				if against >= RankTool {
-					reason = why
-				}
-			}
-			if reason != "" {
-				state = StateUnverified
-			}
-		}
 	}
-
-	id := ID(s.newID(idPrefix, now))
-	h := newHead(id, d, state, parents, closure, now)
-	h.Commitment, h.Claim, h.Group, h.Class = s.commitment(d.Content), claim, s.scope.group(d.Asserter.Group()), class
+	v := Judge(j.Facts)
+	if v.Err != nil {
+		return written{}, v.Err
+	}
+	h = v.Next
+	verified := h.Truth == TruthSupported
 	for _, p := range parents { // what is being erased has no new children
 		t.check(headKey.of(p.ID), p.Revision)
 	}
 	if quoted != nil {
 		t.check(headKey.of(quoted.ID), quoted.Revision)
-		h.Sensitivity = max(h.Sensitivity, quoted.Sensitivity)
 	}
-	if state == StateVerified {
-		h.Rank = RankTool
-		if d.Origin == OriginUserAsserted {
-			h.Rank = RankUser
-		}
-		if own {
-			h.Flags |= FlagOwnWord
-			h.Speaker = s.Speaker(d.Asserter.Principal)
-		}
-		reason = "a source of higher rank says otherwise"
-		err := t.settle(objs[3], &h, d.Content, d.Evidence, d.Asserter.Principal, d.Asserter.Group(), d.Asked)
-		if errors.Is(err, ErrOvertaken) { // nothing was put
-			reason, err = strings.TrimPrefix(err.Error(), "memory: "), nil
-			h.set(TruthSuperseded, now)
-			h.Flags |= FlagOutdated
-		}
+	if j.Wanted == StateVerified {
+		revoked, err := s.knownRevocations(ctx)
 		if err != nil {
 			return written{}, err
 		}
-		if h.Truth == TruthSupported {
-			reason = ""
-		} else {
-			state = StateUnverified
-			h.Flags &^= FlagOwnWord
-			h.Speaker = Token{}
+		t.check(revokedKey, revoked.Revision)
+	}
+	t.affect(j.rivals, v.Line, d.Asserter.Principal)
+	if h.Truth != TruthSuperseded {
+		if err := t.enter(j, id, verified); err != nil {
+			return written{}, err
 		}
 	}
-	listed, err := t.join(&known, id, h.Truth == TruthSupported)
-	if err != nil {
+	if err := t.join(&known, id, verified); err != nil {
 		return written{}, err
 	}
-	if about.withholds(RankTool) && h.Truth != TruthSupported || !listed {
-		h.Flags |= FlagContested
-	}
 
-	nonce := newNonce()
+	nonce, state := newNonce(), h.stateOnce(1)
 	entry := AuditEntry{Kind: EntryWrite, Row: id, Revision: 1, At: now, Actor: d.Asserter.Principal, Authority: AuthoritySystem,
-		Source: d.Asserter.Group(), Reason: firstNonEmpty(reason, "written as "+d.Origin.String()), Axis: AxisTruth,
+		Source: d.Asserter.Group(), Reason: firstNonEmpty(v.Reason, "written as "+d.Origin.String()), Axis: AxisTruth,
 		To: state.String(), Nonce: nonce}
 	if from != nil {
-		from.lower(&h)
 		entry.Kind, entry.Actor, entry.Source, entry.Reason = EntryImport, from.actor, from.source, from.note()
 	}
 	says := newBody(d)
 	t.put(Put{Key: bodyKey.of(id), Data: t.seal(class, bodyKey.of(id), 0, says.encode()), Add: s.bodyTerms(d, &h, dedupe(d.DerivedFrom))})
 	if len(d.Evidence) > 0 {
-		evidence := mergeEvidence(nil, d.Evidence)
-		if h.Truth != TruthSupported { // what did not verify the row now does not do so later
+		evidence := mergeEvidence(nil, j.said())
+		if v.Voids {
 			evidence, _ = voidSupports(evidence)
 		}
 		t.head(Head{ID: id}, h, &d.Content, entry, t.evidence(&h, evidenceObject{}, voidsNothing, evidence))
@@ -691,19 +646,72 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 	}
 	switch {
 	case d.Quotes != "", h.Truth == TruthSuperseded, h.Layer == LayerWorking: // nobody is asked about it
-	case h.Truth == TruthSupported && !h.Has(FlagOwnWord):
+	case verified && !h.Has(FlagOwnWord):
 		t.dueAbout(&h, Object{}, due{Reason: dueAgain, About: s.scope.about(d.Content)}, h.StaleAt)
 	default:
 		t.dueAbout(&h, Object{}, due{Reason: "written " + state.String(), About: s.scope.about(d.Content)}, now)
 	}
 	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
-	if about == ofThisName && h.Truth == TruthSupported && (!own || s.own(known.Rejection.By, d.Content.Subject, d.Content.Predicate)) {
+	if v.Clears {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
 	}
 	t.claim(objs[1].Key, objs[1].Revision, known)
-	r := Receipt{ID: id, State: h.stateOnce(1), Revision: 1, Disposition: Created, Reason: reason}
+	r := Receipt{ID: id, State: state, Revision: 1, Disposition: Created, Reason: v.Reason}
 	h.Revision = 1
 	return written{Receipt: r, head: h, nonce: nonce}, t.err
+}
+
+// birth gathers what is known of a row that is to be written.
+func (t *transaction) birth(d Draft, h Head, known *claimRecord, parents []Head, closure []ID) (*judging, error) {
+	s := t.store
+	j := &judging{store: s, known: known, Facts: Facts{Event: EventWritten, Now: t.now, Row: h, Content: d.Content, Said: d.Evidence,
+		Wanted: d.State, LineageUnknown: d.LineageUnknown, Parents: parents, Actor: d.Asserter.Principal, Asserter: d.Asserter.Group(), Repeats: d.ours}}
+	if d.Origin == OriginUserAsserted {
+		j.By = AuthorityUser
+	}
+	if d.ours { // it asked to be verified
+		j.Wanted = StateVerified
+	}
+	j.whoMoves()
+	j.registered()
+	j.Mute = !s.registry.speaks(d.Content.Predicate, d.Asserter.Group())
+	var err error
+	if j.Reach, err = s.reach(t.ctx, known, "", d.Content); err != nil || j.Wanted != StateVerified {
+		return j, err
+	}
+	revoked, err := s.knownRevocations(t.ctx)
+	if err != nil {
+		return nil, err
+	}
+	j.Revoked = revoked.refuse(d.Evidence)
+	if j.unborn() == "" {
+		j.Kin.Ancestors, err = s.heads(t.ctx, closure)
+	}
+	return j, err
+}
+
+// gatherBirth reads what matters for a row that is written as verified.
+func (j *judging) gatherBirth(ctx context.Context, asked LineMark) (err error) {
+	if j.unborn() != "" {
+		return nil
+	}
+	if j.By != AuthorityUser {
+		if err := j.against(ctx); err != nil {
+			return err
+		}
+	}
+	if j.unborn() != "" {
+		return nil
+	}
+	rank := RankTool
+	if j.By == AuthorityUser {
+		rank = RankUser
+	}
+	if err := j.beside(ctx, rank, asked); err != nil {
+		return err
+	}
+	j.Full, err = j.store.isFull(ctx, j.known, j.Row.ID)
+	return err
 }
 
 // commitment is the token of an exact content.
@@ -712,39 +720,20 @@ func (s *scope) commitment(c Content) Token {
 	return s.blind("content", string(k[:]))
 }
 
-// ownWord says why a draft is not independent enough of its lineage to be born
-// verified, or "": a source that was fed the claim, or its own earlier output,
-// says nothing new (I-4).
-func (s *Store) ownWord(ctx context.Context, d Draft, claim Token, closure []ID) (string, error) {
-	above, err := s.heads(ctx, closure)
-	if err != nil {
-		return "", err
-	}
-	for _, h := range above {
-		switch {
-		case h.Claim == claim:
-			return "the claim rests on itself", nil
-		case d.Origin != OriginUserAsserted && h.Group == s.scope.group(d.Asserter.Group()):
-			return "the claim rests on its own source", nil
-		}
-	}
-	return "", nil
-}
-
 // stateOnce is State for a head about to be written at a revision.
 func (h Head) stateOnce(revision uint64) State {
 	h.Revision = revision
 	return h.State()
 }
 
-func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time.Time) Head {
+// newHead is the head of a draft, without what [Judge] decides about it.
+func newHead(id ID, d Draft, closure []ID, now time.Time) Head {
 	window := d.CheckEvery
 	if window == 0 {
 		window = DefaultCheckEvery
 	}
 	h := Head{
-		ID: id, Origin: d.Origin, Truth: TruthUnverified, Retrieval: RetrievalNormal, Security: SecurityClean,
-		Freshness: FreshnessFresh, Outage: OutageNone, Sensitivity: d.Sensitivity, Criticality: d.Criticality,
+		ID: id, Origin: d.Origin, Sensitivity: d.Sensitivity, Criticality: d.Criticality,
 		Kind: d.Kind, Layer: d.Layer, CreatedAt: now, StaleAt: now.Add(window), ExpiresAt: now.Add(window * expiryFactor),
 		ValidFrom: d.ValidFrom, ValidUntil: d.ValidUntil,
 	}
@@ -753,38 +742,6 @@ func newHead(id ID, d Draft, state State, parents []Head, closure []ID, now time
 	}
 	if h.Criticality == 0 {
 		h.Criticality = CriticalityCritical
-	}
-	switch state {
-	case StateVerified:
-		h.Truth, h.VerifiedAt = TruthSupported, now
-	case StateUnavailableAtWriteTime:
-		h.Outage = OutageRecorded
-	}
-	// Recall that matched nothing stays out of the main channel.
-	if d.Origin == OriginRecallReentry {
-		h.Retrieval = RetrievalRestricted
-	}
-	if !d.Origin.External() || len(parents) > 0 {
-		h.Depth = 1
-	}
-	for _, p := range parents {
-		h.Depth = max(h.Depth, p.Depth+1)
-		// What is made from content under suspicion is under suspicion itself.
-		if p.Security != SecurityClean || p.Has(FlagTainted) {
-			h.Security = SecuritySuspicious
-			h.Flags |= p.Flags & FlagTainted
-			if p.Security >= SecurityQuarantined {
-				h.Flags |= FlagTainted
-			}
-		}
-		// Secrecy and unknown lineage flow down (I-8).
-		h.Sensitivity = max(h.Sensitivity, p.Sensitivity)
-		if p.Has(FlagLineageUnknown) && p.Truth != TruthSupported {
-			h.Flags |= FlagLineageUnknown
-		}
-	}
-	if d.LineageUnknown {
-		h.Flags |= FlagLineageUnknown
 	}
 	if len(closure) <= MaxInlineClosure {
 		h.ancestors = packIDs(closure)
@@ -871,22 +828,18 @@ func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now t
 	case errors.Is(err, ErrInsufficient), errors.Is(err, ErrRevoked), errors.Is(err, ErrContested), errors.Is(err, ErrNoAuthority), errors.Is(err, ErrRejected), errors.Is(err, ErrIllegalMove), errors.Is(err, ErrOvertaken):
 		// The word of its own source does not lift what took the state away.
 		r, echoErr := s.echo(ctx, d.Asserter, d.Run, row, echo, "", now)
-		r.Reason = strings.TrimPrefix(err.Error(), "memory: ")
+		r.Reason = plain(err)
 		return r, echoErr
 	}
 	return Receipt{}, err
 }
 
 // saysAgain reports whether the word of a first-hand source counts for a row that is not
-// verified now as it would for a new one (I-16). It does not where somebody else took the
-// state away: that a row is contradicted, its source lifts only if it said so itself.
+// verified now as it would for a new one (I-16).
 func (s *Store) saysAgain(ctx context.Context, d *Draft, row *Head) (bool, error) {
-	if d.Origin != OriginFirstHand {
-		return false, nil
-	}
-	switch row.Truth {
-	case TruthUnverified:
-	case TruthContradicted:
+	f := Facts{Event: EventSaidAgain, Now: s.Now(), Row: *row, Asserter: d.Asserter.Group()}
+	f.Row.Origin, f.Row.Group = d.Origin, s.scope.group(f.Asserter)
+	if row.Truth == TruthContradicted {
 		objs, err := s.get(ctx, evidKey.of(row.ID))
 		if err != nil {
 			return false, err
@@ -895,25 +848,21 @@ func (s *Store) saysAgain(ctx context.Context, d *Draft, row *Head) (bool, error
 		if err != nil {
 			return false, err
 		}
-		if openContradiction(have.list) == 0 || openContradiction(slices.DeleteFunc(have.list, func(e Evidence) bool { return e.Group == d.Asserter.Group() })) > 0 {
-			return false, nil
-		}
-	case TruthSuperseded:
-		if !row.Has(FlagOutdated) {
-			return false, nil
-		}
-	default:
+		f.Standing = have.list
+	}
+	if Judge(f).Err != nil {
 		return false, nil
 	}
-	if len(d.DerivedFrom) == 0 {
-		return true, nil
+	if len(d.DerivedFrom) > 0 {
+		closure, err := s.Closure(ctx, d.DerivedFrom...)
+		if err != nil {
+			return false, err
+		}
+		if f.Parents, err = s.heads(ctx, append(closure, d.DerivedFrom...)); err != nil {
+			return false, err
+		}
 	}
-	closure, err := s.Closure(ctx, d.DerivedFrom...)
-	if err != nil {
-		return false, err
-	}
-	why, err := s.ownWord(ctx, *d, row.Claim, append(closure, d.DerivedFrom...))
-	return why == "", err
+	return Judge(f).Err == nil, nil
 }
 
 // Echo records that the claim of a row came back in another wording. It moves no

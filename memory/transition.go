@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -47,37 +46,6 @@ type Transition struct {
 	// again says that the row's own first-hand source says it anew, so that its word
 	// counts as it does for a row that is written.
 	again bool
-}
-
-// outdates reports whether a source that alone verified a row contradicts it: what it said
-// was so, and is history. That takes the state as a contradiction does (I-16).
-func (t *Transition) outdates(h *Head, standing []Evidence) bool {
-	if h.Truth != TruthSupported || t.To != AxisValue(TruthContradicted) || t.Authority == AuthorityUser || h.Rank < RankTool || h.Rank >= RankUser {
-		return false
-	}
-	for i := range t.Evidence {
-		if e := &t.Evidence[i]; e.Relation == RelationContradicts && e.Rank >= h.Rank && restsOn(standing, []string{e.Group}, h.Rank) {
-			return true
-		}
-	}
-	return false
-}
-
-// restsOn reports whether a row of some rank stands on the word of these sources and of no
-// other: each support of that rank or a higher one is of a group that is among them.
-func restsOn(standing []Evidence, groups []string, rank Rank) bool {
-	any := false
-	for i := range standing {
-		e := &standing[i]
-		if e.Relation != RelationSupports || e.Void || e.Rank < rank {
-			continue
-		}
-		if !slices.Contains(groups, e.Group) {
-			return false
-		}
-		any = true
-	}
-	return any
 }
 
 func (t *Transition) check() error {

@@ -195,17 +195,10 @@ func (s *Store) recover(ctx context.Context, actor string, lost Leaf, kind Entry
 		if err != nil {
 			return Leaf{}, err
 		}
-		old, next := heads[0], heads[0]
+		old, next := heads[0], Judge(Facts{Event: EventRecovered, Now: now, Row: heads[0]}).Next
 		have, err := s.evidenceOf(ctx, &old, evid[0])
 		if err != nil {
 			return Leaf{}, err
-		}
-		if next.Truth == TruthSupported {
-			next.set(TruthContradicted, now)
-		}
-		next.Retrieval = min(next.Retrieval, RetrievalHidden)
-		if old.Retrieval == RetrievalBlocked {
-			next.Retrieval = RetrievalBlocked
 		}
 		e.From, e.To = old.Truth.String(), next.Truth.String()
 		var c change
