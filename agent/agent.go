@@ -53,7 +53,7 @@ type Store interface {
 	RecordWrites(ctx context.Context, decision string, writes []memory.OwnWrite) error
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	Now() time.Time
-	RecordOutcome(ctx context.Context, decision, outcome string, answer ...memory.ID) error
+	RecordOutcome(ctx context.Context, decision string, outcome memory.CallOutcome, note string, answer ...memory.ID) error
 	// EndRun must note that a run makes no more calls, so that none of its held ones is
 	// approved any more. It may be said more than once.
 	EndRun(ctx context.Context, run string) error

@@ -408,11 +408,11 @@ func (s *brokenStore) Put(ctx context.Context, d memory.Draft) (memory.Receipt, 
 	return s.Store.Put(ctx, d)
 }
 
-func (s *brokenStore) RecordOutcome(ctx context.Context, id, outcome string, answer ...memory.ID) error {
+func (s *brokenStore) RecordOutcome(ctx context.Context, id string, outcome memory.CallOutcome, note string, answer ...memory.ID) error {
 	if s.outcome != nil {
 		return s.outcome
 	}
-	return s.Store.RecordOutcome(ctx, id, outcome, answer...)
+	return s.Store.RecordOutcome(ctx, id, outcome, note, answer...)
 }
 
 func (s *brokenStore) Closure(ctx context.Context, ids ...memory.ID) ([]memory.ID, error) {

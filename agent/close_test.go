@@ -52,7 +52,7 @@ func TestNoCallFiresOnceCloseHasReturned(t *testing.T) {
 			if err := <-gone; !errors.Is(err, agent.ErrClosed) || w.ran("send_email") != 0 {
 				t.Errorf("%v; it ran %d times", err, w.ran("send_email"))
 			}
-			if got, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || got.Outcome != memory.OutcomeNotFired {
+			if got, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || got.Outcome != memory.CallNotMade {
 				t.Errorf("recorded as %q, %v", got.Outcome, err)
 			}
 		})

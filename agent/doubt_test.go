@@ -31,11 +31,11 @@ func (s *losing) Put(ctx context.Context, d memory.Draft) (memory.Receipt, error
 	return s.Store.Put(ctx, d)
 }
 
-func (s *losing) RecordOutcome(ctx context.Context, decision, outcome string, answer ...memory.ID) error {
+func (s *losing) RecordOutcome(ctx context.Context, decision string, outcome memory.CallOutcome, note string, answer ...memory.ID) error {
 	if s.lost.Load() || s.lostOutcome.Load() {
 		return errLost
 	}
-	return s.Store.RecordOutcome(ctx, decision, outcome, answer...)
+	return s.Store.RecordOutcome(ctx, decision, outcome, note, answer...)
 }
 
 // doubtful is an agent over a store that its tools may lose.
@@ -249,7 +249,7 @@ func TestADelegateTellsThatItsCallMayHaveBeenDone(t *testing.T) {
 		if !errors.Is(err, agent.ErrUnrecorded) || !errors.Is(err, agent.ErrNoAnswer) || strings.HasPrefix(text, "FAILED") || !strings.Contains(text, "remind ran") || !strings.Contains(text, "Do not call it again") {
 			t.Errorf("%s: %v\n%s", effect, err, text)
 		}
-		if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.OutcomeUnknown {
+		if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.CallUnknown {
 			t.Errorf("%s: %q, %v", effect, d.Outcome, err)
 		}
 		if _, err := run.Call(t.Context(), "ask", args(searchIn{"7"})); effect == gate.StateChanging && !errors.Is(err, gate.ErrOutcomeUnknown) {

@@ -163,7 +163,7 @@ func TestAnErrorThatIsNoAnswerLeavesTheCallInDoubt(t *testing.T) {
 			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != c.doubt || strings.HasPrefix(agent.ToolText(res, err), "MAY HAVE BEEN DONE") != c.doubt {
 				t.Fatalf("%v\n%s", err, agent.ToolText(res, err))
 			}
-			if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || (d.Outcome == memory.OutcomeUnknown) != c.doubt {
+			if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || (d.Outcome == memory.CallUnknown) != c.doubt {
 				t.Errorf("recorded as %q, %v", d.Outcome, err)
 			}
 			other := a.Start("ana")

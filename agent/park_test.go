@@ -500,7 +500,7 @@ func TestAToolThatGotNoAnswerMayHaveDoneIt(t *testing.T) {
 	if !errors.Is(err, agent.ErrTool) || !errors.Is(err, agent.ErrNoAnswer) || !strings.Contains(agent.ToolText(res, err), "it may have been done") {
 		t.Fatal(err)
 	}
-	if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.OutcomeUnknown {
+	if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.CallUnknown {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := run.Call(t.Context(), "pay", args(searchIn{"Acme"})); !errors.Is(err, gate.ErrOutcomeUnknown) || w.ran("pay") != 1 {

@@ -389,14 +389,14 @@ func (r *Run) decide(ctx context.Context, p parked, resumes string) (Result, err
 	}
 	r.answered(ctx, &d)
 	if err := ctx.Err(); err != nil { // who asked has gone since the gate was asked
-		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.OutcomeNotFired); outcomeErr != nil {
+		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.CallNotMade, ""); outcomeErr != nil {
 			err = errors.Join(err, outcomeErr)
 		}
 		return Result{Decision: d}, fmt.Errorf("agent: %s was not called: %w", t.name, err)
 	}
 	if !r.begin() { // it was closed since the gate was asked
 		err := ErrClosed
-		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.OutcomeNotFired); outcomeErr != nil {
+		if outcomeErr := r.agent.store.RecordOutcome(context.WithoutCancel(ctx), d.ID, memory.CallNotMade, ""); outcomeErr != nil {
 			err = errors.Join(err, outcomeErr)
 		}
 		return Result{Decision: d}, fmt.Errorf("agent: %s was not called: %w", t.name, err)
@@ -511,7 +511,7 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	// The call happened: what follows must be recorded even if ctx ends now.
 	ctx = context.WithoutCancel(ctx)
 	res := Result{Output: output, Decision: d}
-	outcome := "fired"
+	outcome, note := memory.CallDone, ""
 	unread := false // the output is the runtime's word in place of the answer
 	if lost := (*unwrittenError)(nil); errors.As(callErr, &lost) {
 		callErr, output, unread = nil, mustString(lost.Error()), true
@@ -524,12 +524,12 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 		callErr != nil && slices.Contains(d.Loosened, "error_texts") && slices.Contains(t.contract.ErrorTexts, callErr.Error())
 	if callErr != nil {
 		callErr = short(callErr)
-		outcome = "failed"
+		outcome = memory.CallFailed
 		if cut && !errors.Is(callErr, ErrNoAnswer) && !errors.Is(callErr, ErrNotCalled) {
 			callErr = fmt.Errorf("%w: %w", ErrNoAnswer, callErr)
 		}
 		if errors.Is(callErr, ErrNoAnswer) {
-			outcome = memory.OutcomeUnknown
+			outcome = memory.CallUnknown
 		}
 		res.Output = nil                        // only the message is recorded, so only the message gets out
 		output = mustString(errorLine(callErr)) // the very line that a model is shown
@@ -548,14 +548,14 @@ func (r *Run) fire(ctx context.Context, t *Tool, call *bound, now snapshot, d ga
 	if !kept {
 		r.ledger.lose("the output of a tool could not be recorded")
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "tool output not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", err))
-		outcome += ", output not recorded"
+		note = "output not recorded"
 	}
-	if outcomeErr := r.agent.store.RecordOutcome(ctx, d.ID, outcome, got.rows...); outcomeErr != nil {
+	if outcomeErr := r.agent.store.RecordOutcome(ctx, d.ID, outcome, note, got.rows...); outcomeErr != nil {
 		r.agent.opts.Logger.LogAttrs(ctx, slog.LevelError, "outcome of a call not recorded", slog.String("tool", t.name), slog.String("decision", d.ID), slog.Any("error", outcomeErr))
 		err = errors.Join(err, outcomeErr)
-		outcome = memory.OutcomeUnknown
+		outcome = memory.CallUnknown
 	}
-	r.doubts.ended(t, args, d.ID, strings.HasPrefix(outcome, memory.OutcomeUnknown))
+	r.doubts.ended(t, args, d.ID, outcome == memory.CallUnknown)
 	r.doubts.read(r.ledger, got.rows, begun)
 	switch {
 	case err != nil, errors.Is(callErr, ErrNoAnswer) && d.Effect != gate.ReadOnly:

@@ -54,7 +54,7 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 			if len(res.Rows) != 1 || w.row(t, res.Rows[0]).Content.Text != text {
 				t.Errorf("the row is not what the model is told: %v", res.Rows)
 			}
-			if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != "fired" {
+			if d, err := w.store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != memory.CallDone {
 				t.Errorf("recorded as %q, %v", d.Outcome, err)
 			}
 			mustBlock(t, run, "send_email", mailIn{To: "ops@acme.example"}, gate.ErrUnverified)
@@ -78,12 +78,12 @@ func TestAnErrorThatIsTooLongIsNotRead(t *testing.T) {
 	evil := "evil " + strings.Repeat("\u200bx", 4<<20)
 	for name, c := range map[string]struct {
 		fail    func() error
-		outcome string
+		outcome memory.CallOutcome
 	}{
-		"an error":       {func() error { return errors.New(evil) }, "failed"},
-		"a panic":        {func() error { panic(evil) }, "failed"},
-		"one cut off":    {func() error { return fmt.Errorf("%s: %w", evil, context.DeadlineExceeded) }, memory.OutcomeUnknown},
-		"without answer": {func() error { return fmt.Errorf("%w: %s", agent.ErrNoAnswer, evil) }, memory.OutcomeUnknown},
+		"an error":       {func() error { return errors.New(evil) }, memory.CallFailed},
+		"a panic":        {func() error { panic(evil) }, memory.CallFailed},
+		"one cut off":    {func() error { return fmt.Errorf("%s: %w", evil, context.DeadlineExceeded) }, memory.CallUnknown},
+		"without answer": {func() error { return fmt.Errorf("%w: %s", agent.ErrNoAnswer, evil) }, memory.CallUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -64,8 +64,8 @@ func TestWhatCannotBeUndoneIsDoneByOneRun(t *testing.T) {
 			free bool // the waiting call may be made
 			as   gate.How
 		}{
-			"the run says that it was done": {func(id string) error { return w.RecordOutcome(t.Context(), id, "done") }, true, gate.HowSettled},
-			"the run says that it failed":   {func(id string) error { return w.RecordOutcome(t.Context(), id, "failed") }, true, gate.HowSettled},
+			"the run says that it was done": {func(id string) error { return w.RecordOutcome(t.Context(), id, memory.CallDone, "") }, true, gate.HowSettled},
+			"the run says that it failed":   {func(id string) error { return w.RecordOutcome(t.Context(), id, memory.CallFailed, "") }, true, gate.HowSettled},
 			"a person says that it was not": {func(id string) error {
 				return w.Settle(t.Context(), memory.Settlement{Decision: id, Actor: "cleo", Reason: "looked"})
 			}, true, gate.HowSettled},
@@ -196,7 +196,7 @@ func TestARunThatIsRememberedIsHeldToo(t *testing.T) {
 	fired(t, g.Decide(t.Context(), other))
 	first := fired(t, g.Decide(t.Context(), payment("monday")))
 	held(t, g.Decide(t.Context(), payment("tuesday")), first)
-	if err := w.RecordOutcome(t.Context(), first, "done"); err != nil {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	fired(t, g.Decide(t.Context(), payment("tuesday")))
@@ -245,7 +245,7 @@ func TestWhatNobodyDeclaredHoldsOtherRunsForADay(t *testing.T) {
 			held(t, ask("wednesday"), d.ID)
 			w.jump(48 * time.Hour) // the run's own call stands in its way, whatever another run has made since
 			held(t, ask("monday"), d.ID)
-			if err := w.RecordOutcome(t.Context(), first, "done"); err != nil {
+			if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 				t.Fatal(err)
 			}
 			w.jump(-48 * time.Hour)
@@ -405,7 +405,7 @@ func TestClocksThatDifferAreNoTampering(t *testing.T) {
 		}
 		first, ahead := open(clock0), open(clock0.Add(time.Second+behind))
 		id := fired(t, newGate(t, first, declared(), nil).Decide(t.Context(), payment("monday")))
-		if err := ahead.RecordOutcome(t.Context(), id, "failed"); err != nil {
+		if err := ahead.RecordOutcome(t.Context(), id, memory.CallFailed, ""); err != nil {
 			t.Fatal(err)
 		}
 		fired(t, newGate(t, open(clock0.Add(time.Second)), declared(), nil).Decide(t.Context(), payment("tuesday")))

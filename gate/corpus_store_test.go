@@ -132,7 +132,7 @@ func (w *scene) run(t *testing.T, name string, c *testCase) gate.Decision {
 	g := newGate(t, b, c.policy, &o)
 	d := g.Decide(t.Context(), apart(c.req))
 	if !d.Blocked() { // its call has ended before the next case makes the same one
-		if err := w.RecordOutcome(t.Context(), d.ID, "done"); err != nil {
+		if err := w.RecordOutcome(t.Context(), d.ID, memory.CallDone, ""); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -28,7 +28,7 @@ type Store interface {
 	Record(ctx context.Context, r memory.DecisionRecord) error
 	// RecordOutcome must note how a call ended that a record let through, or give
 	// [memory.ErrNotFound] if there is no such record.
-	RecordOutcome(ctx context.Context, decision, outcome string, answer ...memory.ID) error
+	RecordOutcome(ctx context.Context, decision string, outcome memory.CallOutcome, note string, answer ...memory.ID) error
 	Get(ctx context.Context, ids ...memory.ID) ([]memory.Row, error)
 	NewDecisionID() string
 	Calls
@@ -549,7 +549,7 @@ func (g *Gate) unfired(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfiredWithin)
 	defer cancel()
 	for pause := firstPause; ; pause *= 2 {
-		err := g.store.RecordOutcome(ctx, id, memory.OutcomeNotFired)
+		err := g.store.RecordOutcome(ctx, id, memory.CallNotMade, "")
 		if err == nil {
 			return
 		}

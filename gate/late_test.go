@@ -76,7 +76,7 @@ func TestAPermitThatCameTooLateIsSettled(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				calls, err := confirm.Barrier(ctx, w.Store, row)
-				if err != nil || len(calls) != 1 || calls[0].Outcome != memory.OutcomeNotFired {
+				if err != nil || len(calls) != 1 || calls[0].Outcome != memory.CallNotMade {
 					t.Errorf("%+v, %v", calls, err)
 				}
 			})

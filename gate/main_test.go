@@ -105,10 +105,10 @@ func (f *fake) Record(ctx context.Context, r memory.DecisionRecord) error {
 	return nil
 }
 
-func (f *fake) RecordOutcome(_ context.Context, decision, outcome string, _ ...memory.ID) error {
+func (f *fake) RecordOutcome(_ context.Context, decision string, outcome memory.CallOutcome, _ string, _ ...memory.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.outcomes = append(f.outcomes, decision+" "+outcome)
+	f.outcomes = append(f.outcomes, decision+" "+outcome.String())
 	return nil
 }
 

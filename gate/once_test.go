@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ func TestARunDoesNotRepeatWhatCannotBeUndone(t *testing.T) {
 		start := func() *gate.Gate { return newGate(t, w.Store, declared(), &gate.Options{Approvals: anybody{}}) }
 		g := start()
 		first := fired(t, g.Decide(t.Context(), payment("monday")))
-		if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+		if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -76,17 +77,18 @@ func TestWhatIsHeldAsDoneBefore(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(first, second *gate.Request)
-		outcome string // "" = fired
+		outcome memory.CallOutcome // unset = it was done
+		note    string
 		policy  func(*gate.Policy)
 		mode    gate.Mode
 		want    string
 	}{
 		"the same call":             {want: held},
 		"while the gate observes":   {mode: gate.Observe, want: held},
-		"its output was not kept":   {outcome: "fired, output not recorded", want: held},
-		"a person says it was done": {outcome: "settled", want: held},
-		"it failed":                 {outcome: "failed", want: free},
-		"it was not made":           {outcome: memory.OutcomeNotFired, want: free},
+		"its output was not kept":   {note: "output not recorded", want: held},
+		"a person says it was done": {outcome: memory.CallSettledDone, want: held},
+		"it failed":                 {outcome: memory.CallFailed, want: free},
+		"it was not made":           {outcome: memory.CallNotMade, want: free},
 		"the agent is another one":  {change: second(func(r *gate.Request) { r.Agent = "other" }), want: free},
 		"the principal is":          {change: second(func(r *gate.Request) { r.Principal = "bob" }), want: free},
 		"the server is":             {change: second(func(r *gate.Request) { r.Contract.Server = "other" }), want: free},
@@ -122,15 +124,12 @@ func TestWhatIsHeldAsDoneBefore(t *testing.T) {
 			c.change(&one, &two)
 		}
 		first := fired(t, g.Decide(t.Context(), one))
-		outcome := c.outcome
-		if outcome == "" {
-			outcome = "fired"
-		}
-		settled := outcome == "settled"
+		outcome := cmp.Or(c.outcome, memory.CallDone)
+		settled := outcome == memory.CallSettledDone
 		if settled {
-			outcome = memory.OutcomeUnknown
+			outcome = memory.CallUnknown
 		}
-		err := w.RecordOutcome(t.Context(), first, outcome)
+		err := w.RecordOutcome(t.Context(), first, outcome, c.note)
 		if err == nil && settled {
 			err = w.Settle(t.Context(), memory.Settlement{Decision: first, Done: true, Actor: "cleo", Reason: "looked"})
 		}
@@ -163,7 +162,7 @@ func TestWhatWasDoneBeforeWaitsForNoRow(t *testing.T) {
 	w := newScene(t, storetest.NewMap())
 	g := newGate(t, w.Store, declared(), nil)
 	first := fired(t, g.Decide(t.Context(), payment("monday")))
-	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	receipt, err := w.Put(t.Context(), memory.Draft{Content: memory.Content{Subject: "acme", Predicate: "city", Object: "Berlin", Cardinality: memory.CardinalityUnknown}, Origin: memory.OriginModelDerived,
@@ -202,7 +201,7 @@ func TestWhatWasDoneBeforeIsSaidBesideOtherReasons(t *testing.T) {
 	w := newScene(t, storetest.NewMap())
 	g := newGate(t, w.Store, declared(), nil)
 	first := fired(t, g.Decide(t.Context(), payment("monday")))
-	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	denied := payment("monday")
@@ -217,7 +216,7 @@ func TestWhatWasDoneBeforeIsSaidBesideOtherReasons(t *testing.T) {
 		t.Errorf("%v: %+v", d.Err(), d.Reasons)
 	}
 	w.jump(time.Minute)
-	if err := w.RecordOutcome(t.Context(), other, "fired"); err != nil {
+	if err := w.RecordOutcome(t.Context(), other, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	if r, done, err := gate.Look(t.Context(), w.Store, d.HoldID); err != nil || done {
@@ -234,7 +233,7 @@ func TestARunThatAsksFromManySidesMakesACallOnce(t *testing.T) {
 		w := newScene(t, storetest.NewMap())
 		g := newGate(t, w.Store, declared(), nil)
 		first := fired(t, g.Decide(t.Context(), payment("monday")))
-		if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown); err != nil {
+		if err := w.RecordOutcome(t.Context(), first, memory.CallUnknown, ""); err != nil {
 			t.Fatal(err)
 		}
 		held(t, g.Decide(t.Context(), payment("monday")), first)
@@ -253,7 +252,7 @@ func TestARunThatAsksFromManySidesMakesACallOnce(t *testing.T) {
 						continue
 					}
 					fires.Add(1)
-					if err := w.RecordOutcome(t.Context(), d.ID, "fired"); err != nil {
+					if err := w.RecordOutcome(t.Context(), d.ID, memory.CallDone, ""); err != nil {
 						t.Error(err)
 					}
 				}
@@ -280,20 +279,20 @@ func TestARunThatAsksFromManySidesMakesACallOnce(t *testing.T) {
 // A block for another reason says all the same that the call was done, or may have been.
 func TestABlockTellsOfTheCallBeforeIt(t *testing.T) {
 	for name, c := range map[string]struct {
-		outcome, settled string
-		says             string
+		outcome       memory.CallOutcome
+		settled, says string
 	}{
-		"it was done":        {outcome: "fired", says: "it was done (blk_"},
-		"nobody knows":       {outcome: memory.OutcomeUnknown, says: "nobody knows whether it went through"},
-		"a person says done": {outcome: memory.OutcomeUnknown, settled: "the bank shows it", says: `A person (cleo) says: "the bank shows it".`},
-		"it came to nothing": {outcome: "failed"},
+		"it was done":        {outcome: memory.CallDone, says: "it was done (blk_"},
+		"nobody knows":       {outcome: memory.CallUnknown, says: "nobody knows whether it went through"},
+		"a person says done": {outcome: memory.CallUnknown, settled: "the bank shows it", says: `A person (cleo) says: "the bank shows it".`},
+		"it came to nothing": {outcome: memory.CallFailed},
 	} {
 		w := newScene(t, storetest.NewMap())
 		g := newGate(t, w.Store, declared(), nil)
 		call := payment("monday")
 		call.Contract.Undeclared = true // then a repetition is a note beside what blocks
 		id := fired(t, g.Decide(t.Context(), call))
-		if err := w.RecordOutcome(t.Context(), id, c.outcome); err != nil {
+		if err := w.RecordOutcome(t.Context(), id, c.outcome, ""); err != nil {
 			t.Fatal(err)
 		}
 		if c.settled != "" {

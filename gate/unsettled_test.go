@@ -114,7 +114,7 @@ func TestWhatIsMadeIsNotShownAsWhatWaited(t *testing.T) {
 	if third := ask("really", pending); !errors.Is(third.Err(), gate.ErrOutcomeUnknown) || !strings.Contains(fmt.Sprint(third.Reasons), made.ID) {
 		t.Errorf("%v", third.Err())
 	}
-	if err := w.RecordOutcome(t.Context(), made.ID, "fired"); err != nil {
+	if err := w.RecordOutcome(t.Context(), made.ID, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Verify(t.Context(), nil, nil); err != nil {
@@ -281,7 +281,7 @@ func TestAPermitOfWhatCanBePutBackCostsNoTripForItsMark(t *testing.T) {
 				t.Fatal(got.Err())
 			}
 			permit, d.n = d.n, 0
-			if err := s.RecordOutcome(t.Context(), got.ID, "fired"); err != nil {
+			if err := s.RecordOutcome(t.Context(), got.ID, memory.CallDone, ""); err != nil {
 				t.Fatal(err)
 			}
 			return permit, d.n

@@ -51,17 +51,17 @@ func TestAnActIsMarkedUntilItIsKnownHowItEnded(t *testing.T) {
 	if at := w.made(2); at != (memory.ActMark{}) {
 		t.Fatalf("another act: %+v", at)
 	}
-	if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown); err != nil || w.made(1).Decision != first {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallUnknown, ""); err != nil || w.made(1).Decision != first {
 		t.Fatalf("%v, %+v", err, w.made(1))
 	}
 	second, err := w.act(1, 11, w.made(1).Revision, `{"reasons":[{"code":"outcome_unknown","outcome":"permitted"}]}`)
 	if err != nil || w.made(1).Decision != second {
 		t.Fatalf("%v, %+v", err, w.made(1))
 	}
-	if err := w.RecordOutcome(t.Context(), first, "done"); err != nil || w.made(1).Decision != second {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil || w.made(1).Decision != second {
 		t.Fatalf("the outcome of an earlier call: %v, %+v", err, w.made(1))
 	}
-	if err := w.RecordOutcome(t.Context(), second, "done"); err != nil || w.made(1).Decision != "" {
+	if err := w.RecordOutcome(t.Context(), second, memory.CallDone, ""); err != nil || w.made(1).Decision != "" {
 		t.Fatalf("%v, %+v", err, w.made(1))
 	}
 	if _, err := w.act(1, 12, 0, `{}`); err != nil { // this process knows where the mark was taken away
@@ -127,7 +127,7 @@ func TestTheMarkOfAnActIsMadeAgain(t *testing.T) {
 		t.Errorf("%+v, was %+v", at, was)
 	}
 	found("")
-	if err := w.RecordOutcome(t.Context(), first, "done"); err != nil {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	found("")

@@ -224,7 +224,12 @@ func TestADamagedDueMarkIsListed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Reschedule(t.Context(), r.ID, map[bool]time.Time{false: at}[parked], 4, "why"); err != nil {
+			if parked {
+				err = s.Park(t.Context(), memory.Due{ID: r.ID, Tries: 4}, memory.ParkedUncovered, "why")
+			} else {
+				err = s.Reschedule(t.Context(), r.ID, at, 4, "why")
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			ids = append(ids, r.ID)

@@ -17,15 +17,38 @@ import (
 type Due struct {
 	ID     ID
 	At     time.Time // not before; zero = the row is parked
-	Reason string
-	Tries  int     // checks since the row last moved
-	Heat   float64 // the decayed count of reads to a millionth, see [Store.AddHeat]
+	Parked ParkedFor // why it is parked; unset = it is not
+	Reason string    // for people
+	Tries  int       // checks since the row last moved
+	Heat   float64   // the decayed count of reads to a millionth, see [Store.AddHeat]
 	// Generation numbers the rounds of checks of a row. Whoever marks the row anew begins the
 	// next round: a move, [Store.Reschedule], [Store.Postpone]. [Store.Note] does not. No
 	// number comes twice for a row.
 	Generation uint64
 	Sources    []SourceMark // by name
 }
+
+// ParkedFor is why a row is parked: nobody is asked about it until something marks it anew.
+type ParkedFor uint8
+
+// Why rows are parked.
+const (
+	_               ParkedFor = iota
+	ParkedAsked               // it was asked about often enough, and nobody reads it; a read brings it back
+	ParkedUncovered           // no verifier covers the claim; so does a worker that has one
+	ParkedStuck               // its check crashes, or it cannot be read; a person brings it back
+)
+
+var parkedForEnum = enum[ParkedFor]{"parked", []string{"", "asked", "uncovered", "stuck"}}
+
+// String returns asked, uncovered, stuck, or "unset".
+func (p ParkedFor) String() string { return parkedForEnum.text(p) }
+
+// MarshalText returns the same; an unset value is an error.
+func (p ParkedFor) MarshalText() ([]byte, error) { return parkedForEnum.marshal(p) }
+
+// UnmarshalText accepts exactly the names.
+func (p *ParkedFor) UnmarshalText(b []byte) error { return parkedForEnum.unmarshal(p, b) }
 
 // Of is what the mark says of a source; zero = nothing, so that it can be asked.
 func (d *Due) Of(source string) SourceMark {
@@ -306,11 +329,10 @@ func (s *Store) DueMarks(ctx context.Context, rows ...ID) (map[ID]Due, error) {
 	return marks, nil
 }
 
-// Reschedule says when a row wants its next check, and why. A zero time parks
-// it: it stays what it is, visible with its reason, until something re-marks it.
+// Reschedule says when a row wants its next check, and why, for people.
 // tries is kept for the operator. It moves no state and no fitness version.
 func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int, reason string) error {
-	if err := checkTime("at", at); err != nil {
+	if err := checkMoment("at", at); err != nil {
 		return err
 	}
 	return s.remark(ctx, row, func(due) (due, error) {
@@ -322,7 +344,7 @@ func (s *Store) Reschedule(ctx context.Context, row ID, at time.Time, tries int,
 // marked anew since, by a demotion say, nothing is written and the error is a [*ConflictError].
 // What was noted of a source since is kept.
 func (s *Store) Postpone(ctx context.Context, mark Due, at time.Time, tries int, reason string) error {
-	if err := checkTime("at", at); err != nil {
+	if err := checkMoment("at", at); err != nil {
 		return err
 	}
 	return s.remark(ctx, mark.ID, func(now due) (due, error) {
@@ -330,6 +352,30 @@ func (s *Store) Postpone(ctx context.Context, mark Due, at time.Time, tries int,
 			return due{}, &ConflictError{Key: dueKey.of(mark.ID)}
 		}
 		return due{At: at, Reason: reason, Tries: tries}, nil
+	})
+}
+
+// checkMoment refuses a time that is none.
+func checkMoment(field string, at time.Time) error {
+	if at.IsZero() {
+		return invalid(field, "required", "a time; Park parks a row")
+	}
+	return checkTime(field, at)
+}
+
+// Park parks a row: it stays what it is, visible with its reason, until something marks it anew.
+// If the row has been marked anew since the mark was read, nothing is written and the error is
+// a [*ConflictError]. A mark without a generation stands for whatever mark there is, also for one
+// that cannot be read.
+func (s *Store) Park(ctx context.Context, mark Due, why ParkedFor, reason string) error {
+	if err := parkedForEnum.check(why); err != nil {
+		return err
+	}
+	return s.remark(ctx, mark.ID, func(now due) (due, error) {
+		if mark.Generation != 0 && now.Generation != mark.Generation {
+			return due{}, &ConflictError{Key: dueKey.of(mark.ID)}
+		}
+		return due{Parked: why, Reason: reason, Tries: mark.Tries}, nil
 	})
 }
 
@@ -419,6 +465,7 @@ func (s *Store) remark(ctx context.Context, row ID, change func(now due) (due, e
 type due struct {
 	At         time.Time // zero = parked
 	State      byte      // the list that it is on
+	Parked     ParkedFor // unset = it is not parked
 	Reason     string
 	Tries      int    // verdicts asked for since the last move
 	Generation uint64 // 0 = of the next round
@@ -439,7 +486,7 @@ const (
 )
 
 func (d *due) of(id ID, now time.Time) Due {
-	return Due{ID: id, At: d.At, Reason: d.Reason, Tries: d.Tries, Heat: math.Round(d.Heat.at(now)*1e6) / 1e6, Generation: d.Generation, Sources: d.Sources}
+	return Due{ID: id, At: d.At, Parked: d.Parked, Reason: d.Reason, Tries: d.Tries, Heat: math.Round(d.Heat.at(now)*1e6) / 1e6, Generation: d.Generation, Sources: d.Sources}
 }
 
 // terms are what the object of a mark carries.
@@ -464,6 +511,7 @@ func (d *due) put(old Object) Put {
 	e := encoder{}
 	e.time(d.At)
 	e.byte(d.State)
+	e.byte(byte(d.Parked))
 	e.num(uint64(d.Tries))
 	e.num(d.Generation)
 	e.num(uint64(d.Heat))
@@ -544,7 +592,7 @@ func nextRound(old Object, now time.Time) (generation uint64, kept []SourceMark)
 // decodeDue decodes a mark, but for a reason that is sealed.
 func decodeDue(data []byte) (due, error) {
 	r := decoder{b: data}
-	d := due{At: r.time(), State: r.byte(), Tries: int(min(r.num(), math.MaxInt32)), Generation: r.num(), Heat: heat(r.num()), About: r.str()}
+	d := due{At: r.time(), State: r.byte(), Parked: ParkedFor(r.byte()), Tries: int(min(r.num(), math.MaxInt32)), Generation: r.num(), Heat: heat(r.num()), About: r.str()}
 	for range min(r.num(), maxMarkSources) {
 		m := SourceMark{Source: r.str(), Until: r.time()}
 		n := r.num()
@@ -552,7 +600,7 @@ func decodeDue(data []byte) (due, error) {
 		d.Sources = append(d.Sources, m)
 	}
 	code := int(r.byte())
-	if r.bad || code >= len(dueReasons) || d.State > dueParked || d.At.IsZero() != (d.State == dueParked) {
+	if r.bad || code >= len(dueReasons) || d.State > dueParked || d.At.IsZero() != (d.State == dueParked) || (d.Parked != 0) != (d.State == dueParked) || d.Parked > ParkedStuck {
 		return due{}, errWire
 	}
 	if code == 0 {

@@ -56,7 +56,7 @@ func TestANoteLeavesTheRound(t *testing.T) {
 	for name, at := range map[string]time.Time{"due": day0, "parked": {}} {
 		b := newBench(t)
 		id := b.put(toolDraft(berlin, "crm")).ID
-		if err := b.Reschedule(t.Context(), id, at, 3, "a blocked call wants it"); err != nil {
+		if err := b.marks(id, at, 3, "a blocked call wants it"); err != nil {
 			t.Fatal(err)
 		}
 		before := b.due(id)
@@ -234,7 +234,7 @@ func TestGenerationsOnlyGrow(t *testing.T) {
 					r.Fatal(err)
 				}
 			case "park":
-				if err := b.Reschedule(t.Context(), id, time.Time{}, 1, "nobody to ask"); err != nil {
+				if err := b.Park(t.Context(), memory.Due{ID: id, Tries: 1}, memory.ParkedUncovered, "nobody to ask"); err != nil {
 					r.Fatal(err)
 				}
 			case "verify":
@@ -264,4 +264,43 @@ func TestGenerationsOnlyGrow(t *testing.T) {
 		t.Error("no round ended")
 	}
 	t.Logf("%d rounds", rounds)
+}
+
+// marks says when a row wants its next check; zero = it is parked.
+func (b *bench) marks(id memory.ID, at time.Time, tries int, reason string) error {
+	if at.IsZero() {
+		return b.Park(b.Context(), memory.Due{ID: id, Tries: tries}, memory.ParkedUncovered, reason)
+	}
+	return b.Reschedule(b.Context(), id, at, tries, reason)
+}
+
+// TestAParkedRowSaysWhy, and one that is marked anew is parked no more.
+func TestAParkedRowSaysWhy(t *testing.T) {
+	b := newBenchOf(t, everything)
+	id := b.put(toolDraft(berlin, "crm")).ID
+	for _, why := range []memory.ParkedFor{memory.ParkedAsked, memory.ParkedUncovered, memory.ParkedStuck} {
+		old := b.due(id)
+		if err := b.Park(t.Context(), old, why, "because"); err != nil {
+			t.Fatal(err)
+		}
+		if m := b.due(id); m.Parked != why || m.Reason != "because" || !m.At.IsZero() || m.Tries != old.Tries {
+			t.Errorf("%s: %+v", why, m)
+		}
+		for m, err := range b.ParkedRows(t.Context()) {
+			if err != nil || m.Parked != why {
+				t.Errorf("%s: %+v, %v", why, m, err)
+			}
+		}
+		wantErr(t, b.Park(t.Context(), old, why, "late"), memory.ErrConflict)
+	}
+	for _, err := range []error{b.Park(t.Context(), b.due(id), 0, "x"), b.Park(t.Context(), b.due(id), 9, "x"),
+		b.Reschedule(t.Context(), id, time.Time{}, 0, "x"), b.Postpone(t.Context(), b.due(id), time.Time{}, 0, "x")} {
+		wantErr(t, err, memory.ErrInvalid)
+	}
+	if err := b.Reschedule(t.Context(), id, b.Now(), 0, "again"); err != nil {
+		t.Fatal(err)
+	}
+	if m := b.due(id); m.Parked != 0 || m.At.IsZero() {
+		t.Errorf("%+v", m)
+	}
 }

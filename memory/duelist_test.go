@@ -107,7 +107,7 @@ func TestTheRowsDueNow(t *testing.T) {
 	// What is due later is not on the list until it is found, and then in its place.
 	later := b.Now().Add(time.Hour)
 	for i, at := range map[int]time.Time{4: later, 0: later.Add(time.Minute), 1: {}} {
-		if err := b.Reschedule(t.Context(), ids[i], at, 1, "later"); err != nil {
+		if err := b.marks(ids[i], at, 1, "later"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestTheListOfRowsDueNowIsThatOfTheMarks(t *testing.T) {
 			case "reschedule":
 				err = b.Reschedule(t.Context(), id, b.Now().Add(after), 1, "to be checked again")
 			case "park":
-				err = b.Reschedule(t.Context(), id, time.Time{}, 1, "nobody")
+				err = b.Park(t.Context(), memory.Due{ID: id, Tries: 1}, memory.ParkedUncovered, "nobody")
 			case "verify":
 				if b.head(id).Truth != memory.TruthSupported {
 					b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankPrimarySource, "doc:1")) // which may have said otherwise
@@ -326,7 +326,7 @@ func TestARowThatMovesWhileItIsWokenStaysAsItIs(t *testing.T) {
 	b.pass(time.Second)
 	for name, at := range map[string]time.Time{"parked": {}, "put off": b.Now().Add(time.Hour)} {
 		d := &between{Driver: b.driver, then: func() {
-			if err := b.Reschedule(t.Context(), id, at, 7, "meanwhile"); err != nil {
+			if err := b.marks(id, at, 7, "meanwhile"); err != nil {
 				t.Fatal(err)
 			}
 		}}
@@ -385,7 +385,7 @@ func TestTheMarksOfSomeRows(t *testing.T) {
 	}
 	b.mustMove(ids[0], memory.TruthSuperseded, memory.AuthorityUser) // wants no check
 	for id, at := range map[memory.ID]time.Time{ids[1]: b.Now().Add(time.Hour), ids[2]: {}} {
-		if err := b.Reschedule(t.Context(), id, at, 3, "in words of its own"); err != nil {
+		if err := b.marks(id, at, 3, "in words of its own"); err != nil {
 			t.Fatal(err)
 		}
 	}

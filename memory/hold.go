@@ -41,14 +41,6 @@ func (d *Digest) UnmarshalText(b []byte) error {
 // HoldState says how far a held call is. The zero value is no state.
 type HoldState uint8
 
-// OutcomeUnknown is the outcome of a call that was cut off after it was let through:
-// it may have been done. It is not made again until a person says so.
-const OutcomeUnknown = "unknown"
-
-// OutcomeNotFired is the outcome of a call that was let through and then not made: who
-// asked had gone, or the permit had run out while it was recorded.
-const OutcomeNotFired = "not fired"
-
 // The states of a held call. Time alone makes a hold expired, and one that fired
 // unknown; see [Hold.StateAt].
 const (
@@ -549,7 +541,7 @@ func (s *Store) OpenCalls(ctx context.Context, decisions ...string) ([]string, e
 		if err != nil {
 			return nil, err
 		}
-		if ok && r.Fired && r.Outcome == "" {
+		if ok && r.Fired && r.Outcome == 0 {
 			open = append(open, decisions[i])
 		}
 	}

@@ -125,13 +125,13 @@ func TestAPersonMovesAHoldOnlyWhereItMayGo(t *testing.T) {
 		memory.HoldRejected: func(w *hall, h memory.Hold) error { return w.move(h, memory.HoldRejected) },
 		memory.HoldFired:    func(w *hall, h memory.Hold) error { w.fire(h); return nil },
 		memory.HoldDone: func(w *hall, h memory.Hold) error {
-			return w.RecordOutcome(w.t.Context(), w.fire(h), "fired")
+			return w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallDone, "")
 		},
 		memory.HoldFailed: func(w *hall, h memory.Hold) error {
-			return w.RecordOutcome(w.t.Context(), w.fire(h), "failed")
+			return w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallFailed, "")
 		},
 		memory.HoldUnknown: func(w *hall, h memory.Hold) error {
-			return w.RecordOutcome(w.t.Context(), w.fire(h), memory.OutcomeUnknown)
+			return w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallUnknown, "")
 		},
 		memory.HoldExpired: func(w *hall, _ memory.Hold) error { w.now = w.now.Add(time.Hour); return nil },
 	}
@@ -176,10 +176,10 @@ func TestAHoldKeepsItsArgumentsWhileTheyAreNeeded(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
-	for outcome, keeps := range map[string]bool{"fired": false, "failed": false, memory.OutcomeUnknown: true} {
+	for outcome, keeps := range map[memory.CallOutcome]bool{memory.CallDone: false, memory.CallFailed: false, memory.CallUnknown: true} {
 		w := newHall(t)
 		h := w.open()
-		if err := w.RecordOutcome(t.Context(), w.fire(h), outcome); err != nil || (w.hold(h.ID).Args != nil) != keeps {
+		if err := w.RecordOutcome(t.Context(), w.fire(h), outcome, ""); err != nil || (w.hold(h.ID).Args != nil) != keeps {
 			t.Errorf("%s: %v", outcome, err)
 		}
 	}
@@ -246,13 +246,13 @@ func TestTheMarkOfACallStandsUntilItsOutcome(t *testing.T) {
 	if at := standing(); at.Prior != first || at.Hold != nil {
 		t.Errorf("%+v", at)
 	}
-	if err := w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown+": cut off"); err != nil || standing().Prior != first {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallUnknown, "cut off"); err != nil || standing().Prior != first {
 		t.Errorf("%+v, %v", standing(), err)
 	}
 	if open, err := w.OpenCalls(t.Context(), first); err != nil || len(open) != 0 {
 		t.Errorf("%v, %v", open, err)
 	}
-	if err := w.RecordOutcome(t.Context(), first, "fired"); err != nil || standing().Prior != "" {
+	if err := w.RecordOutcome(t.Context(), first, memory.CallDone, ""); err != nil || standing().Prior != "" {
 		t.Errorf("%+v, %v", standing(), err)
 	}
 	track.Seen = standing().Revision
@@ -260,7 +260,7 @@ func TestTheMarkOfACallStandsUntilItsOutcome(t *testing.T) {
 	if err != nil || standing().Prior != second {
 		t.Errorf("%+v, %v", standing(), err)
 	}
-	if r, err := w.Decision(t.Context(), first); err != nil || r.Outcome != "fired" || len(r.Rows) != 1 {
+	if r, err := w.Decision(t.Context(), first); err != nil || r.Outcome != memory.CallDone || len(r.Rows) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := w.Decision(t.Context(), "blk_none"); !errors.Is(err, memory.ErrNotFound) {
@@ -342,7 +342,7 @@ func TestARebuildMakesTheMarksOfCallsAgain(t *testing.T) {
 		"of a call that fired out of a hold": func(w *hall) (string, string) { h := w.open(); return h.ID, w.fire(h) },
 		"of a call that fired again after a hold had ended": func(w *hall) (string, string) {
 			h := w.open()
-			if err := w.RecordOutcome(w.t.Context(), w.fire(h), "fired"); err != nil {
+			if err := w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallDone, ""); err != nil {
 				w.t.Fatal(err)
 			}
 			at, err := w.Standing(w.t.Context(), w.slot)
@@ -390,11 +390,13 @@ func TestAnErasureReachesAHoldInEveryState(t *testing.T) {
 		}
 	}
 	for name, reach := range map[string]func(*hall, memory.Hold){
-		"that waits":   func(*hall, memory.Hold) {},
-		"that fired":   func(w *hall, h memory.Hold) { w.fire(h) },
-		"that is over": func(w *hall, h memory.Hold) { must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), "ok")) },
+		"that waits": func(*hall, memory.Hold) {},
+		"that fired": func(w *hall, h memory.Hold) { w.fire(h) },
+		"that is over": func(w *hall, h memory.Hold) {
+			must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallDone, ""))
+		},
 		"without a say": func(w *hall, h memory.Hold) {
-			must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), memory.OutcomeUnknown))
+			must(w.t, w.RecordOutcome(w.t.Context(), w.fire(h), memory.CallUnknown, ""))
 		},
 	} {
 		t.Run("one "+name, func(t *testing.T) {
@@ -419,5 +421,24 @@ func TestAnErasureReachesAHoldInEveryState(t *testing.T) {
 			_, err = w.Verify(t.Context(), nil, nil)
 			must(t, err)
 		})
+	}
+}
+
+// TestAnOutcomeIsOneOfAFew: what a person says is settled, and not recorded.
+func TestAnOutcomeIsOneOfAFew(t *testing.T) {
+	w := newHall(t)
+	id, err := w.once(0, nil)
+	must(t, err)
+	for _, outcome := range []memory.CallOutcome{0, memory.CallSettledDone, memory.CallSettledNotDone, 99} {
+		if err := w.RecordOutcome(t.Context(), id, outcome, ""); !errors.Is(err, memory.ErrInvalid) {
+			t.Errorf("%s: %v", outcome, err)
+		}
+	}
+	if err := w.RecordOutcome(t.Context(), id, memory.CallDone, strings.Repeat("x", memory.MaxField+1)); !errors.Is(err, memory.ErrInvalid) {
+		t.Error(err)
+	}
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallDone, "a note"))
+	if d, err := w.Decision(t.Context(), id); err != nil || d.Outcome != memory.CallDone || d.Note != "a note" {
+		t.Errorf("%s, %q, %v", d.Outcome, d.Note, err)
 	}
 }

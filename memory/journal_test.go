@@ -46,7 +46,7 @@ func lived(t testing.TB) (*bench, []memory.ID) {
 		if err := b.Record(b.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.RecordOutcome(b.Context(), r.ID, "done"); err != nil {
+		if err := b.RecordOutcome(b.Context(), r.ID, memory.CallDone, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,13 +34,17 @@ func (w *hall) sound(t *testing.T) {
 // A call that is not to be made twice leaves a mark when it was done, and none when it was
 // not. Who did not read it cannot make the call again.
 func TestACallThatWasDoneLeavesAMark(t *testing.T) {
-	for outcome, want := range map[string]struct{ done, prior bool }{
-		"fired":                        {done: true},
-		"fired, output not recorded":   {done: true},
-		"failed":                       {},
-		memory.OutcomeNotFired:         {},
-		memory.OutcomeUnknown:          {prior: true},
-		memory.OutcomeUnknown + ", it": {prior: true},
+	type ending struct {
+		outcome memory.CallOutcome
+		note    string
+	}
+	for outcome, want := range map[ending]struct{ done, prior bool }{
+		{memory.CallDone, ""}:                    {done: true},
+		{memory.CallDone, "output not recorded"}: {done: true},
+		{memory.CallFailed, ""}:                  {},
+		{memory.CallNotMade, ""}:                 {},
+		{memory.CallUnknown, ""}:                 {prior: true},
+		{memory.CallUnknown, "it"}:               {prior: true},
 	} {
 		w := newHall(t)
 		id, err := w.once(0, nil)
@@ -48,20 +52,20 @@ func TestACallThatWasDoneLeavesAMark(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.now = w.now.Add(time.Minute)
-		if err := w.RecordOutcome(t.Context(), id, outcome, w.row.ID); err != nil {
+		if err := w.RecordOutcome(t.Context(), id, outcome.outcome, outcome.note, w.row.ID); err != nil {
 			t.Fatal(err)
 		}
 		at := w.standing()
 		if (at.Done == id) != want.done || (at.Prior == id) != want.prior || at.Done != "" && !want.done {
-			t.Errorf("%q: %+v", outcome, at)
+			t.Errorf("%v: %+v", outcome, at)
 		}
 		if want.done && (!at.DoneAt.Equal(w.now.Add(-time.Minute)) || !slices.Equal(at.Answer, []memory.ID{w.row.ID})) {
-			t.Errorf("%q: it was let through at %s, answer %v", outcome, at.DoneAt, at.Answer)
+			t.Errorf("%v: it was let through at %s, answer %v", outcome, at.DoneAt, at.Answer)
 		}
 		var conflict *memory.ConflictError
 		_, err = w.once(0, nil)
 		if stands := want.done || want.prior; stands != errors.As(err, &conflict) {
-			t.Errorf("%q: who did not look gets %v", outcome, err)
+			t.Errorf("%v: who did not look gets %v", outcome, err)
 		}
 		if err == nil {
 			w.sound(t)
@@ -73,7 +77,7 @@ func TestACallThatWasDoneLeavesAMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.RecordOutcome(t.Context(), id, "fired", w.row.ID); err != nil {
+	if err := w.RecordOutcome(t.Context(), id, memory.CallDone, "", w.row.ID); err != nil {
 		t.Fatal(err)
 	}
 	d, err := w.Decision(t.Context(), id)
@@ -81,7 +85,7 @@ func TestACallThatWasDoneLeavesAMark(t *testing.T) {
 		t.Errorf("%+v, %v, answer %v", at, err, d.Answer)
 	}
 	// Only rows are an answer.
-	if err := w.RecordOutcome(t.Context(), id, "fired", "row 7"); err == nil {
+	if err := w.RecordOutcome(t.Context(), id, memory.CallDone, "", "row 7"); err == nil {
 		t.Error("an answer that is no row is taken")
 	}
 }
@@ -117,14 +121,14 @@ func TestAHoldKnowsTheCallThatWasDone(t *testing.T) {
 	for name, play := range map[string]func(w *hall) (done string){
 		"done before it was opened": func(w *hall) string {
 			id := first(w)
-			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), id, memory.CallDone, ""))
 			open(w, nil)
 			return id
 		},
 		"done while it waited": func(w *hall) string {
 			id := first(w)
 			open(w, nil)
-			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), id, memory.CallDone, ""))
 			return id
 		},
 		"settled as done while it waited": func(w *hall) string {
@@ -136,23 +140,23 @@ func TestAHoldKnowsTheCallThatWasDone(t *testing.T) {
 		"done after it was let through once more": func(w *hall) string {
 			id := first(w)
 			again := through(w, open(w, nil))
-			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), id, memory.CallDone, ""))
 			if at := w.standing(); at.Done != id || at.Prior != again {
 				w.t.Errorf("%+v", at)
 			}
-			must(w.t, w.RecordOutcome(w.t.Context(), again, "failed"))
+			must(w.t, w.RecordOutcome(w.t.Context(), again, memory.CallFailed, ""))
 			return id
 		},
 		"let through out of it": func(w *hall) string {
-			must(w.t, w.RecordOutcome(w.t.Context(), first(w), "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), first(w), memory.CallDone, ""))
 			again := through(w, open(w, nil))
-			must(w.t, w.RecordOutcome(w.t.Context(), again, "fired"))
+			must(w.t, w.RecordOutcome(w.t.Context(), again, memory.CallDone, ""))
 			return again
 		},
 		"let through out of it, and failed": func(w *hall) string {
 			id := first(w)
-			must(w.t, w.RecordOutcome(w.t.Context(), id, "fired"))
-			must(w.t, w.RecordOutcome(w.t.Context(), through(w, open(w, nil)), "failed"))
+			must(w.t, w.RecordOutcome(w.t.Context(), id, memory.CallDone, ""))
+			must(w.t, w.RecordOutcome(w.t.Context(), through(w, open(w, nil)), memory.CallFailed, ""))
 			return id
 		},
 		"settled as not done": func(w *hall) string {
@@ -211,11 +215,11 @@ func TestTheMarkOfACallThatWasDoneIsMadeAgain(t *testing.T) {
 	id, err := w.once(0, nil)
 	must(t, err)
 	before := raw()
-	must(t, w.RecordOutcome(t.Context(), id, "failed"))
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallFailed, ""))
 	again("")
 	id, err = w.once(raw().Revision, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), id, "fired"))
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallDone, ""))
 	again(id)
 	after := raw()
 	put(before)
@@ -231,7 +235,7 @@ func TestTheMarkOfACallThatWasDoneIsMadeAgain(t *testing.T) {
 		r.Data = json.RawMessage(`{"reasons":[{"code":"already_done","outcome":"permitted"}]}`)
 	})
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), last, "fired"))
+	must(t, w.RecordOutcome(t.Context(), last, memory.CallDone, ""))
 	again(last)
 
 	// The mark was taken away for a while.
@@ -263,7 +267,7 @@ func TestACallWhoseRecordWasErasedIsSettled(t *testing.T) {
 				r.Rows = []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}
 			})
 			must(t, err)
-			must(t, w.RecordOutcome(t.Context(), id, memory.OutcomeUnknown))
+			must(t, w.RecordOutcome(t.Context(), id, memory.CallUnknown, ""))
 			var own, other string
 			if c.waits {
 				open := func(slot byte, prior, made string) string {
@@ -328,7 +332,7 @@ func TestAHoldIsNotOpenedForACallThatHasEnded(t *testing.T) {
 		f, err := w.FitnessFor(t.Context(), nil, memory.Digest{2}, memory.Digest{3})
 		must(t, err)
 		if ended {
-			must(t, w.RecordOutcome(t.Context(), id, "failed"))
+			must(t, w.RecordOutcome(t.Context(), id, memory.CallFailed, ""))
 		}
 		h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{3}, State: memory.HoldWaiting, Tool: "pay", Run: "other", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held", Made: id}
 		err = w.Record(t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "other", Call: &memory.CallStep{Slot: h.Slot, Act: memory.Digest{2}, ActSeen: f.Act.Revision, Hold: &h}})

@@ -832,11 +832,12 @@ type DecisionRecord struct {
 	UnvouchedMore bool       `json:"unvouched_more,omitempty"`
 	// Settled is set if a person said how it ended.
 	Settled *Settled `json:"settled,omitempty"`
-	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; ""
-	// while that is not known. Answer are the rows that the answer became, of a call that is
-	// not to be made twice.
-	Outcome string `json:"outcome,omitempty"`
-	Answer  []ID   `json:"answer,omitempty"`
+	// Outcome is how a call that fired ended, as [Store.RecordOutcome] noted it; unset
+	// while nobody has said. Note is more of it, for people. Answer are the rows that the
+	// answer became, of a call that is not to be made twice.
+	Outcome CallOutcome `json:"outcome,omitzero"`
+	Note    string      `json:"note,omitempty"`
+	Answer  []ID        `json:"answer,omitempty"`
 }
 
 // Record writes a decision. If the decision fires a call, this is where the permit is
@@ -1094,23 +1095,49 @@ func (s *Store) opened(ctx context.Context, o Object) (b []byte, prev link, clas
 	return b, prev, class, err == nil, err
 }
 
-// RecordOutcome notes how a fired call ended. An outcome that begins with
-// [OutcomeUnknown] leaves the call in the way of its like; any other clears it. What is
+// RecordOutcome notes how a fired call ended, and more of it for people: note is at most
+// [MaxField] bytes and may be empty. [CallUnknown] leaves the call in the way of its like; any
+// other outcome clears it. That a person says how it ended is for [Store.Settle]. What is
 // known does not become unknown again, and what was done stays done, by the tool's word or
 // by a person's: a later word against it is kept in the log of the decision and changes
 // nothing. That a call was done does take the place of a word that it was not.
 //
 // answer are the rows that the call's answer became. They are kept of a call that is not to
 // be made twice ([CallStep.Once]), the first [MaxAnswer] of them.
-func (s *Store) RecordOutcome(ctx context.Context, id, outcome string, answer ...ID) error {
-	return s.recordOutcome(ctx, id, outcome, answer, nil)
+func (s *Store) RecordOutcome(ctx context.Context, id string, outcome CallOutcome, note string, answer ...ID) error {
+	if err := callOutcomeEnum.check(outcome); err != nil {
+		return err
+	}
+	if outcome == CallSettledDone || outcome == CallSettledNotDone {
+		return invalid("outcome", "conflict", "a person settles a call")
+	}
+	if err := checkText("note", note, MaxField); err != nil {
+		return err
+	}
+	return s.recordOutcome(ctx, id, outcome, note, answer, nil)
+}
+
+// ending is how the call ended, in words.
+func (r *DecisionRecord) ending() string {
+	if r.Settled != nil && (r.Outcome == CallSettledDone || r.Outcome == CallSettledNotDone) {
+		return (&Settlement{Actor: r.Settled.By, Done: r.Outcome == CallSettledDone}).words()
+	}
+	return r.Outcome.noted(r.Note)
+}
+
+// noted is an outcome with a note.
+func (o CallOutcome) noted(note string) string {
+	if note == "" {
+		return o.String()
+	}
+	return o.String() + ", " + note
 }
 
 // MaxAnswer is how many rows of an answer the record of a decision names.
 const MaxAnswer = 64
 
 // recordOutcome is [Store.RecordOutcome], or [Store.Settle] if it is by a person.
-func (s *Store) recordOutcome(ctx context.Context, id, outcome string, answer []ID, by *Settlement) error {
+func (s *Store) recordOutcome(ctx context.Context, id string, outcome CallOutcome, note string, answer []ID, by *Settlement) error {
 	for _, row := range answer {
 		if err := row.check("answer"); err != nil {
 			return err
@@ -1138,22 +1165,22 @@ func (s *Store) recordOutcome(ctx context.Context, id, outcome string, answer []
 			if err := by.settles(&r.DecisionRecord, s.Now()); err != nil {
 				return struct{}{}, err
 			}
-		case !counts(outcome, r.Outcome) && (stillUnknown(outcome) || outcome == r.Outcome):
+		case !counts(outcome, r.Outcome) && (outcome.isOpen() || outcome == r.Outcome && note == r.Note):
 			return struct{}{}, nil // it says nothing new
 		}
 		was, news := r.StateAt(r.At), counts(outcome, r.Outcome)
 		if news {
-			r.Outcome = outcome
+			r.Outcome, r.Note = outcome, note
 		}
 		if news && r.once() {
 			r.Answer = answer[:min(len(answer), MaxAnswer)]
 		}
 		nonce, now := newNonce(), s.Now()
-		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome, Nonce: nonce,
-			From: was.String(), To: outcomeState(r.Outcome).String()}
+		entry := AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: now, Actor: "run", Authority: AuthoritySystem, Source: "tool", Reason: outcome.noted(note), Nonce: nonce,
+			From: was.String(), To: r.Outcome.state().String()}
 		if by != nil {
 			r.Settled = &Settled{By: by.Actor, Reason: by.Reason, At: now}
-			entry.Actor, entry.Authority, entry.Source, entry.Reason = by.Actor, AuthorityUser, "settle", outcome+": "+by.Reason
+			entry.Actor, entry.Authority, entry.Source, entry.Reason = by.Actor, AuthorityUser, "settle", by.words()+": "+by.Reason
 		}
 		tx := s.begin(ctx, now)
 		if err := tx.decision(&r, objs[0], prev, class, nil, entry); err != nil {

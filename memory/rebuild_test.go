@@ -77,7 +77,7 @@ func (e *erasable) objects(t *testing.T) map[string]memory.Object {
 // TestARebuildMakesADamagedMarkAgain: of a call that waits, of one whose end is not known, and of one
 // that is over and needs none.
 func TestARebuildMakesADamagedMarkAgain(t *testing.T) {
-	for name, outcome := range map[string]string{"waiting": "", "unknown": memory.OutcomeUnknown, "done": "fired"} {
+	for name, outcome := range map[string]memory.CallOutcome{"waiting": 0, "unknown": memory.CallUnknown, "done": memory.CallDone} {
 		e := newErasable(t, 2)
 		slot := memory.Digest{7}
 		if name == "waiting" {
@@ -90,7 +90,7 @@ func TestARebuildMakesADamagedMarkAgain(t *testing.T) {
 			r := memory.DecisionRecord{Epoch: 1, ID: e.NewDecisionID(), Tool: "send", Run: "r", Fired: true, Data: []byte(`{}`), Call: &memory.CallStep{Slot: slot, Seen: at.Revision, Track: true}}
 			err = e.Record(t.Context(), r)
 			if err == nil {
-				err = e.RecordOutcome(t.Context(), r.ID, outcome)
+				err = e.RecordOutcome(t.Context(), r.ID, outcome, "")
 			}
 			if err != nil {
 				t.Fatal(err)

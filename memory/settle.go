@@ -14,25 +14,43 @@ import (
 // A call whose outcome nobody knows may have been done. Until it is known, the same call is
 // held: the run records it late, or a person who has looked settles it.
 
-// What a person says of a call. The words begin its outcome.
+// CallOutcome is how a call ended that was let through. The zero value says that nobody has
+// said.
+type CallOutcome uint8
+
+// The outcomes of a call.
 const (
-	OutcomeSettledDone    = "done, settled by "
-	OutcomeSettledNotDone = "not done, settled by "
+	_                  CallOutcome = iota
+	CallDone                       // it was made
+	CallFailed                     // it was made, and came to nothing
+	CallUnknown                    // it was cut off: it may have been done, and is not made again until a person says so
+	CallNotMade                    // it was let through and then not made: who asked had gone, or the permit had run out
+	CallSettledDone                // a person says that it was done
+	CallSettledNotDone             // a person says that it was not
 )
+
+var callOutcomeEnum = enum[CallOutcome]{"outcome", []string{"", "done", "failed", "unknown", "not_made", "settled_done", "settled_not_done"}}
+
+// String returns done, failed, unknown, not_made, settled_done, settled_not_done, or "unset".
+func (o CallOutcome) String() string { return callOutcomeEnum.text(o) }
+
+// MarshalText returns the same; an unset outcome is an error.
+func (o CallOutcome) MarshalText() ([]byte, error) { return callOutcomeEnum.marshal(o) }
+
+// UnmarshalText accepts exactly the names.
+func (o *CallOutcome) UnmarshalText(b []byte) error { return callOutcomeEnum.unmarshal(o, b) }
 
 // doneAlready begins what the model is told that asked for a call again which a person
 // says was done.
 const doneAlready = "it was done already: "
 
-// stillUnknown reports whether an outcome says that nobody knows.
-func stillUnknown(outcome string) bool {
-	return outcome == "" || strings.HasPrefix(outcome, OutcomeUnknown)
-}
+// isOpen reports whether nobody knows how the call ended.
+func (o CallOutcome) isOpen() bool { return o == 0 || o == CallUnknown }
 
 // Unsettled reports whether the decision let a call through of which nobody knows how it
 // ended, so that the same call is held.
 func (r *DecisionRecord) Unsettled() bool {
-	return r.Fired && !r.Slot.IsZero() && stillUnknown(r.Outcome)
+	return r.Fired && !r.Slot.IsZero() && r.Outcome.isOpen()
 }
 
 // once reports whether the call was done, and is not to be made twice.
@@ -45,33 +63,33 @@ func (r *DecisionRecord) StateAt(now time.Time) HoldState {
 	switch {
 	case !r.Fired:
 		return 0
-	case r.Outcome == "" && now.Sub(r.At) < UnknownAfter:
+	case r.Outcome == 0 && now.Sub(r.At) < UnknownAfter:
 		return HoldFired
 	}
-	return outcomeState(r.Outcome)
+	return r.Outcome.state()
 }
 
-// outcomeState is what an outcome says: HoldUnknown, HoldDone, or HoldFailed if the call was
+// state is what an outcome says: HoldUnknown, HoldDone, or HoldFailed if the call was
 // not made or came to nothing.
-func outcomeState(outcome string) HoldState {
-	switch {
-	case stillUnknown(outcome):
-		return HoldUnknown
-	case strings.HasPrefix(outcome, "failed"), outcome == OutcomeNotFired, strings.HasPrefix(outcome, OutcomeSettledNotDone):
+func (o CallOutcome) state() HoldState {
+	switch o {
+	case CallDone, CallSettledDone:
+		return HoldDone
+	case CallFailed, CallNotMade, CallSettledNotDone:
 		return HoldFailed
 	}
-	return HoldDone
+	return HoldUnknown
 }
 
 // counts reports whether a later outcome takes the place of one: it does while nobody knows,
 // and that a call was done takes the place of anybody's word that it was not. So nothing
 // that was done becomes undone, whoever reports later.
-func counts(later, outcome string) bool {
-	switch outcomeState(outcome) {
+func counts(later, outcome CallOutcome) bool {
+	switch outcome.state() {
 	case HoldUnknown:
 		return true
 	case HoldFailed:
-		return outcomeState(later) == HoldDone
+		return later.state() == HoldDone
 	}
 	return false
 }
@@ -103,20 +121,31 @@ func (s *Store) Settle(ctx context.Context, m Settlement) error {
 			return err
 		}
 	}
-	outcome := OutcomeSettledNotDone
-	if m.Done {
-		outcome = OutcomeSettledDone
-	}
-	err := s.recordOutcome(ctx, m.Decision, outcome+m.Actor, nil, &m)
+	err := s.recordOutcome(ctx, m.Decision, m.outcome(), "", nil, &m)
 	if isErased(err) {
-		_, err = retry(ctx, func() (struct{}, error) { return struct{}{}, s.settleErased(ctx, outcome+m.Actor, &m) })
+		_, err = retry(ctx, func() (struct{}, error) { return struct{}{}, s.settleErased(ctx, &m) })
 	}
 	return err
 }
 
+func (m *Settlement) outcome() CallOutcome {
+	if m.Done {
+		return CallSettledDone
+	}
+	return CallSettledNotDone
+}
+
+// words are those of the audit.
+func (m *Settlement) words() string {
+	if m.Done {
+		return "done, settled by " + m.Actor
+	}
+	return "not done, settled by " + m.Actor
+}
+
 // settleErased is [Store.Settle] of a call whose record was erased. Nothing says any more
 // which call it was: the marks and holds that name the decision are looked for among all.
-func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement) error {
+func (s *Store) settleErased(ctx context.Context, m *Settlement) error {
 	objs, err := s.get(ctx, decisionKey.named(m.Decision))
 	if err != nil {
 		return err
@@ -181,7 +210,7 @@ func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement)
 		}
 		next.heard(m, tx.now)
 		e := tx.holdEntry(was.State, &next, AuthorityUser)
-		e.Actor, e.Reason = m.Actor, "outcome: "+outcome
+		e.Actor, e.Reason = m.Actor, "outcome: "+m.words()
 		if err := tx.hold(held[0], &was, prev, next, class, e); err != nil {
 			return err
 		}
@@ -194,7 +223,7 @@ func (s *Store) settleErased(ctx context.Context, outcome string, m *Settlement)
 	}
 	nonce := newNonce()
 	tx.log(Put{Key: objs[0].Key, From: objs[0].Revision, Clear: true}, prev, nil, nil, tx.nobody(), AuditEntry{Kind: EntryOutcome, Revision: objs[0].Revision + 1, At: tx.now,
-		Actor: m.Actor, Authority: AuthorityUser, Source: "settle", Reason: outcome + ": " + m.Reason, Nonce: nonce}, change{})
+		Actor: m.Actor, Authority: AuthorityUser, Source: "settle", Reason: m.words() + ": " + m.Reason, Nonce: nonce}, change{})
 	return tx.commit(objs[0].Key, objs[0].Revision+1, nonce)
 }
 
@@ -234,7 +263,7 @@ func (s *Store) presently(ctx context.Context, h Hold) (Hold, error) {
 			continue
 		}
 		*prior = ""
-		if w := d.Settled; w != nil && strings.HasPrefix(d.Outcome, OutcomeSettledDone) {
+		if w := d.Settled; w != nil && d.Outcome == CallSettledDone {
 			h.State, h.Args, h.Asked, h.Grant, h.GrantEnds = HoldRejected, nil, nil, nil, time.Time{}
 			h.By, h.Why, h.At = w.By, doneAlready+w.Reason, w.At
 		}
@@ -248,10 +277,10 @@ func (m *Settlement) settles(r *DecisionRecord, now time.Time) error {
 	switch {
 	case !r.Fired:
 		return fault("the decision let no call through")
-	case m.Done && strings.HasPrefix(r.Outcome, OutcomeSettledNotDone): // a person has looked again
-	case !stillUnknown(r.Outcome):
-		return fault("how it ended is known: " + r.Outcome)
-	case !m.Done && r.Outcome == "" && now.Sub(r.At) < UnknownAfter:
+	case m.Done && r.Outcome == CallSettledNotDone: // a person has looked again
+	case !r.Outcome.isOpen():
+		return fault("how it ended is known: " + r.ending())
+	case !m.Done && r.Outcome == 0 && now.Sub(r.At) < UnknownAfter:
 		return fault("it may still be at work, so it cannot be said yet that it was not done")
 	}
 	return nil

@@ -41,8 +41,8 @@ func TestACallIsListedUntilItIsKnownHowItEnded(t *testing.T) {
 			return w.Settle(w.t.Context(), memory.Settlement{Decision: id, Done: done, Actor: "ana", Reason: "I looked"})
 		}
 	}
-	outcome := func(text string) func(*hall, string) error {
-		return func(w *hall, id string) error { return w.RecordOutcome(w.t.Context(), id, text) }
+	outcome := func(o memory.CallOutcome, note string) func(*hall, string) error {
+		return func(w *hall, id string) error { return w.RecordOutcome(w.t.Context(), id, o, note) }
 	}
 	for name, c := range map[string]struct {
 		says  func(*hall, string) error
@@ -50,15 +50,15 @@ func TestACallIsListedUntilItIsKnownHowItEnded(t *testing.T) {
 		state memory.HoldState
 	}{
 		"nobody says anything":           {func(*hall, string) error { return nil }, false, memory.HoldFired},
-		"the run does not know":          {outcome(memory.OutcomeUnknown + ": cut off"), false, memory.HoldUnknown},
-		"the run says that it was done":  {outcome("fired"), true, memory.HoldDone},
-		"the run says that it failed":    {outcome("failed"), true, memory.HoldFailed},
+		"the run does not know":          {outcome(memory.CallUnknown, "cut off"), false, memory.HoldUnknown},
+		"the run says that it was done":  {outcome(memory.CallDone, ""), true, memory.HoldDone},
+		"the run says that it failed":    {outcome(memory.CallFailed, ""), true, memory.HoldFailed},
 		"a person says that it was done": {settle(true), true, memory.HoldDone},
 		"a person says that it was not":  {settle(false), true, memory.HoldFailed},
 		"the run does not know, after her": {func(w *hall, id string) error {
-			return errors.Join(settle(false)(w, id), outcome(memory.OutcomeUnknown)(w, id))
+			return errors.Join(settle(false)(w, id), outcome(memory.CallUnknown, "")(w, id))
 		}, true, memory.HoldFailed},
-		"another process says it": {func(w *hall, id string) error { w.reopen(); return outcome("fired")(w, id) }, true, memory.HoldDone},
+		"another process says it": {func(w *hall, id string) error { w.reopen(); return outcome(memory.CallDone, "")(w, id) }, true, memory.HoldDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newHall(t)
@@ -224,7 +224,7 @@ func TestTheMarkOfACallCostsNoTrip(t *testing.T) {
 			}
 		})
 		outcome = count(func() {
-			if err := w.RecordOutcome(t.Context(), id, "fired"); err != nil {
+			if err := w.RecordOutcome(t.Context(), id, memory.CallDone, ""); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -169,7 +168,7 @@ func (s *Store) Standing(ctx context.Context, slot Digest) (Standing, error) {
 			return Standing{}, err
 		}
 		at.DoneAt, at.Answer = d.At, d.Answer
-		if strings.HasPrefix(d.Outcome, OutcomeSettledDone) {
+		if d.Outcome == CallSettledDone {
 			at.Settled = d.Settled
 		}
 	}
@@ -337,7 +336,7 @@ func (t *transaction) ended(r *DecisionRecord, read []Object, by *Settlement) er
 			continue
 		}
 		e := t.holdEntry(h.State, &next, AuthoritySystem)
-		e.Actor, e.Reason = "run", "outcome: "+r.Outcome
+		e.Actor, e.Reason = "run", "outcome: "+r.ending()
 		if by != nil {
 			e.Actor, e.Authority = by.Actor, AuthorityUser
 		}
@@ -351,7 +350,7 @@ func (t *transaction) ended(r *DecisionRecord, read []Object, by *Settlement) er
 // after is the mark after an outcome of a decision. Of an act it keeps that the call was done
 // only if a person says so: the run that made it has not seen it, and is there no more.
 func (m callMark) after(r *DecisionRecord, act bool) callMark {
-	if m.fired == r.ID && !stillUnknown(r.Outcome) {
+	if m.fired == r.ID && !r.Outcome.isOpen() {
 		m.fired, m.at, m.slot = "", time.Time{}, Token{}
 	}
 	switch {
@@ -366,7 +365,7 @@ func (m callMark) after(r *DecisionRecord, act bool) callMark {
 // settledDone reports whether a person says that the call was done, and it is not to be made
 // twice.
 func (r *DecisionRecord) settledDone() bool {
-	return r.once() && r.Settled != nil && strings.HasPrefix(r.Outcome, OutcomeSettledDone)
+	return r.once() && r.Settled != nil && r.Outcome == CallSettledDone
 }
 
 // settledAt is when a person settled the call, as a mark has it.
@@ -382,15 +381,15 @@ func (h *Hold) ended(r *DecisionRecord, by *Settlement, now time.Time) bool {
 	}
 	switch {
 	case h.Fired == r.ID:
-		if h.State = outcomeState(r.Outcome); h.State != HoldUnknown {
+		if h.State = r.Outcome.state(); h.State != HoldUnknown {
 			h.Args = nil
 		}
-		h.By, h.Why, h.At = "run", "outcome: "+r.Outcome, now
+		h.By, h.Why, h.At = "run", "outcome: "+r.ending(), now
 		if by != nil {
 			h.By, h.Why = by.Actor, by.Reason
 		}
 		return true
-	case (h.Prior == r.ID || h.Made == r.ID) && !stillUnknown(r.Outcome):
+	case (h.Prior == r.ID || h.Made == r.ID) && !r.Outcome.isOpen():
 		for _, prior := range [...]*string{&h.Prior, &h.Made} {
 			if *prior == r.ID {
 				*prior = ""

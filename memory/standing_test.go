@@ -34,11 +34,11 @@ func (w *hall) out(h memory.Hold) string {
 // Who looked at a call before its outcome was recorded does not decide by what it saw: the
 // outcome moves the mark, also when the call went out of a hold.
 func TestAnOutcomeMovesTheMarkOfItsCall(t *testing.T) {
-	for _, outcome := range []string{"fired", "failed", memory.OutcomeNotFired} {
+	for _, outcome := range []memory.CallOutcome{memory.CallDone, memory.CallFailed, memory.CallNotMade} {
 		w := newHall(t)
 		first, err := w.once(0, nil)
 		must(t, err)
-		must(t, w.RecordOutcome(t.Context(), first, memory.OutcomeUnknown))
+		must(t, w.RecordOutcome(t.Context(), first, memory.CallUnknown, ""))
 		h, err := w.waits(w.standing())
 		must(t, err)
 		w.now = w.now.Add(memory.UnknownAfter)
@@ -48,7 +48,7 @@ func TestAnOutcomeMovesTheMarkOfItsCall(t *testing.T) {
 		if before.Prior != second {
 			t.Fatalf("%+v", before)
 		}
-		must(t, w.RecordOutcome(t.Context(), second, outcome))
+		must(t, w.RecordOutcome(t.Context(), second, outcome, ""))
 		var conflict *memory.ConflictError
 		if _, err := w.waits(before); !errors.As(err, &conflict) {
 			t.Errorf("%s: a hold is opened by what was true before: %v", outcome, err)
@@ -56,7 +56,7 @@ func TestAnOutcomeMovesTheMarkOfItsCall(t *testing.T) {
 		if _, err := w.once(before.Revision, nil); !errors.As(err, &conflict) {
 			t.Errorf("%s: the call is let through by what was true before: %v", outcome, err)
 		}
-		if at := w.standing(); at.Prior != "" || (at.Done == second) != (outcome == "fired") {
+		if at := w.standing(); at.Prior != "" || (at.Done == second) != (outcome == memory.CallDone) {
 			t.Errorf("%s: %+v", outcome, at)
 		}
 		w.sound(t)
@@ -72,7 +72,7 @@ func TestEachHoldHearsHowItsCallEnded(t *testing.T) {
 	made := w.out(one)
 	two, err := w.waits(w.standing())
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), made, "fired"))
+	must(t, w.RecordOutcome(t.Context(), made, memory.CallDone, ""))
 	if h := w.hold(one.ID); h.State != memory.HoldDone {
 		t.Errorf("the call's own hold is %s", h.State)
 	}
@@ -85,24 +85,24 @@ func TestEachHoldHearsHowItsCallEnded(t *testing.T) {
 // What was done stays done, whoever says later that it was not. A word that it was not done
 // gives way to one that it was.
 func TestWhatWasDoneStaysDone(t *testing.T) {
-	const done, not, lost = "fired", "failed", memory.OutcomeUnknown
+	const done, not, lost = memory.CallDone, memory.CallFailed, memory.CallUnknown
 	for name, c := range map[string]struct {
-		words   []string // outcomes, or a person's word
+		words   []memory.CallOutcome // the last two are a person's word
 		done    bool
-		outcome string
+		outcome memory.CallOutcome
 		entries int
 	}{
-		"done, then failed":               {[]string{done, not}, true, done, 2},
-		"done, then unknown":              {[]string{done, lost}, true, done, 1},
-		"done twice":                      {[]string{done, done}, true, done, 1},
-		"failed, then done":               {[]string{not, done}, true, done, 2},
-		"failed, then unknown":            {[]string{not, lost}, false, not, 1},
-		"failed, then not made":           {[]string{not, memory.OutcomeNotFired}, false, not, 2},
-		"unknown, then failed":            {[]string{lost, not}, false, not, 2},
-		"settled as done, then failed":    {[]string{"+", not}, true, memory.OutcomeSettledDone + "cleo", 2},
-		"settled as done, then done":      {[]string{"+", done}, true, memory.OutcomeSettledDone + "cleo", 2},
-		"settled as not done, then done":  {[]string{"-", done}, true, done, 2},
-		"settled as not done, and failed": {[]string{"-", not}, false, memory.OutcomeSettledNotDone + "cleo", 2},
+		"done, then failed":               {[]memory.CallOutcome{done, not}, true, done, 2},
+		"done, then unknown":              {[]memory.CallOutcome{done, lost}, true, done, 1},
+		"done twice":                      {[]memory.CallOutcome{done, done}, true, done, 1},
+		"failed, then done":               {[]memory.CallOutcome{not, done}, true, done, 2},
+		"failed, then unknown":            {[]memory.CallOutcome{not, lost}, false, not, 1},
+		"failed, then not made":           {[]memory.CallOutcome{not, memory.CallNotMade}, false, not, 2},
+		"unknown, then failed":            {[]memory.CallOutcome{lost, not}, false, not, 2},
+		"settled as done, then failed":    {[]memory.CallOutcome{memory.CallSettledDone, not}, true, memory.CallSettledDone, 2},
+		"settled as done, then done":      {[]memory.CallOutcome{memory.CallSettledDone, done}, true, memory.CallSettledDone, 2},
+		"settled as not done, then done":  {[]memory.CallOutcome{memory.CallSettledNotDone, done}, true, done, 2},
+		"settled as not done, and failed": {[]memory.CallOutcome{memory.CallSettledNotDone, not}, false, memory.CallSettledNotDone, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newHall(t)
@@ -111,10 +111,10 @@ func TestWhatWasDoneStaysDone(t *testing.T) {
 			w.now = w.now.Add(memory.UnknownAfter)
 			for _, word := range c.words {
 				switch word {
-				case "+", "-":
-					must(t, w.Settle(t.Context(), memory.Settlement{Decision: id, Done: word == "+", Actor: "cleo", Reason: "looked"}))
+				case memory.CallSettledDone, memory.CallSettledNotDone:
+					must(t, w.Settle(t.Context(), memory.Settlement{Decision: id, Done: word == memory.CallSettledDone, Actor: "cleo", Reason: "looked"}))
 				default:
-					must(t, w.RecordOutcome(t.Context(), id, word))
+					must(t, w.RecordOutcome(t.Context(), id, word, ""))
 				}
 				w.now = w.now.Add(time.Second)
 			}
@@ -138,25 +138,25 @@ func TestALaterCallDoesNotHideTheOneThatWasDone(t *testing.T) {
 	noted := func(r *memory.DecisionRecord) {
 		r.Data = json.RawMessage(`{"reasons":[{"code":"already_done","outcome":"permitted"}]}`)
 	}
-	for _, outcome := range []string{"failed", memory.OutcomeNotFired} {
+	for _, outcome := range []memory.CallOutcome{memory.CallFailed, memory.CallNotMade} {
 		w := newHall(t)
 		first, err := w.once(0, nil)
 		must(t, err)
-		must(t, w.RecordOutcome(t.Context(), first, "fired"))
+		must(t, w.RecordOutcome(t.Context(), first, memory.CallDone, ""))
 		w.now = w.now.Add(time.Minute)
 		second, err := w.once(w.standing().Revision, noted)
 		must(t, err)
 		if at := w.standing(); at.Done != first || at.Prior != second {
 			t.Errorf("while it is made: %+v", at)
 		}
-		must(t, w.RecordOutcome(t.Context(), second, outcome))
+		must(t, w.RecordOutcome(t.Context(), second, outcome, ""))
 		if at := w.standing(); at.Done != first || at.Prior != "" {
 			t.Errorf("%+v", at)
 		}
 		w.now = w.now.Add(time.Minute)
 		third, err := w.once(w.standing().Revision, noted)
 		must(t, err)
-		must(t, w.RecordOutcome(t.Context(), third, "fired"))
+		must(t, w.RecordOutcome(t.Context(), third, memory.CallDone, ""))
 		if at := w.standing(); at.Done != third {
 			t.Errorf("%+v", at)
 		}
@@ -164,7 +164,7 @@ func TestALaterCallDoesNotHideTheOneThatWasDone(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		fourth, err := w.once(w.standing().Revision, func(r *memory.DecisionRecord) { r.Call.Once = false })
 		must(t, err)
-		must(t, w.RecordOutcome(t.Context(), fourth, "fired"))
+		must(t, w.RecordOutcome(t.Context(), fourth, memory.CallDone, ""))
 		if at := w.standing(); at.Done != third {
 			t.Errorf("%+v", at)
 		}
@@ -174,14 +174,14 @@ func TestALaterCallDoesNotHideTheOneThatWasDone(t *testing.T) {
 
 // An erasure takes the hold of a call, and not what stands in the way of the same call.
 func TestAnErasedHoldLeavesItsCallInTheWay(t *testing.T) {
-	for _, outcome := range []string{"", memory.OutcomeUnknown, "fired"} {
+	for _, outcome := range []memory.CallOutcome{0, memory.CallUnknown, memory.CallDone} {
 		w := newHall(t)
 		h := memory.Hold{ID: w.NewDecisionID(), Slot: memory.Digest{1}, State: memory.HoldWaiting, Tool: "pay", Run: "run", ExpiresAt: w.now.Add(time.Hour), By: "gate", Why: "held", Args: json.RawMessage(`{"to":"acme"}`),
 			Rows: []memory.Cited{{Row: w.row.ID, Revision: w.row.Revision}}, AtFault: []memory.ID{w.row.ID}}
 		must(t, w.Record(t.Context(), memory.DecisionRecord{ID: h.ID, Tool: "pay", Run: "run", Rows: h.Rows, Call: &memory.CallStep{Slot: h.Slot, Hold: &h}}))
 		id := w.out(w.hold(h.ID))
-		if outcome != "" {
-			must(t, w.RecordOutcome(t.Context(), id, outcome))
+		if outcome != 0 {
+			must(t, w.RecordOutcome(t.Context(), id, outcome, ""))
 		}
 		if _, err := w.Erase(t.Context(), memory.Erasure{Subject: "acme", Actor: "ops", Request: "1"}); err != nil {
 			t.Fatal(err)
@@ -190,11 +190,11 @@ func TestAnErasedHoldLeavesItsCallInTheWay(t *testing.T) {
 			t.Fatalf("the hold is not erased: %v", err)
 		}
 		at := w.standing()
-		if at.Hold != nil || (at.Done == id) != (outcome == "fired") || (at.Prior == id) != (outcome != "fired") {
+		if at.Hold != nil || (at.Done == id) != (outcome == memory.CallDone) || (at.Prior == id) != (outcome != memory.CallDone) {
 			t.Errorf("%q: %+v", outcome, at)
 		}
-		if outcome == "" { // it ends afterwards
-			must(t, w.RecordOutcome(t.Context(), id, "fired"))
+		if outcome == 0 { // it ends afterwards
+			must(t, w.RecordOutcome(t.Context(), id, memory.CallDone, ""))
 			if at := w.standing(); at.Done != id {
 				t.Errorf("%+v", at)
 			}
@@ -212,7 +212,7 @@ func TestAnErrorIsNoAnswer(t *testing.T) {
 	w := newHall(t)
 	id, err := w.once(0, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), id, memory.OutcomeUnknown, w.row.ID))
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallUnknown, "", w.row.ID))
 	must(t, w.Settle(t.Context(), memory.Settlement{Decision: id, Done: true, Actor: "cleo", Reason: "the bank shows it"}))
 	at := w.standing()
 	if at.Done != id || len(at.Answer) > 0 || at.Settled == nil || at.Settled.By != "cleo" || at.Settled.Reason != "the bank shows it" {
@@ -221,8 +221,8 @@ func TestAnErrorIsNoAnswer(t *testing.T) {
 	w = newHall(t)
 	id, err = w.once(0, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), id, "fired", w.row.ID))
-	must(t, w.RecordOutcome(t.Context(), id, "failed"))
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallDone, "", w.row.ID))
+	must(t, w.RecordOutcome(t.Context(), id, memory.CallFailed, ""))
 	if at := w.standing(); !slices.Equal(at.Answer, []memory.ID{w.row.ID}) || at.Settled != nil {
 		t.Errorf("%+v", at)
 	}
@@ -245,20 +245,20 @@ func TestALateWordMovesNothing(t *testing.T) {
 		t.Errorf("%+v", at)
 	}
 	w.sound(t)
-	must(t, w.RecordOutcome(t.Context(), first, "failed"))
+	must(t, w.RecordOutcome(t.Context(), first, memory.CallFailed, ""))
 	w.now = w.now.Add(time.Minute)
 	second, err := w.once(w.standing().Revision, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), second, "fired"))
+	must(t, w.RecordOutcome(t.Context(), second, memory.CallDone, ""))
 	w.now = w.now.Add(time.Minute)
-	must(t, w.RecordOutcome(t.Context(), first, memory.OutcomeNotFired))
+	must(t, w.RecordOutcome(t.Context(), first, memory.CallNotMade, ""))
 	w.sound(t)
 	// The audit goes by when it was known first, and allows for clocks that differ by a minute.
 	w.now = w.now.Add(time.Minute)
 	third, err := w.once(w.standing().Revision, nil)
 	must(t, err)
 	w.now = w.now.Add(time.Minute)
-	must(t, w.RecordOutcome(t.Context(), second, "failed"))
+	must(t, w.RecordOutcome(t.Context(), second, memory.CallFailed, ""))
 	found := 0
 	if _, err := w.VerifyAll(t.Context(), memory.Verifying{Found: func(err error) error {
 		found++
@@ -274,11 +274,11 @@ func TestALateWordMovesNothing(t *testing.T) {
 	w = newHall(t)
 	first, err = w.once(0, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), first, "failed"))
+	must(t, w.RecordOutcome(t.Context(), first, memory.CallFailed, ""))
 	w.now = w.now.Add(time.Minute)
 	second, err = w.once(w.standing().Revision, nil)
 	must(t, err)
-	must(t, w.RecordOutcome(t.Context(), second, "fired"))
-	must(t, w.RecordOutcome(t.Context(), first, "fired"))
+	must(t, w.RecordOutcome(t.Context(), second, memory.CallDone, ""))
+	must(t, w.RecordOutcome(t.Context(), first, memory.CallDone, ""))
 	w.sound(t)
 }

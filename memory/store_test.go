@@ -775,7 +775,7 @@ func TestAParkedRowIsListedUntilItIsDueAgain(t *testing.T) {
 	if len(list(due)) != 1 || len(list(parked)) != 0 {
 		t.Fatalf("a new row: due %v, parked %v", list(due), list(parked))
 	}
-	if err := b.Reschedule(b.Context(), id, time.Time{}, 0, "nobody to ask"); err != nil {
+	if err := b.Park(b.Context(), memory.Due{ID: id, Tries: 0}, memory.ParkedUncovered, "nobody to ask"); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(parked); len(list(due)) != 0 || len(got) != 1 || got[0] != id {

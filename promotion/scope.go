@@ -258,7 +258,7 @@ func (c *scope) parkThose(ctx context.Context, page []memory.Due) error {
 		if elsewhere[i] {
 			continue
 		}
-		if err := c.worker.park(ctx, marks[row.ID], uncovered); err != nil && !isUnreadable(err) {
+		if err := c.worker.park(ctx, marks[row.ID], memory.ParkedUncovered, uncovered); err != nil && !isUnreadable(err) {
 			return err
 		}
 	}

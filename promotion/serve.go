@@ -486,7 +486,7 @@ func (s *share) park(ctx context.Context, c Check, reason string) error {
 	if err != nil || !marked || mark.Generation != c.Generation {
 		return err
 	}
-	if err = s.scope.worker.park(ctx, mark, stuck+reason); isUnreadable(err) {
+	if err = s.scope.worker.park(ctx, mark, memory.ParkedStuck, stuck+reason); isUnreadable(err) {
 		s.leave(ctx, c.Row, err)
 		return nil
 	}

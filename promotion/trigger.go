@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
 )
 
-// Why rows are parked.
+// Why rows are parked, for people.
 const (
 	uncovered = "no verifier covers this claim"
-	stuck     = "stuck: " // the queue gave up on it; a read does not bring it back
+	stuck     = "stuck: " // begins the reason of [memory.ParkedStuck]
 )
 
 // reconsider marks the rows due again that were parked since no source covered them, if this worker has one
@@ -59,7 +58,7 @@ func (w *Worker) unparkCovered(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if goesOn(); d.Reason != uncovered {
+		if goesOn(); d.Parked != memory.ParkedUncovered {
 			continue
 		}
 		if page = append(page, d); len(page) == parkedPage {
@@ -258,7 +257,7 @@ func (h *Heater) wanted(ctx context.Context, mark memory.Due) (bool, error) {
 	if !mark.At.IsZero() {
 		return !mark.At.After(now), nil
 	}
-	if strings.HasPrefix(mark.Reason, stuck) || now.Sub(h.unparked[mark.ID]) < unparkEvery {
+	if mark.Parked == memory.ParkedStuck || now.Sub(h.unparked[mark.ID]) < unparkEvery {
 		return false, nil
 	}
 	if err := h.store.Reschedule(ctx, mark.ID, now, mark.Tries, "read again"); err != nil {

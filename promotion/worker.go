@@ -31,6 +31,7 @@ type Store interface {
 	AddEvidence(ctx context.Context, row memory.ID, actor, reason string, evidence ...memory.Evidence) error
 	Reschedule(ctx context.Context, row memory.ID, at time.Time, tries int, reason string) error
 	Postpone(ctx context.Context, mark memory.Due, at time.Time, tries int, reason string) error
+	Park(ctx context.Context, mark memory.Due, why memory.ParkedFor, reason string) error
 	Note(ctx context.Context, mark memory.Due, m memory.SourceMark) (memory.Due, error)
 	DueMark(ctx context.Context, row memory.ID) (memory.Due, bool, error)
 	DueMarks(ctx context.Context, rows ...memory.ID) (map[memory.ID]memory.Due, error)
@@ -278,7 +279,7 @@ func (w *Worker) Check(ctx context.Context, id memory.ID) (Result, error) {
 	if len(sources) == 0 {
 		res.Status = Parked
 		w.observe(res)
-		return res, w.comeBack(ctx, mark, time.Time{}, mark.Tries, uncovered)
+		return res, w.stays(ctx, mark, memory.ParkedUncovered, uncovered)
 	}
 	res.Status = NotDue
 	for _, s := range sources {
@@ -445,20 +446,27 @@ func (w *Worker) Park(ctx context.Context, id memory.ID, reason string) error {
 	if err != nil || !marked || mark.Generation != 0 && mark.At.IsZero() {
 		return err
 	}
-	return w.park(ctx, mark, stuck+reason)
+	return w.park(ctx, mark, memory.ParkedStuck, stuck+reason)
 }
 
-// park parks a row, unless it has been marked anew since.
-func (w *Worker) park(ctx context.Context, mark memory.Due, reason string) (err error) {
-	if mark.Generation == 0 { // the mark cannot be read
-		err = w.store.Reschedule(ctx, mark.ID, time.Time{}, 0, reason)
-	} else if err = w.store.Postpone(ctx, mark, time.Time{}, mark.Tries, reason); remarked(err) {
+// park parks a row, unless it has been marked anew since, and tells it.
+func (w *Worker) park(ctx context.Context, mark memory.Due, why memory.ParkedFor, reason string) error {
+	err := w.store.Park(ctx, mark, why, reason)
+	if remarked(err) {
 		return nil
 	}
 	if err == nil {
 		w.observe(Result{ID: mark.ID, Status: Parked})
 	}
 	return err
+}
+
+// stays parks a row whose check is told by its own result.
+func (w *Worker) stays(ctx context.Context, mark memory.Due, why memory.ParkedFor, reason string) error {
+	if err := w.store.Park(ctx, mark, why, reason); !remarked(err) {
+		return err
+	}
+	return nil
 }
 
 // observe tells a result.
@@ -498,7 +506,7 @@ func (w *Worker) begin(ctx context.Context, id memory.ID) (row memory.Row, mark 
 	if mark.Tries >= maxTries && mark.Heat < coldBelow {
 		// Now, and not when it was asked last: a read may bring it back, and not before
 		// that answer ended.
-		return row, mark, Result{Status: Parked}, false, w.comeBack(ctx, mark, time.Time{}, mark.Tries, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
+		return row, mark, Result{Status: Parked}, false, w.stays(ctx, mark, memory.ParkedAsked, fmt.Sprintf("asked %d times, and nothing moved", mark.Tries))
 	}
 	if err := w.aged(ctx, &row); errors.Is(err, memory.ErrConflict) || errors.Is(err, memory.ErrNotFound) || errors.Is(err, memory.ErrErased) {
 		return row, mark, Result{Status: Moved}, false, nil

@@ -749,12 +749,12 @@ func TestServeTakesToolsCallOver(t *testing.T) {
 func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends    func(server *api.IOTransport) error
-		outcome string
+		outcome memory.CallOutcome
 	}{
-		"the connection breaks": {func(server *api.IOTransport) error { return server.Writer.Close() }, memory.OutcomeUnknown},
+		"the connection breaks": {func(server *api.IOTransport) error { return server.Writer.Close() }, memory.CallUnknown},
 		"the server answers with an error": {func(*api.IOTransport) error {
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such account"}
-		}, "failed"},
+		}, memory.CallFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := pipes(t)
@@ -788,7 +788,7 @@ func TestACallThatItsServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
 				t.Fatal(err)
 			}
 			res, err := a.Start("ana").Call(t.Context(), "pay", json.RawMessage("{}"))
-			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != (c.outcome == memory.OutcomeUnknown) {
+			if !errors.Is(err, agent.ErrTool) || errors.Is(err, agent.ErrNoAnswer) != (c.outcome == memory.CallUnknown) {
 				t.Fatal(err)
 			}
 			if d, err := store.Decision(t.Context(), res.Decision.ID); err != nil || d.Outcome != c.outcome || paid.Load() != 1 {

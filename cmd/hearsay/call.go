@@ -1012,7 +1012,7 @@ func (w *whyJSON) runOver(ctx context.Context, s *memory.Store, left *obstacles)
 
 // notMade reports whether a call that was let through was not made.
 func notMade(d *memory.DecisionRecord) bool {
-	return d.Outcome == memory.OutcomeNotFired || strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone)
+	return d.Outcome == memory.CallNotMade || d.Outcome == memory.CallSettledNotDone
 }
 
 // ended says how a call that was let through ended.
@@ -1109,17 +1109,26 @@ func madeText(d *memory.DecisionRecord) string {
 	case d.Settled != nil: // which the outcome then repeats
 		by := d.Settled
 		out = fmt.Sprintf(", settled %s by %s: %s", moment(by.At), quotedWhole(oneLine(by.By, maxName)), quotedWhole(oneLine(by.Reason, maxClaim)))
-		if !strings.HasPrefix(d.Outcome, memory.OutcomeSettledDone) && !strings.HasPrefix(d.Outcome, memory.OutcomeSettledNotDone) {
-			out += "; its run says that it ended as: " + oneLine(d.Outcome, maxClaim)
+		if d.Outcome != memory.CallSettledDone && d.Outcome != memory.CallSettledNotDone {
+			out += "; its run says that it ended as: " + outcomeText(d)
 		}
-	case d.Outcome == "fired":
+	case d.Outcome == memory.CallDone && d.Note == "":
 		out = ", and done"
-	case d.Outcome == memory.OutcomeNotFired:
+	case d.Outcome == memory.CallNotMade:
 		out = ", and not made after all"
-	case d.Outcome != "":
-		out = ", and it ended as: " + oneLine(d.Outcome, maxClaim)
+	case d.Outcome != 0:
+		out = ", and it ended as: " + outcomeText(d)
 	}
 	return out
+}
+
+// outcomeText is how a call ended, in a few words.
+func outcomeText(d *memory.DecisionRecord) string {
+	text := strings.ReplaceAll(d.Outcome.String(), "_", " ")
+	if d.Note != "" {
+		text += ", " + oneLine(d.Note, maxClaim)
+	}
+	return text
 }
 
 // callTree draws a call and, below it, the arguments that rows say something of and

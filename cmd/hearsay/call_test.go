@@ -259,7 +259,7 @@ func TestRejectWithABarrier(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	w.golden("reject_barrier", r.out)
-	if err := w.store.RecordOutcome(t.Context(), fired.ID, "fired"); err != nil {
+	if err := w.store.RecordOutcome(t.Context(), fired.ID, memory.CallDone, ""); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.soon(append(full, "10m")...); r.code != 0 || strings.Contains(r.out, "OPEN") || !strings.Contains(r.out, "DEPENDENT     1 call ran on it before") {

@@ -81,7 +81,7 @@ func (seen doctorJSON) of(check string) findingJSON {
 func sound(t *testing.T) (w *world, key string) {
 	w = newWorld(t)
 	w.put("a", said(triple("acme", "is in", "Oslo")))
-	if err := w.store.Reschedule(t.Context(), w.ids["a"], time.Time{}, 1, "nobody covers it"); err != nil {
+	if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["a"], Tries: 1}, memory.ParkedUncovered, "nobody covers it"); err != nil {
 		t.Fatal(err)
 	}
 	apart := filepath.Join(t.TempDir(), "keys")
@@ -208,7 +208,7 @@ func TestDoctorFinds(t *testing.T) {
 			copyFolder(t, w.env["HEARSAY_KEYRING"], old)
 			w.again()
 			w.put("b", said(triple("bob", "is in", "Bergen")))
-			if err := w.store.Reschedule(t.Context(), w.ids["b"], time.Time{}, 1, "nobody covers it"); err != nil {
+			if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["b"], Tries: 1}, memory.ParkedUncovered, "nobody covers it"); err != nil {
 				t.Fatal(err)
 			}
 			w.ok("audit", "checkpoint", "--key", key)
@@ -286,7 +286,7 @@ func TestDoctorFinds(t *testing.T) {
 			}
 			w.store = s
 			w.put("b", said(triple("acme", "is by", "Oslo")))
-			if err := w.store.Reschedule(t.Context(), w.ids["b"], time.Time{}, 1, "nobody covers it"); err != nil {
+			if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["b"], Tries: 1}, memory.ParkedUncovered, "nobody covers it"); err != nil {
 				t.Fatal(err)
 			}
 			return []string{"--tenant", "other"}
@@ -295,7 +295,7 @@ func TestDoctorFinds(t *testing.T) {
 			w.again()
 			w.now = w.now.Add(48 * time.Hour) // the doctor looks a day later
 			w.put("b", said(triple("acme", "is by", "Oslo")))
-			if err := w.store.Reschedule(t.Context(), w.ids["b"], time.Time{}, 1, "nobody covers it"); err != nil {
+			if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["b"], Tries: 1}, memory.ParkedUncovered, "nobody covers it"); err != nil {
 				t.Fatal(err)
 			}
 			return nil
@@ -321,7 +321,7 @@ func TestDoctorFinds(t *testing.T) {
 			was := w.now
 			w.now = was.Add(96 * time.Hour)
 			w.put("b", said(triple("acme", "is by", "Oslo")))
-			if err := w.store.Reschedule(t.Context(), w.ids["b"], time.Time{}, 1, "nobody covers it"); err != nil {
+			if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["b"], Tries: 1}, memory.ParkedUncovered, "nobody covers it"); err != nil {
 				t.Fatal(err)
 			}
 			w.ok("audit", "checkpoint", "--key", key)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hearsay-go/hearsay/memory"
@@ -26,7 +28,8 @@ type firedOneJSON struct {
 	Run       string      `json:"run"`
 	Principal string      `json:"principal"`
 	Observed  bool        `json:"observed,omitempty"`
-	Outcome   string      `json:"outcome"` // "" while nobody knows
+	Outcome   string      `json:"outcome"` // "" while nobody has said
+	Note      string      `json:"note,omitempty"`
 	Rows      []memory.ID `json:"rows"`
 }
 
@@ -50,8 +53,12 @@ func fired(decisions []memory.DecisionRecord, tool string, row memory.ID, limit 
 		for _, c := range d.Rows {
 			on[c.Row] = true
 		}
+		outcome := ""
+		if d.Outcome != 0 {
+			outcome = d.Outcome.String()
+		}
 		found.Calls = append(found.Calls, firedOneJSON{ID: d.ID, At: d.At, Tool: d.Tool, Agent: said.Agent, Run: d.Run, Principal: said.Principal, Observed: said.Status == "observed",
-			Outcome: d.Outcome, Rows: append([]memory.ID{}, slices.Sorted(maps.Keys(on))...)})
+			Outcome: outcome, Note: d.Note, Rows: append([]memory.ID{}, slices.Sorted(maps.Keys(on))...)})
 	}
 	return found
 }
@@ -70,12 +77,9 @@ func (a *app) listFired(o output, found firedJSON) error {
 	t := table{head: []string{"TIME", "ID", "TOOL", "AGENT", "FOR", "RUN", "ROWS", "OUTCOME"}}
 	for i := range found.Calls {
 		c := &found.Calls[i]
-		outcome := c.Outcome
-		switch {
-		case outcome == "":
-			outcome = "not known"
-		case outcome == "fired":
-			outcome = "done"
+		outcome := strings.ReplaceAll(cmp.Or(c.Outcome, "not known"), "_", " ")
+		if c.Note != "" {
+			outcome += ", " + c.Note
 		}
 		if c.Observed && c.Outcome != "" {
 			outcome += ", only observed"

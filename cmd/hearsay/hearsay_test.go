@@ -284,7 +284,7 @@ func enemy(t *testing.T) *world {
 		Source: hostileName, Verifier: hostileName, Group: hostileName, Anchor: memory.Anchor{URI: hostile, Version: hostile}, At: w.now}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Reschedule(t.Context(), w.ids["hostile"], time.Time{}, 3, hostile); err != nil {
+	if err := w.store.Park(t.Context(), memory.Due{ID: w.ids["hostile"], Tries: 3}, memory.ParkedUncovered, hostile); err != nil {
 		t.Fatal(err)
 	}
 	w.decide(hostileName, false, "hostile")

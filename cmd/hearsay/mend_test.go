@@ -406,7 +406,7 @@ func TestACallWhoseHoldIsOverIsJudgedAsItStandsNow(t *testing.T) {
 		w.says(key, "confirm", "email")
 	}
 	fires := func(w *world) {
-		if err := w.store.RecordOutcome(w.t.Context(), w.rested(rows, nil).ID, "fired"); err != nil {
+		if err := w.store.RecordOutcome(w.t.Context(), w.rested(rows, nil).ID, memory.CallDone, ""); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -622,7 +622,7 @@ func TestACallThatWasDoneBeforeIsHeldForThatOnlyIfItsToolIsDeclared(t *testing.T
 		if d.Blocked() {
 			t.Fatal(d.Err())
 		}
-		if err := w.store.RecordOutcome(t.Context(), d.ID, "fired"); err != nil {
+		if err := w.store.RecordOutcome(t.Context(), d.ID, memory.CallDone, ""); err != nil {
 			t.Fatal(err)
 		}
 		d = ask("email")

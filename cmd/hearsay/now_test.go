@@ -32,7 +32,7 @@ func (w *world) fires(d gate.Decision) gate.Decision {
 	if d.Blocked() {
 		w.t.Fatal(d.Err())
 	}
-	if err := w.store.RecordOutcome(w.t.Context(), d.ID, "fired"); err != nil {
+	if err := w.store.RecordOutcome(w.t.Context(), d.ID, memory.CallDone, ""); err != nil {
 		w.t.Fatal(err)
 	}
 	return d
@@ -319,7 +319,7 @@ func TestADeniedCallSaysWhatBecameOfTheSameCall(t *testing.T) {
 		"it was not done before": {before: func(w *world) { asks(w, "phone") }, then: func(w *world, key string, prior gate.Decision) { w.settle(key, prior.ID, "--not-done") },
 			steps: "release email; then confirm email; " + noApproval, blocked: true, release: "with_step"},
 		"its outcome came in, and its row is mended": {before: func(w *world) { asks(w, "phone") }, then: func(w *world, key string, prior gate.Decision) {
-			if err := w.store.RecordOutcome(w.t.Context(), prior.ID, "fired"); err != nil {
+			if err := w.store.RecordOutcome(w.t.Context(), prior.ID, memory.CallDone, ""); err != nil {
 				w.t.Fatal(err)
 			}
 			mended(w, key)

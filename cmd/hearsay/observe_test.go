@@ -70,7 +70,7 @@ func TestAReportCountsWhatAGateThatObservesWouldBlock(t *testing.T) {
 	}
 
 	t.Run("the calls that were made are listed with how they ended", func(t *testing.T) {
-		if err := w.store.RecordOutcome(t.Context(), before.ID, "fired"); err != nil {
+		if err := w.store.RecordOutcome(t.Context(), before.ID, memory.CallDone, ""); err != nil {
 			t.Fatal(err)
 		}
 		var made firedJSON
@@ -81,7 +81,7 @@ func TestAReportCountsWhatAGateThatObservesWouldBlock(t *testing.T) {
 			t.Errorf("%d calls: %+v", len(made.Calls), made)
 		}
 		oldest := made.Calls[len(made.Calls)-1]
-		if oldest.ID != before.ID || oldest.Outcome != "fired" || !oldest.Observed || oldest.Agent != "support-1" || oldest.Principal != "ana" || len(oldest.Rows) != 1 || oldest.Rows[0] != w.ids["email"] {
+		if oldest.ID != before.ID || oldest.Outcome != memory.CallDone.String() || !oldest.Observed || oldest.Agent != "support-1" || oldest.Principal != "ana" || len(oldest.Rows) != 1 || oldest.Rows[0] != w.ids["email"] {
 			t.Errorf("%+v", oldest)
 		}
 		if r := w.after(time.Minute, "call", "list", "--fired", "--row", string(w.ids["address"])); strings.Count(r.out, "blk_") != 1 || !strings.Contains(r.out, "not known") {

@@ -87,13 +87,13 @@ func TestAnApprovalLetsOneCallThroughOnce(t *testing.T) {
 		}
 	})
 	t.Run("after it the same call waits anew, and is told that the approval was used", func(t *testing.T) {
-		if err := w.RecordOutcome(t.Context(), fired.ID, "fired"); err != nil {
+		if err := w.RecordOutcome(t.Context(), fired.ID, memory.CallDone, ""); err != nil {
 			t.Fatal(err)
 		}
 		w2, req2, d2 := held(t)
 		w2.approve(d2.HoldID)
 		f2 := w2.decide(req2)
-		if err := w2.RecordOutcome(t.Context(), f2.ID, "failed"); err != nil {
+		if err := w2.RecordOutcome(t.Context(), f2.ID, memory.CallFailed, ""); err != nil {
 			t.Fatal(err)
 		}
 		h, err := w2.Hold(t.Context(), d2.HoldID)
@@ -559,7 +559,7 @@ func TestABarrierWaitsForTheCallsThatFired(t *testing.T) {
 		w.move(0, memory.TruthSupported)
 		w.move(1, memory.TruthSupported)
 		ended := w.decide(w.ask("send", "r1", "a@b.example", w.rows[0]))
-		must(t, w.RecordOutcome(t.Context(), ended.ID, "fired"))
+		must(t, w.RecordOutcome(t.Context(), ended.ID, memory.CallDone, ""))
 		open := w.decide(w.ask("book", "r2", "a@b.example", w.rows...))
 		elsewhere := w.decide(w.ask("send", "r3", "a@b.example", w.rows[1]))
 		if open.Blocked() || ended.Blocked() || elsewhere.Blocked() {
@@ -590,7 +590,7 @@ func TestABarrierWaitsForTheCallsThatFired(t *testing.T) {
 			t.Fatal("it did not wait")
 		default:
 		}
-		must(t, w.RecordOutcome(t.Context(), open.ID, "fired"))
+		must(t, w.RecordOutcome(t.Context(), open.ID, memory.CallDone, ""))
 		if calls := <-done; len(calls) != 2 || calls[0].ID != open.ID || calls[1].ID != ended.ID {
 			t.Errorf("%+v", calls)
 		}
@@ -628,7 +628,7 @@ func TestABarrierDoesNotWaitForACallThatNobodyEnds(t *testing.T) {
 			t.Fatalf("it did not wait for what is at work: %v", err)
 		default:
 		}
-		must(t, w.RecordOutcome(t.Context(), works.ID, "fired"))
+		must(t, w.RecordOutcome(t.Context(), works.ID, memory.CallDone, ""))
 		var barrier *confirm.BarrierError
 		if err := <-done; !errors.As(err, &barrier) || !slices.Equal(barrier.Open, []string{dead.ID}) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)

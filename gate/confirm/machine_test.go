@@ -415,12 +415,12 @@ func (m *machine) step(fatal func(string, ...any)) {
 		if len(m.flying) > 0 {
 			id := slices.Min(slices.Collect(maps.Keys(m.flying)))
 			call := m.flying[id]
-			outcome := []string{"fired", "failed"}[m.pick(2)]
-			if err := m.RecordOutcome(context.Background(), id, outcome); err != nil {
+			outcome := []memory.CallOutcome{memory.CallDone, memory.CallFailed}[m.pick(2)]
+			if err := m.RecordOutcome(context.Background(), id, outcome, ""); err != nil {
 				fatal("%v", err)
 			}
 			m.ended(call, id)
-			if outcome == "fired" && strings.HasPrefix(call, "send/") {
+			if outcome == memory.CallDone && strings.HasPrefix(call, "send/") {
 				m.done[call] = id
 			}
 		}
@@ -515,7 +515,7 @@ func TestAnApprovalCoversEveryCallThatThePersonWasToldOf(t *testing.T) {
 		t.Fatalf("the hold knows of %q and %q, want %q and %q (%v)", h.Prior, h.Made, own.ID, other.ID, err)
 	}
 	approve(again.HoldID)
-	if err := w.RecordOutcome(t.Context(), other.ID, "failed"); err != nil {
+	if err := w.RecordOutcome(t.Context(), other.ID, memory.CallFailed, ""); err != nil {
 		t.Fatal(err)
 	}
 	if d := call("r2"); d.Blocked() || d.Approval == nil {

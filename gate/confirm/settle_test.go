@@ -87,10 +87,12 @@ func TestOnlyASignedWordOfWhoMaySettlesACall(t *testing.T) {
 		"another tool, of which the key may": {who: "tom", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Binding[0] ^= 1 }, want: confirm.ErrContent, status: http.StatusConflict},
 		"another tenant":                     {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Tenant = "other" }, want: confirm.ErrTenant, status: http.StatusForbidden},
 		"a statement that has ended":         {who: "cleo", verb: confirm.Done, before: func(w *desk, _ *memory.DecisionRecord) { w.pass(2 * time.Hour) }, change: func(s *confirm.CallStatement) { s.Expires = day0.Add(time.Hour) }, want: confirm.ErrExpired, status: http.StatusGone},
-		"a call of which it is known":        {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.RecordOutcome(w.t.Context(), d.ID, "fired")) }, want: confirm.ErrDecided, status: http.StatusConflict},
-		"a call that somebody has settled":   {who: "cleo", verb: confirm.NotDone, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.Done, d, "tom", nil))) }, want: confirm.ErrDecided, status: http.StatusConflict},
-		"settled as not done by mistake":     {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.NotDone, d, "tom", nil))) }, status: http.StatusOK},
-		"no call":                            {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Call = "blk_00000000000000000000000000" }, want: memory.ErrNotFound, status: http.StatusNotFound},
+		"a call of which it is known": {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) {
+			must(w.t, w.RecordOutcome(w.t.Context(), d.ID, memory.CallDone, ""))
+		}, want: confirm.ErrDecided, status: http.StatusConflict},
+		"a call that somebody has settled": {who: "cleo", verb: confirm.NotDone, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.Done, d, "tom", nil))) }, want: confirm.ErrDecided, status: http.StatusConflict},
+		"settled as not done by mistake":   {who: "cleo", verb: confirm.Done, before: func(w *desk, d *memory.DecisionRecord) { must(w.t, w.put(w.settling(confirm.NotDone, d, "tom", nil))) }, status: http.StatusOK},
+		"no call":                          {who: "cleo", verb: confirm.Done, change: func(s *confirm.CallStatement) { s.Call = "blk_00000000000000000000000000" }, want: memory.ErrNotFound, status: http.StatusNotFound},
 	} {
 		for _, way := range []string{"directly", "over HTTP"} {
 			t.Run(name+", "+way, func(t *testing.T) {
@@ -117,8 +119,8 @@ func TestOnlyASignedWordOfWhoMaySettlesACall(t *testing.T) {
 				}
 				after, err := w.Decision(t.Context(), d.ID)
 				must(t, err)
-				if after.Unsettled() || !strings.HasSuffix(after.Outcome, c.who) || strings.HasPrefix(after.Outcome, "done") != (c.verb == confirm.Done) {
-					t.Errorf("%q", after.Outcome)
+				if after.Unsettled() || after.Settled == nil || after.Settled.By != c.who || (after.Outcome == memory.CallSettledDone) != (c.verb == confirm.Done) {
+					t.Errorf("%s, %+v", after.Outcome, after.Settled)
 				}
 				if again := w.decide(req); again.Blocked() {
 					t.Errorf("nobody had asked for it meanwhile: %v", again.Err())
@@ -190,7 +192,7 @@ func TestACallWhoseRecordWasErasedIsSettledByAStatementAboutTheOneThatWaits(t *t
 			t.Fatalf("%s: %v", name, d.Err())
 		}
 		if c.known {
-			must(t, w.RecordOutcome(t.Context(), first.ID, "failed"))
+			must(t, w.RecordOutcome(t.Context(), first.ID, memory.CallFailed, ""))
 		}
 		err := w.put(w.said(confirm.NotDone, d.HoldID, c.who, c.change))
 		if !errors.Is(err, c.want) {

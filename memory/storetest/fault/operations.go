@@ -255,7 +255,7 @@ func operations() []operation {
 			name:  "a row that is parked",
 			setup: puts(byModel(acme)),
 			act: of(acme, func(x *scene, r *memory.Row) error {
-				return x.s.Reschedule(x.ctx, r.ID, time.Time{}, 5, "the crm does not know")
+				return x.s.Park(x.ctx, memory.Due{ID: r.ID, Tries: 5}, memory.ParkedUncovered, "the crm does not know")
 			}),
 			done: of(acme, func(x *scene, r *memory.Row) error {
 				n := 0
@@ -290,7 +290,7 @@ func operations() []operation {
 				if err != nil || len(list) != 1 {
 					return fmt.Errorf("%d decisions (%w)", len(list), err)
 				}
-				return x.s.RecordOutcome(x.ctx, list[0].ID, "sent")
+				return x.s.RecordOutcome(x.ctx, list[0].ID, memory.CallDone, "")
 			},
 			done: decisions(true, 1),
 		},
