@@ -91,13 +91,17 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
+	j := judging{store: s, row: id, Facts: Facts{Event: EventMoved, Now: now, Row: old, Content: b.Content, Quotes: b.Quotes != "",
+		Standing: evidence, Said: t.Evidence, To: t.To, By: t.Authority, Actor: t.Actor, Source: t.Source, Reason: t.Reason, Asserter: b.Asserter.Group(),
+		Reject: t.Reject, SaidAgain: t.again, Revoked: revoked.refuse(t.Evidence)}}
+	if j.Revoked != nil {
+		return Head{}, Judge(j.Facts).Err
+	}
 	claims, known, lost, err := s.claimFor(ctx, &old, b.Content, t.To)
 	if err != nil {
 		return Head{}, err
 	}
-	j := judging{store: s, known: &known, line: claims[1], row: id, Facts: Facts{Event: EventMoved, Now: now, Row: old, Content: b.Content, Quotes: b.Quotes != "",
-		Standing: evidence, Said: t.Evidence, To: t.To, By: t.Authority, Actor: t.Actor, Source: t.Source, Reason: t.Reason, Asserter: b.Asserter.Group(),
-		Reject: t.Reject, SaidAgain: t.again, Revoked: revoked.refuse(t.Evidence)}}
+	j.known, j.line = &known, claims[1]
 	j.whoMoves()
 	j.registered()
 	if t.To == AxisValue(TruthSupported) && t.Authority != AuthorityUser {
@@ -136,9 +140,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	}
 	joins := t.To.axis() == AxisTruth && next.decides() && !slices.Contains(known.Rows, id)
 	if joins {
-		if err := tx.join(&known, id, true); err != nil {
-			return Head{}, err
-		}
+		known.join(id, true, j.kept)
 	}
 	if t.To == AxisValue(TruthContradicted) || rejected != (known.Rejection != nil) || joins {
 		// Put and not only checked: a sibling that is being verified meets it.
@@ -364,6 +366,8 @@ type judging struct {
 	claimed []bystander // of Claimed
 	listed  lineRecord
 	settles bool // the row may enter the line
+	kept    []ID // that stay in a record of the claim that is full
+	revoked *revocations
 }
 
 // whoMoves looks up what the actor may say, and who rejected the claim.
@@ -379,13 +383,13 @@ func (j *judging) whoMoves() {
 
 // registered looks up what the registry says of the predicate.
 func (j *judging) registered() {
-	if !j.Content.Typed() {
+	if !j.Content.Typed() || j.Event == EventMoved && j.To.axis() != AxisTruth {
 		return
 	}
 	r, predicate := j.store.registry, j.Content.Predicate
 	j.Critical = r.isCritical(predicate)
 	for _, e := range slices.Concat(j.Standing, j.Said) {
-		if e.Rank != RankUser && !r.speaks(predicate, e.Group) {
+		if e.Rank != RankUser && !slices.Contains(j.Silent, e.Group) && !r.speaks(predicate, e.Group) {
 			j.Silent = append(j.Silent, e.Group)
 		}
 	}
@@ -400,8 +404,13 @@ func (j *judging) gather(ctx context.Context, asked LineMark) (err error) {
 		if err := j.lineage(ctx); err != nil {
 			return err
 		}
-		if err := j.against(ctx); err != nil {
-			return err
+		switch rank, renews, err := j.sufficient(); {
+		case err != nil:
+			return nil
+		case !renews && rank != RankUser:
+			if err := j.readAgainst(ctx); err != nil {
+				return err
+			}
 		}
 		rank, err := j.earns()
 		if err != nil {
@@ -421,9 +430,19 @@ func (j *judging) gather(ctx context.Context, asked LineMark) (err error) {
 		}
 		j.Claimed = asBeside(j.claimed)
 	}
-	if j.To.axis() == AxisTruth {
-		j.Full, err = j.store.isFull(ctx, j.known, j.row)
+	if j.verifies() || j.To == AxisValue(TruthContradicted) {
+		err = j.room(ctx)
 	}
+	return err
+}
+
+// room reads which rows stay in a record of the claim that is full.
+func (j *judging) room(ctx context.Context) (err error) {
+	if len(j.known.Rows) < maxListed || slices.Contains(j.known.Rows, j.Row.ID) {
+		return nil
+	}
+	j.kept, err = j.store.deciding(ctx, j.known)
+	j.Full = len(j.kept) >= maxListed
 	return err
 }
 
@@ -434,10 +453,10 @@ func (j *judging) lineage(ctx context.Context) (err error) {
 	return err
 }
 
-// against reads what was said against the other rows of the claim.
-func (j *judging) against(ctx context.Context) error {
-	switch {
-	case !j.known.said:
+// readAgainst reads what was said against the other rows of the claim.
+func (j *judging) readAgainst(ctx context.Context) error {
+	switch j.Disputed = j.known.said; {
+	case !j.Disputed:
 		return nil
 	case j.known.beyond:
 		j.Unknown = "the claim has more rows than its record lists, and one of them was contradicted"
@@ -668,8 +687,8 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 			return err
 		}
 	}
-	if len(evidence) == 0 {
-		return nil
+	if err := (&Facts{Said: evidence}).refusesToAdd(); err != nil || len(evidence) == 0 {
+		return err
 	}
 	_, err := retry(ctx, func() (struct{}, error) {
 		objs, err := s.get(ctx, headKey.of(row), evidKey.of(row), noteKey.of(row), revokedKey)

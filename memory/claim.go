@@ -141,30 +141,21 @@ func (t *transaction) claim(key string, from uint64, c claimRecord) {
 	t.put(Put{Key: key, From: from, Data: data})
 }
 
-// join lists a row in the record of its claim. Where the list is full, rows leave it that
-// are neither verified nor contradicted: once they are, they join again. A row that decides,
-// and for which there is no room even so, is beyond the record; see isFull.
-func (t *transaction) join(c *claimRecord, id ID, decides bool) error {
+// join lists a row in the record of its claim. Where the list is full, those rows leave it that
+// are not kept, which are neither verified nor contradicted: once they are, they join again. A
+// row that decides, and for which there is no room even so, is beyond the record.
+func (c *claimRecord) join(id ID, decides bool, kept []ID) {
 	switch {
 	case slices.Contains(c.Rows, id):
-		return nil
-	case len(c.Rows) >= maxListed && !decides:
+	case len(c.Rows) < maxListed:
+		c.Rows = append(c.Rows, id)
+	case !decides:
 		c.more = true
-		return nil
-	case len(c.Rows) >= maxListed:
-		kept, err := t.store.deciding(t.ctx, c)
-		if err != nil {
-			return err
-		}
-		c.more = c.more || len(kept) < len(c.Rows)
-		c.Rows = kept
-	}
-	if len(c.Rows) >= maxListed {
+	case len(kept) == 0 || len(kept) >= maxListed:
 		c.beyond = true
-		return nil
+	default:
+		c.more, c.Rows = true, append(kept, id)
 	}
-	c.Rows = append(c.Rows, id)
-	return nil
 }
 
 // deciding are the rows of a record that stay in it if it is full: its holder, those that are
@@ -181,15 +172,6 @@ func (s *Store) deciding(ctx context.Context, c *claimRecord) ([]ID, error) {
 		}
 	}
 	return kept, nil
-}
-
-// isFull reports whether the record of a claim has no room for a row that decides.
-func (s *Store) isFull(ctx context.Context, c *claimRecord, id ID) (bool, error) {
-	if len(c.Rows) < maxListed || slices.Contains(c.Rows, id) {
-		return false, nil
-	}
-	kept, err := s.deciding(ctx, c)
-	return len(kept) >= maxListed, err
 }
 
 // headsOf is heads for who must not do without one of them: lost says which are gone,

@@ -120,8 +120,8 @@ const (
 )
 
 // Facts are all that decides what becomes of a row. What does not matter for an event is left
-// out. A fact that was left out though it matters counts for the least trust, but for Kin,
-// Against, Line and Claimed: whoever calls [Judge] has looked for those.
+// out. Whoever calls [Judge] has looked for all that does: a fact that is left out is taken for
+// one that is not so.
 type Facts struct {
 	Event Event
 	Now   time.Time
@@ -138,7 +138,7 @@ type Facts struct {
 	// Of EventWritten.
 	Wanted         State // that the draft asks for
 	LineageUnknown bool
-	Parents        []Head // what the row was made from directly
+	Parents        []Head // what the row was made from directly; of EventSaidAgain all that is above what its source says
 	Quoted         *Head  // the row that it quotes
 	Imported       *Imported
 
@@ -151,7 +151,7 @@ type Facts struct {
 	Speaker   Token  // that stands for the principal
 	Source    string // on whose word
 	Reason    string
-	Asserter  string // the independence group of who wrote the row
+	Asserter  string // the independence group of who wrote the row; of EventSaidAgain of who speaks now
 	Reject    bool   // the claim is rejected as well
 	SaidAgain bool   // EventSaidAgain was judged, and lifts
 	BornSo    bool   // the row was verified when it was written
@@ -162,22 +162,26 @@ type Facts struct {
 	Mute     bool     // the asserter's does not
 
 	Revoked error // some of what is said was revoked; nil = none of it
-	Repeats bool  // the source repeats what a call set that rested on what nobody verified, and no person vouches for it
+	Repeats bool  // the source repeats what a call set that rested on what nobody verified. No person vouches for it, unless it is EventRenewed
 
 	// Of the claim.
 	Kin         Kin
 	Reach       Reach // of a rejection
 	RejectedBy  string
 	RejecterOwn bool       // who rejected spoke only for the subject of its own name
+	Disputed    bool       // a row of the claim was contradicted, or rejected, at some time
 	Against     []Evidence // of other rows of the claim about the same subject that were contradicted
-	Unknown     string     // why it is not known what stands against the claim; "" = it is known
+	Unknown     string     // why it is not known what stands against a claim that was disputed; "" = it is known
 	Full        bool       // the record of the claim has no room for the row
 
-	// Line are the other verified rows of the subject and predicate, and Claimed those of the claim.
+	// Line are the verified rows of the subject and predicate, the row too if it is verified, and
+	// Claimed the other verified rows of the claim.
 	Line      []Beside
 	Claimed   []Beside
 	Whole     bool  // Line are all that there are
 	Overtaken error // something else was verified since the source was asked
+
+	all []Evidence // see merged
 }
 
 // Verdict is what becomes of a row.
@@ -195,7 +199,7 @@ type Verdict struct {
 	Voids    bool // what supported the row before supports it no more
 	VoidsAll bool // nothing that was said before counts
 	Outdated bool // it is history, and not contradicted
-	Kept     bool // the row stays as it was: it was agreed with by its own principal
+	Kept     bool // the row stays verified as it was: its own principal agrees, and disputes it no more
 	Rejects  bool // the claim is rejected from now on
 	Clears   bool // the rejection of the claim ends
 
@@ -214,6 +218,9 @@ func Judge(f Facts) Verdict {
 	case EventWritten:
 		return f.born()
 	case EventMoved:
+		if f.To == nil {
+			return Verdict{Err: invalid("to", "required", "where the axis moves to")}
+		}
 		return f.moves()
 	case EventSaidAgain:
 		return f.saidAgain()
@@ -366,8 +373,8 @@ func (f *Facts) moves() Verdict {
 		return Verdict{Err: err}
 	}
 	old, truth, verifies := f.Row, f.To.axis() == AxisTruth, f.verifies()
-	standing, voids, all := f.voided()
-	merged := mergeEvidence(standing, f.said())
+	_, voids, all := f.voided()
+	merged := f.merged()
 	v := Verdict{Voids: voids, VoidsAll: all, Rejects: f.Reject}
 	_, _, agrees := f.basis()
 	next := old
@@ -537,6 +544,16 @@ func (f *Facts) voided() (standing []Evidence, supports, all bool) {
 	return standing, supports, all
 }
 
+// merged is all evidence of the row that counts after the move. It is made once, as each piece
+// is named by a digest.
+func (f *Facts) merged() []Evidence {
+	if f.all == nil {
+		standing, _, _ := f.voided()
+		f.all = mergeEvidence(standing, f.said())
+	}
+	return f.all
+}
+
 // outdates reports whether a source that alone verified a row contradicts it: what it said
 // was so, and is history. That takes the state as a contradiction does (I-16).
 func (f *Facts) outdates() bool {
@@ -578,9 +595,8 @@ func (f *Facts) basis() (evidence []Evidence, renews, agrees bool) {
 			evidence = everybodys(evidence)
 		}
 	default:
-		standing, _, _ := f.voided()
 		own, said := f.own(), f.said()
-		evidence, renews = mergeEvidence(standing, said), f.reaffirms()
+		evidence, renews = f.merged(), f.reaffirms()
 		if agrees = own && renews && !f.Row.Has(FlagOwnWord); agrees {
 			evidence, renews = said, false
 		} else if !own { // what stands on somebody's own word alone is not verified yet
@@ -612,8 +628,7 @@ func (f *Facts) earns() (Rank, error) {
 	if renews {
 		return rank, nil
 	}
-	standing, _, _ := f.voided()
-	merged := mergeEvidence(standing, f.said())
+	merged := f.merged()
 	if open := openContradiction(merged); open >= rank { // SR-7.14
 		return 0, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, open)
 	}
@@ -659,10 +674,10 @@ func (f *Facts) ownSource(evidence []Evidence, least Rank) (Kin, []Evidence) {
 // known what was said, nothing below a user's word stands against it. why is for people.
 func (f *Facts) disputed(evidence []Evidence) (against Rank, why string) {
 	switch {
+	case !f.Disputed:
+		return 0, ""
 	case f.Unknown != "":
 		return RankUser, f.Unknown
-	case len(f.Against) == 0:
-		return 0, ""
 	}
 	said := slices.Concat(evidence, f.Against)
 	slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
@@ -890,6 +905,9 @@ func (f *Facts) renews() Verdict {
 	if err := f.refusesRenewal(); err != nil {
 		return Verdict{Err: err}
 	}
+	if f.Revoked != nil {
+		return Verdict{Err: f.Revoked}
+	}
 	old := f.Row
 	rank, _, err := f.sufficient()
 	next, ok := old.renewed(f.Now)
@@ -912,10 +930,16 @@ func (f *Facts) renews() Verdict {
 // refusesRenewal is why a row is not renewed, whoever agrees.
 func (f *Facts) refusesRenewal() error {
 	switch {
-	case f.Revoked != nil:
-		return f.Revoked
 	case f.Row.Truth != TruthSupported, f.By == AuthorityUser, !Legal(FreshnessStale, FreshnessFresh, f.By):
 		return &IllegalMoveError{Axis: AxisFreshness, From: f.Row.Freshness.String(), To: FreshnessFresh.String(), Authority: f.By}
+	}
+	return nil
+}
+
+// refusesToAdd is why evidence is not added, whatever the row is.
+func (f *Facts) refusesToAdd() error {
+	if slices.ContainsFunc(f.Said, func(e Evidence) bool { return e.Rank == RankUser && e.Relation == RelationSupports }) {
+		return invalid("evidence.rank", "not_earned", "a user's support is applied, with authority, and not added (I-13)")
 	}
 	return nil
 }
@@ -926,8 +950,8 @@ func (f *Facts) hears() Verdict {
 	if f.Revoked != nil {
 		return Verdict{Err: f.Revoked}
 	}
-	if slices.ContainsFunc(f.Said, func(e Evidence) bool { return e.Rank == RankUser && e.Relation == RelationSupports }) {
-		return Verdict{Err: invalid("evidence.rank", "not_earned", "a user's support is applied, with authority, and not added (I-13)")}
+	if err := f.refusesToAdd(); err != nil {
+		return Verdict{Err: err}
 	}
 	next := f.Row
 	if next.Truth == TruthSupported && openContradiction(mergeEvidence(f.Standing, f.Said)) >= RankTool {

@@ -82,6 +82,10 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 	case old.Has(FlagErased):
 		return Head{}, fmt.Errorf("%w: %s", ErrErased, id)
 	}
+	j := judging{store: s, row: id, Facts: Facts{Event: EventRenewed, Now: now, Row: old, Said: t.Evidence, To: t.To, By: t.Authority}}
+	if err := j.refusesRenewal(); err != nil {
+		return Head{}, err
+	}
 	b, err := s.body(ctx, objs[1])
 	if err != nil {
 		return Head{}, err
@@ -94,14 +98,13 @@ func (s *Store) renew(ctx context.Context, t Transition) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	j := judging{store: s, row: id, Facts: Facts{Event: EventRenewed, Now: now, Row: old, Content: b.Content, Standing: evid.list, Said: t.Evidence,
-		To: t.To, By: t.Authority, Revoked: revoked.refuse(t.Evidence)}}
+	j.Content, j.Standing, j.Revoked = b.Content, evid.list, revoked.refuse(t.Evidence)
 	j.registered()
-	if j.refusesRenewal() == nil {
+	if j.Revoked == nil {
 		if err := j.lineage(ctx); err != nil {
 			return Head{}, err
 		}
-		if b.Content.Typed() {
+		if _, _, err := j.sufficient(); err == nil && b.Content.Typed() {
 			if err := j.unmoved(ctx, t.Asked); err != nil {
 				return Head{}, err
 			}

@@ -609,12 +609,8 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 	if quoted != nil {
 		t.check(headKey.of(quoted.ID), quoted.Revision)
 	}
-	if j.Wanted == StateVerified {
-		revoked, err := s.knownRevocations(ctx)
-		if err != nil {
-			return written{}, err
-		}
-		t.check(revokedKey, revoked.Revision)
+	if d.State == StateVerified {
+		t.check(revokedKey, j.revoked.Revision)
 	}
 	t.affect(j.rivals, v.Line, d.Asserter.Principal)
 	if h.Truth != TruthSuperseded {
@@ -622,9 +618,7 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 			return written{}, err
 		}
 	}
-	if err := t.join(&known, id, verified); err != nil {
-		return written{}, err
-	}
+	known.join(id, verified, j.kept)
 
 	nonce, state := newNonce(), h.stateOnce(1)
 	entry := AuditEntry{Kind: EntryWrite, Row: id, Revision: 1, At: now, Actor: d.Asserter.Principal, Authority: AuthoritySystem,
@@ -679,11 +673,10 @@ func (t *transaction) birth(d Draft, h Head, known *claimRecord, parents []Head,
 	if j.Reach, err = s.reach(t.ctx, known, "", d.Content); err != nil || j.Wanted != StateVerified {
 		return j, err
 	}
-	revoked, err := s.knownRevocations(t.ctx)
-	if err != nil {
+	if j.revoked, err = s.knownRevocations(t.ctx); err != nil {
 		return nil, err
 	}
-	j.Revoked = revoked.refuse(d.Evidence)
+	j.Revoked = j.revoked.refuse(d.Evidence)
 	if j.unborn() == "" {
 		j.Kin.Ancestors, err = s.heads(t.ctx, closure)
 	}
@@ -696,7 +689,7 @@ func (j *judging) gatherBirth(ctx context.Context, asked LineMark) (err error) {
 		return nil
 	}
 	if j.By != AuthorityUser {
-		if err := j.against(ctx); err != nil {
+		if err := j.readAgainst(ctx); err != nil {
 			return err
 		}
 	}
@@ -710,8 +703,7 @@ func (j *judging) gatherBirth(ctx context.Context, asked LineMark) (err error) {
 	if err := j.beside(ctx, rank, asked); err != nil {
 		return err
 	}
-	j.Full, err = j.store.isFull(ctx, j.known, j.Row.ID)
-	return err
+	return j.room(ctx)
 }
 
 // commitment is the token of an exact content.
@@ -839,7 +831,7 @@ func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now t
 func (s *Store) saysAgain(ctx context.Context, d *Draft, row *Head) (bool, error) {
 	f := Facts{Event: EventSaidAgain, Now: s.Now(), Row: *row, Asserter: d.Asserter.Group()}
 	f.Row.Origin, f.Row.Group = d.Origin, s.scope.group(f.Asserter)
-	if row.Truth == TruthContradicted {
+	if row.Truth == TruthContradicted && d.Origin == OriginFirstHand {
 		objs, err := s.get(ctx, evidKey.of(row.ID))
 		if err != nil {
 			return false, err

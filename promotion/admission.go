@@ -43,8 +43,6 @@ type admission struct {
 	asking  *semaphore.Weighted // one share at a time asks whether the source is paused
 	watched chan struct{}       // wakes watch
 
-	slowTold time.Time // used by watch: when it was last logged that a store is slow
-
 	// Used by the share that asks.
 	paused  bool
 	askedAt time.Time
@@ -54,9 +52,8 @@ type admission struct {
 	wanting   []*share    // that have more rows than they may enqueue, in the order of their turns
 	probing   *probe      // nil = no share probes the source
 	unwatched bool        // no check was made at the last look of watch
+	slowTold  time.Time   // when it was last logged that a store is slow
 	triedAny  time.Time   // when a check was last made to see whether a slow store is fast again
-	unreached bool        // the queue was not reached; of service.note
-	unwritten bool        // the queue took no check; of service.note
 }
 
 // errUnqueued is the error of a queue that is not reached, or takes no check.

@@ -92,7 +92,7 @@ func (h *hand) over(ended bool) {
 	defer h.mu.Unlock()
 	h.drop()
 	if ended && !h.long && !slices.ContainsFunc(h.share.hands, func(o *hand) bool { return o.long }) {
-		h.share.slow = false
+		h.share.slow, h.share.told = false, false
 	}
 }
 
@@ -104,13 +104,8 @@ func (h *hand) drop() {
 // watch sees, until ctx ends, which stores are slow.
 func (a *admission) watch(ctx context.Context) {
 	repeat(ctx, a.watched, func() time.Duration {
-		now := time.Now()
-		slow, pause := a.relieve(now)
-		for _, s := range slow {
-			if now.Sub(a.slowTold) < outageEvery {
-				break
-			}
-			a.slowTold = now
+		s, pause := a.relieve(time.Now())
+		if s != nil {
 			s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is slow: its checks have half of the places while others need some",
 				slog.String("namespace", s.scope.store().Namespace()), slog.String("verifier", a.name))
 		}
@@ -118,9 +113,9 @@ func (a *admission) watch(ctx context.Context) {
 	})
 }
 
-// relieve gives back checks that have waited for their stores for long, while others need their places. It returns the
-// shares whose stores were not known to be slow, and how long it is to the next look.
-func (a *admission) relieve(now time.Time) (slow []*share, pause time.Duration) {
+// relieve gives back checks that have waited for their stores for long, while others need their places. It returns a
+// share of which it is to be logged that its store is slow, one a minute, and how long it is to the next look.
+func (a *admission) relieve(now time.Time) (tell *share, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var long []*hand
@@ -131,9 +126,10 @@ func (a *admission) relieve(now time.Time) (slow []*share, pause time.Duration) 
 				continue
 			}
 			long = append(long, h)
-			if h.long = true; !s.slow {
-				s.slow, slow = true, append(slow, s)
-			}
+			h.long, s.slow = true, true
+		}
+		if s.slow && !s.told && tell == nil && now.Sub(a.slowTold) >= outageEvery {
+			tell, s.told, a.slowTold = s, true, now
 		}
 	}
 	for _, h := range long {
@@ -144,9 +140,9 @@ func (a *admission) relieve(now time.Time) (slow []*share, pause time.Duration) 
 		h.end()
 	}
 	if a.unwatched { // a check wakes it
-		return slow, mostIdle
+		return tell, mostIdle
 	}
-	return slow, lookEvery
+	return tell, lookEvery
 }
 
 // crowded reports whether checks of slow stores, with so many more of them, have more than half of the places, and
@@ -218,7 +214,7 @@ func (h *hand) alone(ctx, inPlace context.Context) func() (leave func(), err err
 		both := func() { leave(); suspects.Release(1) }
 		if h.share.source.isFull() { // of other questions than those of checks; all checks would wait with this one
 			both()
-			return nil, refusedOpen
+			return nil, later{refusedOpen}
 		}
 		return both, nil
 	}

@@ -333,6 +333,16 @@ func (s *service) note(ctx context.Context, o *outage, failed *bool, err error, 
 	}
 }
 
+// forget is note of somebody who looks no more, and does not know whether the outage is over. The next who does tells.
+func (s *service) forget(o *outage, failed *bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *failed {
+		*failed = false
+		o.faults--
+	}
+}
+
 // serves counts how often a source is served.
 func (w *Worker) serves(source string, n int) {
 	w.mu.Lock()
@@ -365,6 +375,14 @@ const (
 	refusedBudget  refusal = "the budget of the verifier is spent"
 	refusedSuspect refusal = "another question is asked that may crash the process"
 )
+
+// later is a refusal that lasts: a check that comes back each second would have all others wait for it in vain.
+type later struct{ refusal }
+
+func (l later) Unwrap() error { return l.refusal }
+
+// ComeBackAfter says when the check comes back.
+func (later) ComeBackAfter() time.Duration { return slowStore{}.ComeBackAfter() }
 
 // enter returns an [asking.enter] that takes n of what the questions of a process share.
 func (s *service) enter(ctx context.Context, n int64) func() (leave func(), err error) {

@@ -8,6 +8,7 @@ package promotion_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ func (s *scopes) servedWith(namespace string, crashes int, o *promotion.Options,
 	for _, c := range s.each {
 		all = append(all, promotion.Scope{Worker: c.worker(o, sources...), Sweep: time.Second, ReadsElsewhere: true})
 	}
-	q := &suspicious{routed: &s.queue, namespace: namespace, elsewhere: s.elsewhere, taken: s.taken, back: map[string]int{}}
+	q := &suspicious{routed: &s.queue, namespace: namespace, elsewhere: s.elsewhere, taken: s.taken, unfound: s.unfound, back: map[string]int{}}
 	q.crashes.Store(int64(crashes))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -70,6 +71,7 @@ type suspicious struct {
 	crashes   atomic.Int64
 	elsewhere string // the namespace whose checks wait in another process, for ever; "" = none
 	taken     bool   // that process makes them
+	unfound   bool   // it is not known where they are
 
 	mu   sync.Mutex
 	back map[string]int // by what their error says
@@ -88,6 +90,9 @@ func (q *suspicious) Enqueue(ctx context.Context, c promotion.Check, timeout tim
 
 func (q *suspicious) Find(ctx context.Context, c promotion.Check) (promotion.Place, error) {
 	if c.Namespace == q.elsewhere {
+		if q.unfound {
+			return promotion.Lost, errQueue
+		}
 		if q.taken {
 			return promotion.Taken, nil
 		}
@@ -590,11 +595,63 @@ func TestASuspectWaitsForNoPlaceOfItsSource(t *testing.T) {
 				for range 4 {
 					s.each[1].within(3*time.Second, s.each[1].priced(5))
 				}
-				if q.cameBack("places are taken") == 0 || len(entered) > 0 {
+				time.Sleep(time.Minute)
+				// Each of the five comes back now and then: while it is seen to, no other question is asked.
+				if back := q.cameBack("places are taken"); back == 0 || back > 100 || len(entered) > 0 {
 					t.Errorf("checks came back: %v; %d questions", q.back, len(entered))
 				}
 				close(leave)
 			})
 		})
 	}
+}
+
+// TestEachSlowStoreIsLogged, one a minute, and again after it was fast.
+func TestEachSlowStoreIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := slowOf(t, 3)
+		for _, c := range s.each[:3] {
+			c.claims(40)
+		}
+		d.writesHang.Store(true)
+		s.servedWith("", 0, &promotion.Options{Budget: -1, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		told := func(want int) {
+			t.Helper()
+			if n := strings.Count(s.log.String(), "the store is slow"); n != want {
+				t.Errorf("%d lines, want %d: %s", n, want, s.log.String())
+			}
+		}
+		time.Sleep(30 * time.Second)
+		told(1)
+		time.Sleep(4 * time.Minute)
+		told(3)
+		for i := range 3 {
+			if !strings.Contains(s.log.String(), fmt.Sprint("namespace=ns-", i)) {
+				t.Errorf("ns-%d is not logged", i)
+			}
+		}
+		d.writesHang.Store(false)
+		time.Sleep(3 * time.Minute)
+		for _, c := range s.each[:3] {
+			c.claims(40)
+		}
+		d.writesHang.Store(true)
+		time.Sleep(30 * time.Second)
+		told(4)
+		d.writesHang.Store(false)
+	})
+}
+
+// TestAQueueThatDoesNotSayWhereACheckIsIsDown, although it answers other questions.
+func TestAQueueThatDoesNotSayWhereACheckIsIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := slowOf(t, 1)
+		s.elsewhere, s.unfound = "ns-1", true
+		s.each[1].claims(1)
+		s.servedWith("", 0, &promotion.Options{Budget: -1, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(10 * time.Minute)
+		if log := s.log.String(); strings.Count(log, "not enqueued") != 1 || strings.Contains(log, "enqueued again") {
+			t.Error(log)
+		}
+	})
 }

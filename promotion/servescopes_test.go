@@ -110,6 +110,7 @@ type scopes struct {
 	log   testmain.Output
 
 	elsewhere string // of suspicious
+	unfound   bool   // of suspicious
 	taken     bool   // of suspicious
 }
 

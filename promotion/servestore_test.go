@@ -655,6 +655,30 @@ func TestAnOutageThatComesAgainIsLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
+// TestAnOutageEndsWithoutWhoHasNothingToDo: a scope that could not enqueue its rows, and has none any more, never sees the end.
+func TestAnOutageEndsWithoutWhoHasNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 2)
+		q, had := s.queue.source("crm"), s.each[0]
+		s.serve(alike, guarded("crm", memory.RankTool, &flaky{says: verifiertest.Supports()}))
+		time.Sleep(time.Second)
+		q.do(func() { q.full = true })
+		ids := had.claims(2)
+		time.Sleep(30 * time.Second)
+		for _, id := range ids {
+			if err := had.store.Park(t.Context(), had.mark(id), memory.ParkedAsked, "enough"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		q.do(func() { q.full = false })
+		s.each[1].within(time.Minute, s.each[1].claims(2))
+		if log := s.log.String(); strings.Count(log, "not enqueued") != 1 || strings.Count(log, "enqueued again") != 1 {
+			t.Error(log)
+		}
+	})
+}
+
 // TestAStoreThatTakesLongForEachCallIsChecked.
 func TestAStoreThatTakesLongForEachCallIsChecked(t *testing.T) {
 	inBubble(t, func(s *service) {

@@ -38,6 +38,9 @@ type share struct {
 	hands       []*hand                 // checks that this process makes now
 	ended       time.Time               // when the last of its checks came to an end
 	slow        bool                    // a check has waited for the store for long, and none has ended sooner since
+	told        bool                    // that it is slow was logged
+	unreached   bool                    // it did not reach the queue; of service.note
+	unwritten   bool                    // the queue took no check of it; of service.note
 	tried       time.Time               // when a check was last made to see whether the slow store is fast again
 }
 
@@ -123,7 +126,6 @@ func (s *share) look(ctx context.Context) (pause time.Duration, err error) {
 		s.holds(time.Now())
 		return afterFault, err
 	}
-	s.service.note(ctx, &s.service.queues, &s.unreached, nil, s.scope.worker, slog.String("verifier", s.name))
 	if state != verifier.StateClosed {
 		if s.rests(true); !due {
 			return soon(), nil
@@ -135,6 +137,7 @@ func (s *share) look(ctx context.Context) (pause time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	s.service.note(ctx, &s.service.queues, &s.unreached, nil, s.scope.worker, slog.String("verifier", s.name))
 	better := s.preferred()
 	if !slices.Equal(better, s.better) {
 		s.better, s.listAt = better, time.Time{}
@@ -159,6 +162,8 @@ func (s *share) goes(now bool) {
 func (s *share) rests(away bool) {
 	s.goes(!away)
 	s.leaves(s)
+	s.service.forget(&s.service.queues, &s.unreached) // it enqueues nothing
+	s.service.forget(&s.service.writes, &s.unwritten)
 }
 
 // holds leaves everything as it is for a while: no task is missed for that time.
@@ -293,9 +298,12 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 			return err
 		}
 	case at == Stranded && stranded && mark.Generation != 0:
-		s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the queue has a check that nobody takes: it is enqueued anew",
-			slog.String("row", string(mark.ID)), slog.String("verifier", s.name))
-		return s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
+		err := s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
+		if err == nil {
+			s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the queue has a check that nobody takes: it is enqueued anew",
+				slog.String("row", string(mark.ID)), slog.String("verifier", s.name))
+		}
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,12 +90,15 @@ func (q *Quorum) Places() (least int) {
 	return least
 }
 
-// IsFull reports whether a member is full: a question would wait for it.
+// IsFull reports whether fewer members than the quorum needs have a place for a question.
 func (q *Quorum) IsFull() bool {
-	return slices.ContainsFunc(q.members, func(m Member) bool {
-		f, ok := m.Verifier.(interface{ IsFull() bool })
-		return ok && f.IsFull()
-	})
+	free := 0
+	for _, m := range q.members {
+		if f, ok := m.Verifier.(interface{ IsFull() bool }); !ok || !f.IsFull() {
+			free++
+		}
+	}
+	return free < q.k
 }
 
 // Bound is the longest that Verify takes, if all members are guarded; 0 = it is not known.

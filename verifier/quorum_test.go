@@ -164,6 +164,31 @@ func TestAQuorumCountsGroupsAndAsksByRank(t *testing.T) {
 	}
 }
 
+// taken is a verifier that may have no place for a question.
+type taken struct {
+	verifier.Verifier
+	full bool
+}
+
+func (v taken) IsFull() bool { return v.full }
+
+// TestAQuorumIsFullIfTooFewMembersHaveAPlace: it asks no more members than agree.
+func TestAQuorumIsFullIfTooFewMembersHaveAPlace(t *testing.T) {
+	for _, c := range []struct {
+		k, full int
+		want    bool
+	}{{1, 0, false}, {1, 1, false}, {1, 2, false}, {2, 0, false}, {2, 1, false}, {2, 2, true}, {3, 0, false}, {3, 1, true}} {
+		members := []verifier.Member{{Name: "plain", Rank: memory.RankTool, Verifier: verifiertest.New("plain")}}
+		for i := range 2 {
+			name := fmt.Sprint("m", i)
+			members = append(members, verifier.Member{Name: name, Rank: memory.RankTool, Verifier: taken{verifiertest.New(name), i < c.full}})
+		}
+		if is := verifier.NewQuorum("q", c.k, members...).IsFull(); is != c.want {
+			t.Errorf("%d of 3 agree, %d are full: %t", c.k, c.full, is)
+		}
+	}
+}
+
 // Whatever the members say: a quorum supports only if k groups do and none denies, and
 // refutes only if k groups do and none supports.
 func TestAQuorumNeverSaysMoreThanItsMembers(t *testing.T) {

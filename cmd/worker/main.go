@@ -98,7 +98,7 @@ func work(ctx context.Context, c *config, getenv func(string) string, out io.Wri
 	}
 	stores, driver, err := open(ctx, c, witness, log)
 	switch {
-	case err != nil && ctx.Err() != nil: // it was stopped while it waited for the store
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // it was stopped while it waited for the store
 		return nil
 	case err != nil:
 		return err

@@ -54,11 +54,16 @@ func run(only []string) error {
 	if err := documented(rules); err != nil {
 		return err
 	}
+	for _, name := range only {
+		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
+			return fmt.Errorf("no rule %q", name)
+		}
+	}
 	if len(only) > 0 {
 		rules = slices.DeleteFunc(rules, func(r rule) bool { return !slices.Contains(only, r.name) })
 	}
 	if len(rules) == 0 {
-		return errors.New("no rule of that name")
+		return errors.New("no rules")
 	}
 	if out, err := test(context.Background(), "", "."); err != nil {
 		return fmt.Errorf("TestJudge fails with all rules on: %w\n%s", err, out)

@@ -6,10 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -55,7 +53,7 @@ type Stats struct {
 	Pending    int    // checks that no worker has taken yet
 	Active     int    // checks that a worker makes now
 	Orphaned   int    // checks whose worker has died or does not reach Redis; another one takes them
-	Retry      int    // checks that come back within about a second
+	Retry      int    // checks that come back within a second, or some six if their store is slow
 	Archived   int    // none, unless a person archives a task; its row is checked by another task
 	Processes  int    // that serve the source, as of their last heartbeat
 	Paused     bool
@@ -169,26 +167,51 @@ func taskKey(name, id string) string { return queueKey(name) + "t:" + id }
 // damaged reports whether Redis answers, and asynq cannot read what stands under the id of a task. Whoever can write to
 // Redis can put that there.
 func (q *Queue) damaged(ctx context.Context, name, id string) bool {
-	if err := q.redis.HGet(ctx, taskKey(name, id), "msg").Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return false
+	wrong, err := q.isNoTask(ctx, name, id)
+	if err != nil || wrong {
+		return wrong
 	}
-	_, err := asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
-	switch answer := redis.Error(nil); {
-	case err == nil, isMissing(err):
-		return false
-	case errors.As(err, &answer):
-		return strings.Contains(answer.Error(), "WRONGTYPE")
-	}
-	return !errors.As(err, new(net.Error)) && !errors.Is(err, io.EOF) && !errors.Is(err, redis.ErrClosed)
+	_, err = asynq.NewInspectorFromRedisClient(q.redis).GetTaskInfo(name, id)
+	return err != nil && slices.ContainsFunc(unreadable, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// remove removes what stands under the id of a task, be it one or not.
+// unreadable is what asynq says of a task that it cannot read: the codes of its errors are in their text alone. That of other
+// errors of Redis is UNKNOWN.
+var unreadable = []string{"asynq: INTERNAL_ERROR", "asynq: FAILED_PRECONDITION", "WRONGTYPE"}
+
+// isNoTask reports whether what stands under the id of a task is of another type of Redis.
+func (q *Queue) isNoTask(ctx context.Context, name, id string) (bool, error) {
+	err := q.redis.HGet(ctx, taskKey(name, id), "msg").Err()
+	switch {
+	case err == nil, errors.Is(err, redis.Nil):
+		return false, nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return true, nil
+	}
+	return false, err
+}
+
+// remove removes what stands under the id of a task and is not that task, also from asynq's lists. asynq does not remove
+// what it cannot read.
 func (q *Queue) remove(ctx context.Context, name, id string) error {
 	err := asynq.NewInspectorFromRedisClient(q.redis).DeleteTask(name, id)
 	if err == nil || isMissing(err) {
 		return nil
 	}
-	return q.redis.Del(ctx, taskKey(name, id)).Err()
+	done, err := q.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Del(ctx, taskKey(name, id))
+		for _, list := range []string{"pending", "active"} {
+			p.LRem(ctx, queueKey(name)+list, 0, id)
+		}
+		for _, set := range []string{"lease", "retry", "scheduled", "archived", "completed"} {
+			p.ZRem(ctx, queueKey(name)+set, id)
+		}
+		return nil
+	})
+	if len(done) > 0 && done[0].Err() == nil { // what is not a list has no task
+		_, err = isThere(err)
+	}
+	return err
 }
 
 // isOf reports whether a task is one that Enqueue makes of a check. Whoever can write to Redis can put another
