@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -176,20 +179,45 @@ func (p *plant) signal(s syscall.Signal, pid int) {
 	}
 }
 
-// stopUnlocked stops a worker that does not hold the lock of the store's file: nobody else could write.
+// stopUnlocked stops a worker that holds no lock of the store's file or of its keyring's: nobody else could go on.
 func (p *plant) stopUnlocked(pid int) {
 	p.t.Helper()
 	for late := time.Now().Add(patience); ; p.pause(20 * time.Millisecond) {
 		p.signal(syscall.SIGSTOP, pid)
-		unlock, err := teststore.TryLock(p.t.Context(), p.path)
+		eventually(p.t, "the worker stands still", func() bool { return standsStill(p.t, pid) })
+		err := errors.Join(p.unlocked(p.path), p.unlocked(filepath.Join(p.path+".keys", "ring.db")))
 		if err == nil {
-			unlock()
 			return
 		}
 		if p.signal(syscall.SIGCONT, pid); time.Now().After(late) {
 			p.t.Fatal(err)
 		}
 	}
+}
+
+// standsStill reports whether all threads of a process are stopped. One stops first, and then the others.
+func standsStill(t *testing.T, pid int) bool {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return true // it is not known
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatal(pid, len(threads), err)
+	}
+	return !slices.ContainsFunc(threads, func(path string) bool {
+		stat, err := os.ReadFile(path) // "17 (worker) T ..."
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return err == nil && !strings.HasPrefix(state, "T")
+	})
+}
+
+func (p *plant) unlocked(path string) error {
+	unlock, err := teststore.TryLock(p.t.Context(), path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return unlock()
 }
 
 func (p *plant) redisPid() int {
