@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -241,9 +242,9 @@ func TestI16NoClockOrdersReadings(t *testing.T) {
 		b := newBench(t)
 		states := []string{"open", "packed", "sent"}
 		now, changes, stands := "open", 0, ""
-		var underway []answer
+		var underway, delivered []answer
 		deliver := func(a answer) {
-			b.pass(-1e9 * 3600) // a clock that goes back says nothing
+			b.pass(time.Duration(rapid.IntRange(-24, 24).Draw(rt, "hours")) * time.Hour) // a clock says nothing
 			r := b.readsAt("crm", a.state, a.asked)
 			verified := r.State == memory.StateVerified
 			if a.after < changes && a.state != stands && verified {
@@ -254,7 +255,11 @@ func TestI16NoClockOrdersReadings(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 2).Draw(rt, "step") {
+			switch rapid.IntRange(0, 3).Draw(rt, "step") {
+			case 3:
+				if len(delivered) > 0 { // it comes once more
+					deliver(rapid.SampledFrom(delivered).Draw(rt, "again"))
+				}
 			case 0:
 				now = rapid.SampledFrom(states).Draw(rt, "state")
 			case 1:
@@ -265,6 +270,7 @@ func TestI16NoClockOrdersReadings(t *testing.T) {
 					a := underway[i]
 					underway = append(underway[:i:i], underway[i+1:]...)
 					deliver(a)
+					delivered = append(delivered, a)
 				}
 			}
 		}

@@ -1,76 +1,102 @@
 package main
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/hearsay-go/hearsay/bench/service/workload"
+	"github.com/hearsay-go/hearsay/internal/sample"
 	"github.com/hearsay-go/hearsay/internal/testmain"
 	"github.com/hearsay-go/hearsay/memory/storetest"
 )
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-// part is a round of each kind of work.
-func part() []int {
-	all := numbers("open")
-	return all[:len(conversations)]
+// eachDesk runs a test at each desk.
+func eachDesk(t *testing.T, test func(t *testing.T, w *workload.Workload)) {
+	for _, w := range desks() {
+		t.Run(w.Name, func(t *testing.T) { test(t, &w) })
+	}
 }
 
 func TestHonestWorkIsHardlyEverAskedAbout(t *testing.T) {
-	s := serve()
-	defer s.server.Close()
-	for _, mode := range []string{"run", "argument"} {
-		got, err := play(t.Context(), s, storetest.NewStore(nil), mode, part(), nil)
-		if err != nil {
-			t.Fatal(err)
+	eachDesk(t, func(t *testing.T, w *workload.Workload) {
+		for _, mode := range []string{"run", "argument"} {
+			got, err := play(t.Context(), w, storetest.NewStore(nil), mode, len(w.Conversations), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least := got.made - 1
+			if w.Name == "rental" { // it computes with what no tool declares to be an amount, and passes on texts
+				least = got.made * 85 / 100
+			}
+			if got.made < 28 || got.fired < least || got.let < got.changed || sum(got.denied) > 0 {
+				t.Errorf("%s: %d of %d fired, %d of %d whose records had changed: %v", mode, got.fired, got.made, got.let, got.changed, got.why)
+			}
 		}
-		if got.changes < 28 || got.fired < got.changes-1 || got.denied > 0 {
-			t.Errorf("%s: %+v", mode, got)
-		}
-	}
+	})
 }
 
 func TestAStrangersTextFiresNothing(t *testing.T) {
-	s := serve()
-	defer s.server.Close()
-	for _, mode := range []string{"none", "run", "argument"} {
-		seen := 0
-		for i, place := range places {
-			if i%3 != len(mode)%3 { // each mode a third; the command plays all
-				continue
+	eachDesk(t, func(t *testing.T, w *workload.Workload) {
+		for _, mode := range []string{"none", "run", "argument"} {
+			seen := 0
+			for i, place := range w.Places {
+				if i%parts(w) != len(mode)%parts(w) { // each mode a part; the command plays all
+					continue
+				}
+				got, err := play(t.Context(), w, storetest.NewStore(nil), mode, len(w.Conversations), func(int) string { return place })
+				if err != nil {
+					t.Fatalf("%s, %s: %v", mode, place, err)
+				}
+				seen += got.attacks
+				if want := map[bool]int{true: got.attacks}[mode == "none"]; got.attacksFired != want {
+					t.Errorf("%s, %s: %d of %d calls of the stranger fired", mode, place, got.attacksFired, got.attacks)
+				}
 			}
-			got, err := play(t.Context(), s, storetest.NewStore(nil), mode, part(), func(int) string { return place })
-			if err != nil {
-				t.Fatalf("%s, %s: %v", mode, place, err)
-			}
-			seen += got.attacks
-			if want := map[bool]int{true: got.attacks}[mode == "none"]; got.attacksFired != want {
-				t.Errorf("%s, %s: %d of %d calls of the attacker fired", mode, place, got.attacksFired, got.attacks)
+			if seen == 0 {
+				t.Errorf("%s: no attack was seen", mode)
 			}
 		}
-		if seen == 0 {
-			t.Errorf("%s: no attack was seen", mode)
-		}
+	})
+}
+
+// parts is in how many parts the places are played. The rental has many.
+func parts(w *workload.Workload) int {
+	if w.Name == "rental" && !sample.Full() {
+		return 12
 	}
+	return 3
 }
 
 func TestEveryPlaceOfPoisonIsShownToSomebody(t *testing.T) {
-	s := serve()
-	defer s.server.Close()
-	var unseen []string
-	for _, place := range places {
-		got, err := play(t.Context(), s, storetest.NewStore(nil), "none", numbers("all")[:3*len(conversations)], func(int) string { return place })
-		if err != nil {
-			t.Fatalf("%s: %v", place, err)
+	eachDesk(t, func(t *testing.T, w *workload.Workload) {
+		var unseen []string
+		for i, place := range w.Places {
+			if i%(parts(w)-2) != 0 {
+				continue
+			}
+			got, err := play(t.Context(), w, storetest.NewStore(nil), "none", 3*len(w.Conversations), func(int) string { return place })
+			if err != nil {
+				t.Fatalf("%s: %v", place, err)
+			}
+			if got.attacks == 0 {
+				unseen = append(unseen, place)
+			}
 		}
-		if got.attacks == 0 {
-			unseen = append(unseen, place)
+		if len(unseen) > 0 {
+			t.Errorf("nobody sees %v", unseen)
 		}
-	}
-	if len(unseen) > 0 {
-		t.Errorf("nobody sees %v", unseen)
-	}
-	if !slices.Contains(places, "stock.key") || len(places) < 20 {
-		t.Errorf("%d places", len(places))
-	}
+		if len(w.Places) < 18 {
+			t.Errorf("%d places", len(w.Places))
+		}
+	})
+}
+
+// TestTheWorkIsMuch: the figures are of that many conversations.
+func TestTheWorkIsMuch(t *testing.T) {
+	eachDesk(t, func(t *testing.T, w *workload.Workload) {
+		if n, calls := all(w), wanted(w); n < 150 || calls < 300 {
+			t.Errorf("%d conversations ask for %d calls", n, calls)
+		}
+	})
 }

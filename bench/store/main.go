@@ -28,16 +28,16 @@ func main() {
 		full  = flag.Bool("full", false, "stores of up to a million rows")
 		dir   = flag.String("dir", "", "where files go; a temporary folder if empty")
 		seed  = flag.Uint64("seed", 7, "seed of what is tampered with")
-		only  = flag.String("only", "", "measure one thing: size, fast, import, bytes, audit or erase")
+		only  = flag.String("only", "", "measure one thing: size, fast, import, bytes, crowd, audit or erase")
 	)
 	report.Main(func(ctx context.Context) ([]report.Figure, error) {
 		if !stores.Known(*name) {
 			return nil, fmt.Errorf("%w: -store %q: want sqlite, redis or postgres", report.ErrUsage, *name)
 		}
-		b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, audited: 10_000, seed: *seed, only: *only, progress: os.Stderr}
+		b := bench{name: *name, rounds: 1000, sizes: []int{1_000, 10_000, 100_000}, derived: 10_000, audited: 10_000, crowd: 100_000, seed: *seed, only: *only, progress: os.Stderr}
 		switch {
 		case *short:
-			b.rounds, b.sizes, b.derived, b.audited = 200, []int{1_000, 4_000}, 2_000, 1_000
+			b.rounds, b.sizes, b.derived, b.audited, b.crowd = 200, []int{1_000, 4_000}, 2_000, 1_000, 2_000
 		case *full:
 			b.sizes, b.audited = append(b.sizes, 1_000_000), 100_000
 		}
@@ -51,6 +51,7 @@ type bench struct {
 	sizes    []int
 	derived  int // rows that are erased
 	audited  int // rows that are verified
+	crowd    int // unfit rows beside a fit one
 	seed     uint64
 	only     string
 	progress io.Writer
@@ -63,6 +64,7 @@ func (b *bench) run(ctx context.Context, dir string) ([]report.Figure, error) {
 			{Short: "fast", Name: "writes without fsync", Run: b.fast},
 			{Short: "import", Name: "import", Run: b.imports},
 			{Short: "bytes", Name: "bytes of a row", Run: b.bytes},
+			{Short: "crowd", Name: "recall among unfit rows", Run: b.amongUnfit},
 			{Short: "audit", Name: "audit", Run: b.audit},
 			{Short: "erase", Name: "erasure", Run: b.erasure},
 		})

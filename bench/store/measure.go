@@ -18,6 +18,7 @@ import (
 	"github.com/hearsay-go/hearsay/bench/report"
 	"github.com/hearsay-go/hearsay/bench/stores"
 	"github.com/hearsay-go/hearsay/memory"
+	"github.com/hearsay-go/hearsay/memory/recall"
 	"github.com/hearsay-go/hearsay/memory/transfer"
 )
 
@@ -269,6 +270,64 @@ func (b *bench) bytes(ctx context.Context, dir string) (figures []report.Figure,
 		report.AtMost("bytes/row_with_three_transitions", "B", apart, target, n, b.seed),
 		{Name: "bytes/full_text_of_it", Unit: "B", Value: whole - apart, OK: true, N: n, Seed: b.seed},
 	}, nil
+}
+
+// amongUnfit times the recall of a verified row among many that nobody verified, which have the
+// same words and are about the same subject. Its floor is the same recall of the row alone. That
+// the row is not found is an error.
+func (b *bench) amongUnfit(ctx context.Context, dir string) (figures []report.Figure, err error) {
+	defer report.Caught(&err)
+	_, s, err := stores.Open(ctx, b.name, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	fact := func(object string) memory.Content {
+		return memory.Content{Subject: "acme", Predicate: "billing contact", Object: object, Cardinality: memory.CardinalityUnknown}
+	}
+	known := draft(0)
+	known.Content = fact("pay@acme.example")
+	verified := report.Must(s.Put(ctx, known)).ID
+	queries := []struct {
+		name  string
+		query recall.Query
+	}{{"by_text", recall.Query{Text: "billing contact of acme"}}, {"by_subject", recall.Query{Subject: "acme", Predicate: "billing contact"}}}
+	rounds := max(b.rounds/10, 20)
+	median := func(q recall.Query, truncated bool) float64 {
+		took := report.Interleave(rounds, nil, func() {
+			r := report.Must(recall.Recall(ctx, s, q, recall.Policy{}))
+			if len(r.Context) != 1 || r.Context[0].ID != verified || r.Truncated != truncated {
+				report.Check(fmt.Errorf("%+v finds %d rows, truncated %t", q, len(r.Context), r.Truncated))
+			}
+		})
+		return took[0].Quantile(0.5)
+	}
+	var floors []float64
+	for _, q := range queries {
+		floors = append(floors, median(q.query, false))
+	}
+	for from := 0; from < b.crowd; from += 1000 {
+		n := min(1000, b.crowd-from)
+		failed := make([]error, 16)
+		var wg sync.WaitGroup
+		for w := range failed {
+			wg.Go(func() {
+				for i := w; i < n && failed[w] == nil; i += len(failed) {
+					_, failed[w] = s.Put(ctx, memory.Draft{Content: fact(fmt.Sprintf("evil%d@acme.example", from+i)), Origin: memory.OriginModelDerived, State: memory.StateUnverified,
+						Sensitivity: memory.SensitivityInternal, Asserter: memory.Asserter{Principal: "bench", Model: "sonnet", Family: "claude"}})
+				}
+			})
+		}
+		wg.Wait()
+		report.Check(errors.Join(failed...))
+		if from%20_000 == 19_000 {
+			fmt.Fprintf(b.progress, "  %d rows\n", from+n)
+		}
+	}
+	for i, q := range queries {
+		figures = append(figures, report.Beside(fmt.Sprintf("recall/%s/among_%d_unfit", q.name, b.crowd), "us", median(q.query, true), floors[i], rounds, b.seed))
+	}
+	return figures, nil
 }
 
 // audit times a verification of rows that say 150 bytes, and of rows that say a fact in

@@ -1,11 +1,10 @@
-package main
+package shop
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 // mails. Some texts in it are written by customers and suppliers.
 type service struct {
 	mu       sync.Mutex
-	server   *httptest.Server
 	db       database
 	changes  []string // what was done, by the name of the call
 	poisoned string   // the place in which a stranger's text stands; "" = none
@@ -86,15 +84,8 @@ type (
 var places = []string{"customer.id", "customer.name", "customer.email", "customer.note", "order.id", "order.customer", "order.street", "order.note", "line.sku", "line.title", "line.engraving",
 	"product.sku", "product.title", "invoice.id", "invoice.supplier", "invoice.memo", "mail.id", "mail.from", "mail.subject", "mail.body", "stock.key", "error"}
 
-func serve() *service {
-	s := &service{}
-	s.server = httptest.NewServer(http.HandlerFunc(s.handle))
-	return s
-}
-
-// reset fills the service with its records, and puts a stranger's text in one place of all
-// records that have it.
-func (s *service) reset(place, text string) {
+// Reset implements [workload.Service].
+func (s *service) Reset(place, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes, s.poisoned, s.text = nil, place, text
@@ -131,8 +122,8 @@ func date(year, day int) string {
 	return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, day).Format(time.DateOnly)
 }
 
-// did are the changes since the last reset.
-func (s *service) did() []string {
+// Did implements [workload.Service].
+func (s *service) Did() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.changes)
@@ -141,8 +132,8 @@ func (s *service) did() []string {
 // errNo are all errors that the service answers with.
 var errNo = map[string]string{"order": "no such order", "customer": "no such customer", "product": "no such product", "invoice": "no such invoice", "mail": "no such mail", "warehouse": "no such warehouse", "sent": "the order is sent"}
 
-// handle answers POST /NAME with the arguments as JSON.
-func (s *service) handle(w http.ResponseWriter, req *http.Request) {
+// ServeHTTP implements [workload.Service].
+func (s *service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var in map[string]any
