@@ -90,15 +90,12 @@ func (q *Quorum) Places() (least int) {
 	return least
 }
 
-// IsFull reports whether fewer members than the quorum needs have a place for a question.
+// IsFull reports whether a member is full that may be asked: a question would wait for it.
 func (q *Quorum) IsFull() bool {
-	free := 0
-	for _, m := range q.members {
-		if f, ok := m.Verifier.(interface{ IsFull() bool }); !ok || !f.IsFull() {
-			free++
-		}
-	}
-	return free < q.k
+	return slices.ContainsFunc(q.members, func(m Member) bool {
+		f, ok := m.Verifier.(interface{ IsFull() bool })
+		return ok && f.IsFull() && stateOf(m.Verifier) != StateOpen
+	})
 }
 
 // Bound is the longest that Verify takes, if all members are guarded; 0 = it is not known.

@@ -167,24 +167,26 @@ func TestAQuorumCountsGroupsAndAsksByRank(t *testing.T) {
 // taken is a verifier that may have no place for a question.
 type taken struct {
 	verifier.Verifier
-	full bool
+	full  bool
+	state verifier.State
 }
 
-func (v taken) IsFull() bool { return v.full }
+func (v taken) IsFull() bool          { return v.full }
+func (v taken) State() verifier.State { return v.state }
 
-// TestAQuorumIsFullIfTooFewMembersHaveAPlace: it asks no more members than agree.
-func TestAQuorumIsFullIfTooFewMembersHaveAPlace(t *testing.T) {
+// TestAQuorumIsFullIfAMemberIsThatMayBeAsked: a question would wait for it.
+func TestAQuorumIsFullIfAMemberIsThatMayBeAsked(t *testing.T) {
 	for _, c := range []struct {
-		k, full int
-		want    bool
-	}{{1, 0, false}, {1, 1, false}, {1, 2, false}, {2, 0, false}, {2, 1, false}, {2, 2, true}, {3, 0, false}, {3, 1, true}} {
-		members := []verifier.Member{{Name: "plain", Rank: memory.RankTool, Verifier: verifiertest.New("plain")}}
-		for i := range 2 {
-			name := fmt.Sprint("m", i)
-			members = append(members, verifier.Member{Name: name, Rank: memory.RankTool, Verifier: taken{verifiertest.New(name), i < c.full}})
-		}
-		if is := verifier.NewQuorum("q", c.k, members...).IsFull(); is != c.want {
-			t.Errorf("%d of 3 agree, %d are full: %t", c.k, c.full, is)
+		full  bool
+		state verifier.State
+		want  bool
+	}{{false, verifier.StateClosed, false}, {true, verifier.StateClosed, true}, {true, verifier.StateHalfOpen, true}, {true, verifier.StateOpen, false}} {
+		for k := 1; k <= 2; k++ {
+			members := []verifier.Member{{Name: "plain", Rank: memory.RankTool, Verifier: verifiertest.New("plain")},
+				{Name: "guarded", Rank: memory.RankTool, Verifier: taken{verifiertest.New("guarded"), c.full, c.state}}}
+			if is := verifier.NewQuorum("q", k, members...).IsFull(); is != c.want {
+				t.Errorf("%d of 2 agree, %+v: %t", k, c, is)
+			}
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (d *desk) Change(tool string, a workload.Args) {
 	if err != nil && !errors.Is(err, gate.ErrDenied) && d.obeys {
 		return // what it was given from poisoned records makes no sense
 	}
-	if err != nil && !errors.Is(err, gate.ErrDenied) && d.asked { // the service fails it, since a call before it was not made
+	if d.asked && d.isRefused(err) { // the service fails it, since a call before it was not made
 		err, res = errors.Join(gate.ErrHeld, err), agent.Result{}
 		res.Decision.Reasons = []gate.Reason{{Code: "after_another"}}
 	}
@@ -216,6 +216,11 @@ func (d *desk) Change(tool string, a workload.Args) {
 	default:
 		d.err = errors.Join(d.err, fmt.Errorf("%s: %s: %w", d.where, tool, err))
 	}
+}
+
+// isRefused reports whether the service answered with one of its errors.
+func (d *desk) isRefused(err error) bool {
+	return err != nil && !errors.Is(err, gate.ErrDenied) && slices.ContainsFunc(d.work.Errors, func(text string) bool { return strings.HasSuffix(err.Error(), text) })
 }
 
 // follow reads again what the remedies of a block say.
@@ -412,10 +417,11 @@ func measure(ctx context.Context, w *workload.Workload, short, blame bool) ([]re
 		for _, tool := range slices.Sorted(maps.Keys(t.of)) {
 			o := t.of[tool]
 			out = append(out, counted(name+"/"+tool+"/fired", o.fired, o.made))
-			for what, by := range map[string]map[string]int{"asked": o.held, "denied": o.denied} {
-				for _, codes := range slices.Sorted(maps.Keys(by)) {
-					out = append(out, counted(name+"/"+tool+"/"+what+":"+codes, by[codes], o.made))
-				}
+			for _, codes := range slices.Sorted(maps.Keys(o.held)) {
+				out = append(out, counted(name+"/"+tool+"/asked:"+codes, o.held[codes], o.made))
+			}
+			for _, codes := range slices.Sorted(maps.Keys(o.denied)) {
+				out = append(out, counted(name+"/"+tool+"/denied:"+codes, o.denied[codes], o.made))
 			}
 		}
 		if blame {
