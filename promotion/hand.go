@@ -114,7 +114,8 @@ func (a *admission) watch(ctx context.Context) {
 }
 
 // relieve gives back checks that have waited for their stores for long, while others need their places. It returns a
-// share of which it is to be logged that its store is slow, one a minute, and how long it is to the next look.
+// share of which it is to be logged that its store is slow, and how long it is to the next look. It is one a minute, of
+// which that was logged longest ago: a store that is slow every now and then hides no other.
 func (a *admission) relieve(now time.Time) (tell *share, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,9 +129,15 @@ func (a *admission) relieve(now time.Time) (tell *share, pause time.Duration) {
 			long = append(long, h)
 			h.long, s.slow = true, true
 		}
-		if s.slow && !s.told && tell == nil && now.Sub(a.slowTold) >= outageEvery {
-			tell, s.told, a.slowTold = s, true, now
+		if s.slow && !s.told && (tell == nil || s.toldAt.Before(tell.toldAt)) {
+			tell = s
 		}
+	}
+	if tell != nil && now.Sub(a.slowTold) < outageEvery {
+		tell = nil
+	}
+	if tell != nil {
+		tell.told, tell.toldAt, a.slowTold = true, now, now
 	}
 	for _, h := range long {
 		if !a.crowded(now, 0) {

@@ -96,9 +96,10 @@ const allPlaces = 1 << 20
 //
 // A store that is slow or hangs delays the other scopes by a few seconds. A store is slow if a check has waited for it for
 // two seconds. While other scopes need places of the same source, checks of slow stores have half of them, and the
-// others go back to the queue. One more is made every four seconds, to see whether a slow store is fast again. If the source has one place, a check of a slow store may have it for as long as a check
-// may take. A row that may crash the process can wait for some 20 s beside a store that takes no writes. A driver that
-// ignores its context keeps the places that it has.
+// others go back to the queue. One more is made every four seconds, to see whether a slow store is fast again. If the
+// source has one place, a check of a slow store may have it for as long as a check may take. A row that may crash the
+// process can wait for some 20 s beside a store that takes no writes. A driver that ignores its context keeps the places
+// that it has.
 //
 // A row that several sources cover is enqueued for the one of highest rank that can be asked. This
 // is a source that is served here, whose breaker is closed, and that has neither answered about the row
@@ -521,7 +522,7 @@ func (h *handler) Outlived(ctx context.Context, c Check) {
 	defer cancel()
 	marks, err := s.scope.store().DueMarks(ctx, c.Row)
 	if mark := marks[c.Row]; err == nil && mark.Generation == c.Generation {
-		err = s.scope.worker.renewRound(ctx, mark)
+		_, err = s.scope.worker.renewRound(ctx, mark)
 	}
 	if err != nil { // a crash too many is counted then
 		s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a check that was given up is counted as a crash", slog.String("row", string(c.Row)), slog.Any("error", err))
@@ -529,13 +530,14 @@ func (h *handler) Outlived(ctx context.Context, c Check) {
 }
 
 // renewRound begins a new round of a row that is due, so that it is enqueued anew: no task of
-// the round before asks about it any more.
-func (w *Worker) renewRound(ctx context.Context, mark memory.Due) error {
+// the round before asks about it any more. It reports whether it did: the row may be due no more, or
+// have a new mark already.
+func (w *Worker) renewRound(ctx context.Context, mark memory.Due) (renewed bool, err error) {
 	if mark.At.IsZero() || mark.At.After(w.store.Now()) {
-		return nil
+		return false, nil
 	}
-	if err := w.store.Postpone(ctx, mark, mark.At, mark.Tries, mark.Reason); !remarked(err) {
-		return err
+	if err = w.store.Postpone(ctx, mark, mark.At, mark.Tries, mark.Reason); remarked(err) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }

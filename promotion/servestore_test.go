@@ -679,6 +679,32 @@ func TestAnOutageEndsWithoutWhoHasNothingToDo(t *testing.T) {
 	})
 }
 
+// TestAPausedSourceHoldsNoOutageOpen: others see its end, and the next one.
+func TestAPausedSourceHoldsNoOutageOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScopes(t, 1)
+		s.each[0].claims(1)
+		s.each[0].priced(1)
+		crm, erp := guarded("crm", memory.RankTool, &flaky{says: verifiertest.Unclear()}), guarded("erp", memory.RankTool, &flaky{says: verifiertest.Unclear()})
+		crm.Predicates, erp.Predicates = []string{"city"}, []string{"price"}
+		s.serve(alike, crm, erp)
+		is := func(down, paused bool) {
+			s.queue.source("crm").do(func() { s.queue.source("crm").down, s.queue.source("crm").paused = down, paused })
+			s.queue.source("erp").do(func() { s.queue.source("erp").down = down })
+			s.each[0].claims(1)
+			s.each[0].priced(1)
+			time.Sleep(2 * time.Minute)
+		}
+		is(true, false)
+		is(false, true)
+		is(true, true)
+		is(false, true)
+		if log := s.log.String(); strings.Count(log, "not enqueued") != 2 || strings.Count(log, "enqueued again") != 2 {
+			t.Error(log)
+		}
+	})
+}
+
 // TestAStoreThatTakesLongForEachCallIsChecked.
 func TestAStoreThatTakesLongForEachCallIsChecked(t *testing.T) {
 	inBubble(t, func(s *service) {

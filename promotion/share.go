@@ -26,7 +26,11 @@ type share struct {
 	better []*Source     // that were preferred at the last look
 	listAt time.Time     // when the rows that are due are listed next
 	idle   time.Duration // to the next look if there is nothing to do
-	failed bool          // of service.note
+
+	// Guarded by the mu of the service.
+	failed    bool // that its store was not reached is noted
+	unreached bool // that it did not reach the queue is noted
+	unwritten bool // that the queue took no check of it is noted
 
 	// Guarded by the mu of the admission.
 	began       time.Time // when the look under way began; zero = there is none
@@ -38,9 +42,8 @@ type share struct {
 	hands       []*hand                 // checks that this process makes now
 	ended       time.Time               // when the last of its checks came to an end
 	slow        bool                    // a check has waited for the store for long, and none has ended sooner since
-	told        bool                    // that it is slow was logged
-	unreached   bool                    // it did not reach the queue; of service.note
-	unwritten   bool                    // the queue took no check of it; of service.note
+	told        bool                    // that it is slow now was logged
+	toldAt      time.Time               // when it was last logged that it is slow
 	tried       time.Time               // when a check was last made to see whether the slow store is fast again
 }
 
@@ -123,7 +126,9 @@ func (s *share) look(ctx context.Context) (pause time.Duration, err error) {
 	}
 	paused, err := s.isPaused(ctx)
 	if err != nil || paused {
-		s.holds(time.Now())
+		if s.holds(time.Now()); err == nil {
+			s.forgets()
+		}
 		return afterFault, err
 	}
 	if state != verifier.StateClosed {
@@ -162,7 +167,12 @@ func (s *share) goes(now bool) {
 func (s *share) rests(away bool) {
 	s.goes(!away)
 	s.leaves(s)
-	s.service.forget(&s.service.queues, &s.unreached) // it enqueues nothing
+	s.forgets()
+}
+
+// forgets takes back that the share does not reach the queue: it enqueues nothing, and sees no outage end.
+func (s *share) forgets() {
+	s.service.forget(&s.service.queues, &s.unreached)
 	s.service.forget(&s.service.writes, &s.unwritten)
 }
 
@@ -298,8 +308,8 @@ func (s *share) again(ctx context.Context, mark memory.Due, c *admitted) error {
 			return err
 		}
 	case at == Stranded && stranded && mark.Generation != 0:
-		err := s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
-		if err == nil {
+		renewed, err := s.scope.worker.renewRound(ctx, mark) // the next look finds that it moved
+		if renewed {
 			s.scope.worker.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the queue has a check that nobody takes: it is enqueued anew",
 				slog.String("row", string(mark.ID)), slog.String("verifier", s.name))
 		}

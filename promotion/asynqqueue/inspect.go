@@ -53,7 +53,7 @@ type Stats struct {
 	Pending    int    // checks that no worker has taken yet
 	Active     int    // checks that a worker makes now
 	Orphaned   int    // checks whose worker has died or does not reach Redis; another one takes them
-	Retry      int    // checks that come back within a second, or some six if their store is slow
+	Retry      int    // checks that come back within a second, or some six if their store is slow or their source full
 	Archived   int    // none, unless a person archives a task; its row is checked by another task
 	Processes  int    // that serve the source, as of their last heartbeat
 	Paused     bool
@@ -176,7 +176,8 @@ func (q *Queue) damaged(ctx context.Context, name, id string) bool {
 }
 
 // unreadable is what asynq says of a task that it cannot read: the codes of its errors are in their text alone. That of other
-// errors of Redis is UNKNOWN.
+// errors of Redis is UNKNOWN. If a list of asynq is of another type, all of its tasks read so: each is deleted once it is overdue,
+// and enqueued again.
 var unreadable = []string{"asynq: INTERNAL_ERROR", "asynq: FAILED_PRECONDITION", "WRONGTYPE"}
 
 // isNoTask reports whether what stands under the id of a task is of another type of Redis.
