@@ -473,6 +473,8 @@ for desk in "shop", "rental":
             r = rows["service/%s/%s/%s" % (desk, mode, name)]
             assert r["n"] > 0, r
             assert r["ok"] or (desk, name) == ("rental", "honest_calls_unasked") and r["value"] > 74, r  # see docs/tools.md
+        r = rows["service/%s/%s/not_made" % (desk, mode)]
+        assert r["value"] <= r["n"] * {"shop": 0.01, "rental": 0.17}[desk], r
 for name, r in sorted(rows.items()):
     print("%-60s %8.4g of %-5d %s" % (name, r["value"], r["n"], "ok" if r["ok"] else "MISSED"))
 print("%d figures" % len(rows))

@@ -53,6 +53,9 @@ type Store interface {
 	RecordWrites(ctx context.Context, decision string, writes []memory.OwnWrite) error
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
 	Now() time.Time
+	// Cardinality and SaysNothing are what the registry of predicates says.
+	Cardinality(predicate string) memory.Cardinality
+	SaysNothing(predicate, object string) bool
 	RecordOutcome(ctx context.Context, decision string, outcome memory.CallOutcome, note string, answer ...memory.ID) error
 	// EndRun must note that a run makes no more calls, so that none of its held ones is
 	// approved any more. It may be said more than once.
@@ -162,6 +165,9 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 		t.contract.Sinks, t.contract.Output = slices.Clone(t.contract.Sinks), slices.Clone(t.contract.Output)
 		t.contract.Optional, t.contract.Kinds = slices.Clone(t.contract.Optional), maps.Clone(t.contract.Kinds)
 		t.contract.Fixed, t.contract.Identity = maps.Clone(t.contract.Fixed), slices.Clone(t.contract.Identity)
+		if err := t.registered(store); err != nil {
+			return nil, err
+		}
 		for _, f := range t.contract.Output {
 			if f.About != "" && !slices.Contains(a.about, f.About) {
 				a.about = append(a.about, f.About)
@@ -174,7 +180,20 @@ func New(name string, model Model, store Store, decider Decider, tools []Tool, o
 		a.order = append(a.order, t.name)
 		a.byAPIName[APIName(t.name)] = t.name
 	}
+	for _, name := range a.order {
+		t := a.tools[name]
+		for _, o := range a.tools {
+			if t.unnamed && !o.unnamed && t.system == o.system {
+				return nil, &DeclarationError{Tool: t.name, Field: "system_of_record", Text: fmt.Sprintf("it is called as the system of %q, and does not say that it is of it: declare SystemOfRecord", o.name)}
+			}
+		}
+	}
 	return a, nil
+}
+
+// saysNothing reports whether a value vouches for no argument.
+func (a *Agent) saysNothing(predicate, object string) bool {
+	return a.store.SaysNothing(predicate, object)
 }
 
 // Name is the agent's name.
@@ -195,7 +214,7 @@ func (a *Agent) Tools() []Declaration {
 // ([memory.CheckName]) is refused: every call of the run gives the [*memory.FieldError]
 // of the field principal. Nobody, "", is a principal who has no word.
 func (a *Agent) Start(principal string) *Run {
-	r := &Run{agent: a, id: "run_" + strings.ToLower(rand.Text()), principal: principal, ledger: newLedger()}
+	r := &Run{agent: a, id: "run_" + strings.ToLower(rand.Text()), principal: principal, ledger: newLedger(a.saysNothing)}
 	if principal != "" {
 		r.refused = memory.CheckName("principal", principal)
 	}

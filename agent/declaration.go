@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hearsay-go/hearsay/gate"
+	"github.com/hearsay-go/hearsay/memory"
 )
 
 // ErrDeclaration is the sentinel of [*DeclarationError].
@@ -19,7 +20,7 @@ var ErrDeclaration = errors.New("agent: a declaration that cannot hold")
 // ErrDeclaration) holds.
 type DeclarationError struct {
 	Tool    string
-	Field   string // a stable word: sink, optional, authoritative, record, operator, computed, sets, subject, identifier, same_by, shown_by, fixed, answer_limit, argument_schema, output_schema
+	Field   string // a stable word: sink, optional, authoritative, record, operator, computed, sets, subject, identifier, same_by, shown_by, fixed, answer_limit, system_of_record, argument_schema, output_schema
 	Pointer string // RFC 6901, of a declaration that has one
 	Text    string // for people
 }
@@ -29,8 +30,11 @@ func (e *DeclarationError) Error() string {
 	if strings.HasSuffix(e.Field, "_schema") {
 		return fmt.Sprintf("agent: tool %q: %s: %s", e.Tool, strings.ReplaceAll(e.Field, "_", " "), e.Text)
 	}
-	if e.Field == "answer_limit" {
+	switch e.Field {
+	case "answer_limit":
 		return fmt.Sprintf("agent: tool %q: answer limit %s", e.Tool, e.Text)
+	case "system_of_record":
+		return fmt.Sprintf("agent: tool %q: system of record: %s", e.Tool, e.Text)
 	}
 	return fmt.Sprintf("agent: tool %q: %s %q: %s", e.Tool, e.Field, e.Pointer, e.Text)
 }
@@ -125,6 +129,22 @@ func (t *Tool) sealPointers() error {
 
 func (t *Tool) refused(field, pointer, why string) error {
 	return &DeclarationError{Tool: t.name, Field: field, Pointer: pointer, Text: why}
+}
+
+// registered takes what the registry of a store says of the predicates of a tool's fields. A
+// record is one object, so that its predicate has one.
+func (t *Tool) registered(store Store) error {
+	for i := range t.contract.Output {
+		f := &t.contract.Output[i]
+		if !f.Trust.Claims() || store.Cardinality(f.Predicate) != memory.CardinalitySetValued {
+			continue
+		}
+		if f.Trust == gate.Record {
+			return t.refused("record", f.Pointer, "is one object, and its predicate "+strconv.Quote(f.Predicate)+" is registered as set_valued")
+		}
+		f.Cardinality = memory.CardinalitySetValued
+	}
+	return nil
 }
 
 // sealRecord refuses a record that nothing closes, and one within another.

@@ -277,13 +277,12 @@ func TestASubjectOfSeveralArgumentsIsOneOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestASlowAnswerSupersedesNothing(t *testing.T) {
-	w, o, a := desk(t)
+// hangs has a run ask for the order while the desk is slow. What the order is then is changed before the answer comes.
+func (o *orderDesk) hangs(t *testing.T, run *agent.Run, then string) (answer func() agent.Result) {
 	o.slow, o.began = make(chan struct{}), make(chan struct{})
-	slow := a.Start("ana")
-	done := make(chan agent.Result)
+	hang, done := o.slow, make(chan agent.Result, 1)
 	go func() {
-		res, err := slow.Call(t.Context(), "get_order", json.RawMessage(`{"order":"order-7"}`))
+		res, err := run.Call(t.Context(), "get_order", json.RawMessage(`{"order":"order-7"}`))
 		if err != nil {
 			t.Error(err)
 		}
@@ -291,14 +290,22 @@ func TestASlowAnswerSupersedesNothing(t *testing.T) {
 	}()
 	<-o.began
 	o.mu.Lock()
-	hang := o.slow
 	o.slow = nil
-	o.status["order-7"] = "packed"
 	o.mu.Unlock()
+	o.set("order-7", then)
+	return func() agent.Result {
+		close(hang)
+		return <-done
+	}
+}
+
+func TestASlowAnswerSupersedesNothing(t *testing.T) {
+	w, o, a := desk(t)
+	slow := a.Start("ana")
+	answer := o.hangs(t, slow, "packed")
 	other := a.Start("bob")
 	now := reads(t, other).Rows[0]
-	close(hang)
-	res := <-done
+	res := answer()
 	if r := w.row(t, now); r.State() != memory.StateVerified || r.Content.Object != "packed" {
 		t.Errorf("an answer from before took its place: %s", r.Truth)
 	}
@@ -313,6 +320,25 @@ func TestASlowAnswerSupersedesNothing(t *testing.T) {
 	}
 	if _, err := call(t, other, "set_status", `{"order":"order-7","status":"sent"}`); err != nil {
 		t.Errorf("the other run: %v", err)
+	}
+}
+
+// A run that was told what was overtaken after what is so now was told the wrong thing last.
+func TestWhatWasOvertakenIsNotWhatTheRunKnows(t *testing.T) {
+	w, o, a := desk(t)
+	run, other := a.Start("ana"), a.Start("bob")
+	reads(t, run)
+	o.set("order-7", "packed")
+	answer := o.hangs(t, run, "open")
+	reads(t, other) // it says again what it said
+	if r := w.row(t, answer().Rows[0]); r.Content.Object != "packed" || !r.Has(memory.FlagOutdated) {
+		t.Errorf("%v is %s", r.Content, r.Truth)
+	}
+	res, err := call(t, run, "set_status", `{"order":"order-7","status":"sent"}`)
+	superseded(t, res, err)
+	reads(t, run)
+	if _, err := call(t, run, "set_status", `{"order":"order-7","status":"sent"}`); err != nil {
+		t.Errorf("after it read again: %v", err)
 	}
 }
 

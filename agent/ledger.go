@@ -33,6 +33,8 @@ type ledger struct {
 	ids       map[string]bool          // identifiers of records that were found
 	lines     map[string]*line         // by lineOf, of functional predicates
 	unknown   string                   // why part of the lineage is not known; "" = all is known
+
+	saysNothing func(predicate, object string) bool // such a value vouches for no argument
 }
 
 // line is what a run read of one subject and functional predicate.
@@ -41,8 +43,8 @@ type line struct {
 	last memory.ID // of them, the one that the run itself read last, as verified; "" = none since
 }
 
-func newLedger() *ledger {
-	return &ledger{rows: map[memory.ID]memory.Row{}, says: map[string][]said{}, facts: map[memory.ID][]fact{}, seen: map[memory.ID]bool{}, ancestors: map[memory.ID]bool{}, rivals: map[memory.ID]memory.Row{}, handles: map[string]referred{}, asked: map[string]bool{}, lines: map[string]*line{}, ids: map[string]bool{}}
+func newLedger(saysNothing func(predicate, object string) bool) *ledger {
+	return &ledger{saysNothing: saysNothing, rows: map[memory.ID]memory.Row{}, says: map[string][]said{}, facts: map[memory.ID][]fact{}, seen: map[memory.ID]bool{}, ancestors: map[memory.ID]bool{}, rivals: map[memory.ID]memory.Row{}, handles: map[string]referred{}, asked: map[string]bool{}, lines: map[string]*line{}, ids: map[string]bool{}}
 }
 
 // fork is a copy that grows by itself. What its run has read last of a line, it has to read
@@ -59,7 +61,7 @@ func (l *ledger) fork() *ledger {
 		lines[name] = &line{rows: slices.Clip(of.rows)}
 	}
 	return &ledger{lines: lines, ids: maps.Clone(l.ids), served: slices.Clone(l.served), rows: maps.Clone(l.rows), says: says, facts: maps.Clone(l.facts), seen: maps.Clone(l.seen), ancestors: maps.Clone(l.ancestors),
-		rivals: maps.Clone(l.rivals), handles: maps.Clone(l.handles), typed: slices.Clone(l.typed), asked: maps.Clone(l.asked), unknown: l.unknown}
+		rivals: maps.Clone(l.rivals), handles: maps.Clone(l.handles), typed: slices.Clone(l.typed), asked: maps.Clone(l.asked), unknown: l.unknown, saysNothing: l.saysNothing}
 }
 
 // outranked notes rows that were found and not shown, since a better one says otherwise.
@@ -136,6 +138,18 @@ func (l *ledger) reads(r *memory.Row) {
 	}
 }
 
+// overtaken notes those rows of an answer that were history when they were written. The run was told
+// them last, and not that they are: what it was told before may be so, and it cannot know.
+func (l *ledger) overtaken(rows []memory.Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range rows {
+		if of := l.line(&rows[i]); of != nil && rows[i].Truth == memory.TruthSuperseded {
+			of.last = ""
+		}
+	}
+}
+
 // line is that of a row, with the row in it; nil if its predicate is not functional.
 func (l *ledger) line(r *memory.Row) *line {
 	if !r.Content.Typed() || r.Content.Cardinality != memory.CardinalityFunctional {
@@ -193,7 +207,7 @@ func (l *ledger) add(rows []memory.Row, ancestors []memory.ID, own bool) {
 			continue
 		}
 		l.rows[r.ID] = r
-		l.facts[r.ID] = facts(&r)
+		l.facts[r.ID] = slices.DeleteFunc(facts(&r), func(f fact) bool { return l.saysNothing(f.predicate, f.object) })
 		for _, f := range l.facts[r.ID] {
 			l.says[f.object] = append(l.says[f.object], said{&r, f.predicate})
 		}

@@ -108,7 +108,11 @@ func (r *Run) record(ctx context.Context, t *Tool, args, output json.RawMessage,
 	if slices.ContainsFunc(rows, func(row memory.Row) bool { return row.State() == memory.StateVerified }) {
 		r.ledger.found(a.ids) // of a record, and not of an empty answer
 	}
-	return got, r.enter(ctx, rows)
+	if err := r.enter(ctx, rows); err != nil {
+		return got, err
+	}
+	r.ledger.overtaken(rows)
+	return got, nil
 }
 
 // recorded is what became of an output: what is shown of it, the rows of that, and handles
@@ -154,7 +158,7 @@ func (a *answer) draft(level memory.Sensitivity) memory.Draft {
 	d := memory.Draft{
 		Origin: memory.OriginFirstHand, State: memory.StateUnverified,
 		Asserter:    memory.Asserter{Principal: a.run.principal, Tool: a.tool.system},
-		Anchor:      anchor(a.tool.name, a.documents),
+		Anchor:      anchor(a.tool.qualified(), a.documents),
 		Sensitivity: level, Source: "tool:" + a.tool.name, Run: a.run.id,
 	}
 	if len(a.documents) == 1 {
@@ -221,6 +225,12 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 		}
 		subject := a.run.subject(a.tool, &f, args)
 		object, typed := scalar(value)
+		if typed && a.run.agent.store.SaysNothing(f.Predicate, object) {
+			if !memory.Hides(object) { // no answer, and no words of anybody's
+				a.take(f.Pointer)
+			}
+			continue
+		}
 		if !typed || strings.TrimSpace(object) == "" || strings.TrimSpace(subject) == "" || len(object) > memory.MaxField || len(subject) > memory.MaxField {
 			continue // not a typed value, or of no one subject: it stays third-party text
 		}

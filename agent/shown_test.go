@@ -126,7 +126,7 @@ func TestOutputThatLooksConfirmedIsARowOfItsOwn(t *testing.T) {
 
 // TestRowsSayWhatIsShown: whatever a tool returns, and whatever rows like it were
 // confirmed before, the rows in the ledger that nobody has verified say the whole of
-// what the model is shown, or the tool said nothing.
+// what the model is shown, or the tool said nothing, in all or in a declared field.
 func TestRowsSayWhatIsShown(t *testing.T) {
 	w := newWorldWith(t, anybody)
 	output := ""
@@ -193,6 +193,9 @@ func TestRowsSayWhatIsShown(t *testing.T) {
 			_, isText := value.(string)
 			_, isNumber := value.(float64)
 			id := name == "id" && (isNumber || isText && !strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }))
+			if tool == "declared" && name == "email" && isText && memory.SaysNothing(text) && !memory.Hides(text) {
+				continue
+			}
 			if found := strings.Contains(said.String(), strings.TrimSpace(b.String())) || text != "" && strings.Contains(said.String(), text); !found && !id {
 				rt.Fatalf("%s: shown %s, recorded %q", name, b.String(), said.String())
 			}

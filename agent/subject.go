@@ -37,7 +37,7 @@ func together(pointers []string, args any) string {
 		}
 		parts[i] = part
 	}
-	if len(parts) == 1 {
+	if len(parts) == 1 && !strings.HasPrefix(parts[0], "[") { // what looks like a list is one of one
 		return parts[0]
 	}
 	text, err := json.Marshal(parts)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -38,6 +39,7 @@ type Tool struct {
 	withholds         bool              // what no declaration covers is kept from the model
 	told              *gate.OutputField // of another tool: what it says shows whether a call was made
 	system            string            // of record, that it reads; "" = it is its own
+	unnamed           bool              // and so nobody said it
 	err               error             // of its declaration; New reports it
 }
 
@@ -169,9 +171,12 @@ func MaxAge(d time.Duration) Option { return func(t *Tool) { t.contract.MaxAge =
 // Authoritative declares that the output field at a JSON pointer is the system of
 // record for a predicate. The subject is the argument at subjectPointer, or, if there are
 // more pointers, all of them together: ["BER","MUC"]. The field is written as a verified
-// row of rank tool; the rest of the output stays third-party text.
+// row of rank tool; the rest of the output stays third-party text. A value that says that nothing
+// is known ([memory.SaysNothing], [memory.Predicate]) is no answer: it becomes no row, and takes
+// nothing from what was said before.
 //
-// What the tool says now supersedes what it said before of the same subject (I-16). So
+// What the tool says now supersedes what it said before of the same subject (I-16), unless the
+// predicate is registered as set-valued: then both are so. So
 // each argument must be part of the subject, or have the one value that [Fixed] gives it:
 // of a call with any other argument nothing is believed, since that argument may choose
 // which of several truths is told: as of when, in which currency, how many.
@@ -186,7 +191,8 @@ func Authoritative(field, predicate, subjectPointer string, more ...string) Opti
 // "crm". Tools of one system, and a verifier of its name, count as one: what one of them says now
 // supersedes what another said before, and none of them corroborates another. Evidence of a call
 // names "call" as its verifier and the tool as its source. To stop believing a system, revoke each
-// of its tools with --kind source. Undeclared, each tool counts by itself.
+// of its tools with --kind source. Undeclared, each tool counts by itself, under its name, or of a
+// server ([Server]) under "server/name", with the name that the server knows it by.
 func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
 
 // Server names the server that has the tool, by an id that the operator gives it, and the
@@ -290,10 +296,15 @@ func newTool(name, description string, schema *jsonschema.Schema, opts []Option)
 	if strings.TrimSpace(name) == "" {
 		t.err = errors.New("agent: a tool without a name")
 	}
-	if t.system == "" {
-		t.system = name
-	}
 	return t
+}
+
+// qualified is the name of the tool, with its server's if it has one.
+func (t *Tool) qualified() string {
+	if c := &t.contract; c.Server != "" {
+		return c.Server + "/" + cmp.Or(c.AtServer, t.name)
+	}
+	return t.name
 }
 
 // seal checks the declaration and pins the schema.
@@ -306,6 +317,9 @@ func (t *Tool) seal() error {
 	}
 	if t.parks && (t.contract.Undeclared || t.contract.Effect != gate.StateChanging && t.contract.Effect != gate.ReadOnly) {
 		return fmt.Errorf("agent: tool %q: what cannot be undone never fires by itself; drop FiresWhenFree", t.name)
+	}
+	if t.system == "" {
+		t.unnamed, t.system = true, t.qualified()
 	}
 	if err := memory.CheckName("system_of_record", t.system); err != nil {
 		return &DeclarationError{Tool: t.name, Field: "system_of_record", Text: clean(err.Error(), 300)}

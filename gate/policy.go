@@ -84,7 +84,7 @@ type Predicate struct {
 func (p *Policy) Registry() map[string]memory.Predicate {
 	out := map[string]memory.Predicate{}
 	for name, of := range p.Predicates {
-		of.Sources = slices.Clone(of.Sources)
+		of.Sources, of.Placeholders = slices.Clone(of.Sources), slices.Clone(of.Placeholders)
 		out[name] = of.Predicate
 	}
 	return out

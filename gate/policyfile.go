@@ -447,6 +447,8 @@ func (r *policyReader) predicate(n *node, field string) Predicate {
 			if len(p.Sources) == 0 {
 				r.wrong(n, field, "want at least one, or leave it out: then any source speaks for it")
 			}
+		case "placeholders":
+			r.list(n, field, func(field string, n *node) { p.Placeholders = append(p.Placeholders, r.text(n, field)) })
 		case "kinds":
 			r.list(n, field, func(field string, n *node) {
 				var k Kind
@@ -456,7 +458,7 @@ func (r *policyReader) predicate(n *node, field string) Predicate {
 				p.Kinds = append(p.Kinds, k)
 			})
 		default:
-			r.wrong(n, field, "no such field; a predicate has cardinality, criticality, check_every, sources, kinds")
+			r.wrong(n, field, "no such field; a predicate has cardinality, criticality, check_every, sources, placeholders, kinds")
 		}
 	})
 	return p

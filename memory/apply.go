@@ -14,7 +14,8 @@ import (
 //
 //   - an illegal move: [*IllegalMoveError];
 //   - a promotion without sufficient independent evidence: [ErrInsufficient] (I-4), and one by
-//     a source that repeats what a call set: [ErrOwnWrite];
+//     a source that repeats what a call set: [ErrOwnWrite]; an object that says that nothing
+//     is known: [ErrPlaceholder];
 //   - one by a user without authority over the subject: [ErrNoAuthority] (I-13);
 //   - one of a claim that a user rejected: [ErrRejected];
 //   - a demotion on a word of no higher rank: [ErrOutranked];
@@ -387,7 +388,7 @@ func (j *judging) registered() {
 		return
 	}
 	r, predicate := j.store.registry, j.Content.Predicate
-	j.Critical = r.isCritical(predicate)
+	j.Critical, j.Nothing = r.isCritical(predicate), j.store.SaysNothing(predicate, j.Content.Object)
 	for _, e := range slices.Concat(j.Standing, j.Said) {
 		if e.Rank != RankUser && !slices.Contains(j.Silent, e.Group) && !r.speaks(predicate, e.Group) {
 			j.Silent = append(j.Silent, e.Group)
@@ -473,7 +474,7 @@ func (j *judging) readAgainst(ctx context.Context) error {
 			return nil
 		}
 		if r.body.Content.beside(j.Content) && (r.Truth == TruthContradicted || r.Has(FlagOutdated)) {
-			j.Against = append(j.Against, r.evid.list...)
+			j.Against = append(j.Against, r.evid.list)
 		}
 	}
 	return nil
@@ -746,7 +747,8 @@ func (s *Store) AddEvidence(ctx context.Context, row ID, actor, reason string, e
 }
 
 // mergeEvidence appends what is new; the same evidence counts once (KN-7). It is
-// new again if it was voided, or if its source has said something else since.
+// new again if it was voided, or if its source has said something else since. What comes later in a
+// list was said later: no clock orders it. What bears the very time of what is there is that one, replayed.
 func mergeEvidence(have, more []Evidence) []Evidence {
 	out := slices.Clone(have)
 	ids := make([]string, len(out), len(out)+len(more))
@@ -764,12 +766,14 @@ func mergeEvidence(have, more []Evidence) []Evidence {
 }
 
 func repeats(have []Evidence, ids []string, e *Evidence, id string) bool {
+	since, then := false, false // its source has said something else, and at that very time
 	for i, h := range slices.Backward(have) {
 		switch {
-		case ids[i] == id:
-			return !h.Void || e.At.Before(h.At)
-		case !h.Void && h.Group == e.Group && h.Relation != e.Relation && !e.At.Before(h.At):
-			return false
+		case h.Void:
+		case ids[i] == id && (!since || !then && e.At.Equal(h.At)):
+			return true
+		case h.Group == e.Group && h.Relation != e.Relation:
+			since, then = true, then || e.At.Equal(h.At)
 		}
 	}
 	return false

@@ -387,6 +387,9 @@ func (s *Store) Note(ctx context.Context, mark Due, m SourceMark) (Due, error) {
 	if err := m.check(); err != nil {
 		return mark, err
 	}
+	if mark.Generation == 0 {
+		return mark, invalid("generation", "missing", "want that of a mark that was read")
+	}
 	m.Until = m.Until.UTC().Truncate(time.Microsecond)
 	var written due
 	err := s.remark(ctx, mark.ID, func(now due) (due, error) {

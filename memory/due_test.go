@@ -274,6 +274,8 @@ func (b *bench) marks(id memory.ID, at time.Time, tries int, reason string) erro
 	return b.Reschedule(b.Context(), id, at, tries, reason)
 }
 
+func noted(_ memory.Due, err error) error { return err }
+
 // TestAParkedRowSaysWhy, and one that is marked anew is parked no more.
 func TestAParkedRowSaysWhy(t *testing.T) {
 	b := newBenchOf(t, everything)
@@ -286,14 +288,19 @@ func TestAParkedRowSaysWhy(t *testing.T) {
 		if m := b.due(id); m.Parked != why || m.Reason != "because" || !m.At.IsZero() || m.Tries != old.Tries {
 			t.Errorf("%s: %+v", why, m)
 		}
+		listed := 0
 		for m, err := range b.ParkedRows(t.Context()) {
-			if err != nil || m.Parked != why {
+			if listed++; err != nil || m.Parked != why {
 				t.Errorf("%s: %+v, %v", why, m, err)
 			}
+		}
+		if listed != 1 {
+			t.Errorf("%s: %d rows are listed", why, listed)
 		}
 		wantErr(t, b.Park(t.Context(), old, why, "late"), memory.ErrConflict)
 	}
 	for _, err := range []error{b.Park(t.Context(), b.due(id), 0, "x"), b.Park(t.Context(), b.due(id), 9, "x"),
+		noted(b.Note(t.Context(), memory.Due{ID: id}, memory.SourceMark{Source: "crm", Until: b.Now()})),
 		b.Reschedule(t.Context(), id, time.Time{}, 0, "x"), b.Postpone(t.Context(), b.due(id), time.Time{}, 0, "x")} {
 		wantErr(t, err, memory.ErrInvalid)
 	}

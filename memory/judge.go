@@ -52,6 +52,7 @@ type Answer struct {
 	Evidence Evidence
 	Heard    []Evidence
 	Exact    bool // it gave the very value of the row
+	Nothing  bool // what it gave instead says that nothing is known
 }
 
 // Outcome is how a verifier answered. The zero value says nothing.
@@ -160,6 +161,7 @@ type Facts struct {
 	Critical bool     // one source alone makes no history of what it said
 	Silent   []string // groups among the evidence whose word does not verify the predicate
 	Mute     bool     // the asserter's does not
+	Nothing  bool     // the object says that nothing is known: see [SaysNothing]
 
 	Revoked error // some of what is said was revoked; nil = none of it
 	Repeats bool  // the source repeats what a call set that rested on what nobody verified. No person vouches for it, unless it is EventRenewed
@@ -168,11 +170,11 @@ type Facts struct {
 	Kin         Kin
 	Reach       Reach // of a rejection
 	RejectedBy  string
-	RejecterOwn bool       // who rejected spoke only for the subject of its own name
-	Disputed    bool       // a row of the claim was contradicted, or rejected, at some time
-	Against     []Evidence // of other rows of the claim about the same subject that were contradicted
-	Unknown     string     // why it is not known what stands against a claim that was disputed; "" = it is known
-	Full        bool       // the record of the claim has no room for the row
+	RejecterOwn bool         // who rejected spoke only for the subject of its own name
+	Disputed    bool         // a row of the claim was contradicted, or rejected, at some time
+	Against     [][]Evidence // of each other row of the claim about the same subject that was contradicted, oldest first
+	Unknown     string       // why it is not known what stands against a claim that was disputed; "" = it is known
+	Full        bool         // the record of the claim has no room for the row
 
 	// Line are the verified rows of the subject and predicate, the row too if it is verified, and
 	// Claimed the other verified rows of the claim.
@@ -338,6 +340,8 @@ func (f *Facts) unborn() string {
 		return "the principal has no authority over this subject"
 	case !user && f.Mute:
 		return "the source does not speak for this predicate"
+	case !user && f.Nothing:
+		return placeholderReason
 	case f.Reach.withholds(RankTool) && !user:
 		return "a user rejected this claim"
 	}
@@ -345,7 +349,7 @@ func (f *Facts) unborn() string {
 		return why
 	}
 	if !user {
-		if against, why := f.disputed(f.said()); against >= RankTool {
+		if against, why := f.disputed(); against >= RankTool {
 			return why
 		}
 	}
@@ -475,6 +479,8 @@ func (f *Facts) refuses() error {
 		return f.Revoked
 	case f.Repeats && f.verifies() && !user:
 		return ErrOwnWrite
+	case f.Nothing && f.verifies() && !user:
+		return ErrPlaceholder
 	case f.Quotes && f.verifies(): // a quotation is verified with no claim
 		return illegal
 	case truth && old.Truth == TruthSuperseded && !old.Has(FlagOutdated): // it was retracted
@@ -628,11 +634,10 @@ func (f *Facts) earns() (Rank, error) {
 	if renews {
 		return rank, nil
 	}
-	merged := f.merged()
-	if open := openContradiction(merged); open >= rank { // SR-7.14
+	if open := openContradiction(f.merged()); open >= rank { // SR-7.14
 		return 0, fmt.Errorf("%w: a source of rank %s disagrees", ErrInsufficient, open)
 	}
-	if against, why := f.disputed(merged); against >= rank {
+	if against, why := f.disputed(); against >= rank {
 		return 0, fmt.Errorf("%w: %s", ErrInsufficient, why)
 	}
 	return rank, nil
@@ -669,19 +674,20 @@ func (f *Facts) ownSource(evidence []Evidence, least Rank) (Kin, []Evidence) {
 }
 
 // disputed is the highest rank at which a source contradicted another row of the
-// claim, and has supported neither that one nor this one since: what is said against
-// a claim is said against all of its rows about that exact subject (I-9). Where it is not
+// claim, and has neither supported that one since nor supports this one now: what is said
+// against a claim is said against all of its rows about that exact subject (I-9). What it said
+// of this row before, no clock tells whether it is newer. Where it is not
 // known what was said, nothing below a user's word stands against it. why is for people.
-func (f *Facts) disputed(evidence []Evidence) (against Rank, why string) {
+func (f *Facts) disputed() (against Rank, why string) {
 	switch {
 	case !f.Disputed:
 		return 0, ""
 	case f.Unknown != "":
 		return RankUser, f.Unknown
 	}
-	said := slices.Concat(evidence, f.Against)
-	slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
-	against = openContradiction(said)
+	for _, said := range f.Against {
+		against = max(against, openContradiction(slices.Concat(said, f.said())))
+	}
 	return against, fmt.Sprintf("a source of rank %s contradicted another row of the claim", against)
 }
 
@@ -717,8 +723,8 @@ func (f *Facts) settle(h *Head, v *Verdict, evidence []Evidence) error {
 				*r.effect = Effect{Do: DoUndispute, By: AuthorityUser, Source: f.Asserter, Reason: "agreed with by " + string(h.ID)}
 			}
 			continue
-		case unsure && !b.Unread && b.Content.Cardinality == CardinalityUnknown: // what one person says twice, of what may have one object or many
-			if b.Row.Rank == RankUser && b.Row.Origin == OriginUserAsserted && shares(backers(b.Evidence, RankUser), backers(evidence, RankUser)) {
+		case unsure && !b.Unread && b.Content.Cardinality == CardinalityUnknown: // what one person says or confirms twice, of what may have one object or many
+			if b.Row.Rank == RankUser && shares(backers(b.Evidence, RankUser), backers(evidence, RankUser)) {
 				h.Flags |= FlagContested
 				r.stands = true
 				rivals = append(rivals, r)
@@ -742,9 +748,9 @@ func (f *Facts) settle(h *Head, v *Verdict, evidence []Evidence) error {
 	return nil
 }
 
-// unsure reports whether nobody said if the subject may have two objects, and a person asserts one.
+// unsure reports whether nobody said if the subject may have two objects, and a person vouches for one.
 func (f *Facts) unsure(rank Rank) bool {
-	return f.Content.Cardinality == CardinalityUnknown && rank == RankUser && f.Row.Origin == OriginUserAsserted
+	return f.Content.Cardinality == CardinalityUnknown && rank == RankUser
 }
 
 func shares(a, b []string) bool {
@@ -1030,7 +1036,9 @@ func (f *Facts) answers() Verdict {
 	case AnswerSupports:
 		ask, why = f.supports()
 	case AnswerRefutes:
-		ask, why = f.refutes()
+		if ask, why = f.refutes(); f.Answer.Nothing {
+			ask, why = AskNothing, "the source says that nothing is known, which refutes nothing"
+		}
 	case AnswerGone:
 		if ask, why = AskKeep, "a source is gone, and the row does not rest on it"; f.Row.Truth == TruthSupported && f.Row.Freshness == FreshnessFresh &&
 			f.Row.Rank == f.Answer.Evidence.Rank && f.saidIt(f.Answer.Evidence.Group) {
@@ -1050,6 +1058,8 @@ func (f *Facts) supports() (Ask, string) {
 	row, e := &f.Row, &f.Answer.Evidence
 	verified := row.Truth == TruthSupported
 	switch {
+	case f.Nothing:
+		return AskNothing, placeholderReason
 	case f.Reach != ReachesNot:
 		return AskKeep, "a user rejected the claim; dissent is reported"
 	case row.Truth == TruthSuperseded && !row.Has(FlagOutdated):

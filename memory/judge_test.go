@@ -143,6 +143,8 @@ func answered(o memory.Outcome, e memory.Evidence, heard ...memory.Evidence) fun
 	return func(f *memory.Facts) { f.Answer = memory.Answer{Outcome: o, Evidence: e, Heard: heard} }
 }
 
+func nothing(f *memory.Facts) { f.Nothing = true }
+
 func rejectedAs(r memory.Reach) func(*memory.Facts) {
 	return func(f *memory.Facts) { f.Reach, f.RejectedBy = r, "ben" }
 }
@@ -221,6 +223,9 @@ var judged = map[string][]struct {
 	"what was revoked verifies no new row":         {{born(memory.OriginFirstHand, "crm", said(crm), isRevoked), "unverified voids"}},
 	"a person speaks only where she has authority": {{born(memory.OriginUserAsserted, "ana", said(person)), "unverified voids"}, {born(memory.OriginUserAsserted, "ana", said(person), maySpeak), "supported user"}},
 	"a source speaks only for its predicates":      {{born(memory.OriginFirstHand, "crm", said(crm), func(f *memory.Facts) { f.Mute = true }), "unverified voids"}},
+	"what says nothing is not written as verified": {{born(memory.OriginFirstHand, "crm", said(crm), nothing), "unverified voids"},
+		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, nothing), "supported user"}},
+	"what says nothing no source verifies": {{verify(unverified, said(crm), nothing), "insufficient"}, {verify(unverified, said(person), actsAs(memory.AuthorityUser), nothing), "supported user"}},
 	"a source that repeats our own call is no source": {{born(memory.OriginFirstHand, "crm", said(crm), repeats), "unverified voids"},
 		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, repeats), "supported user"}},
 	"what a person rejected no source writes as verified": {{born(memory.OriginFirstHand, "crm", said(crm), rejectedAs(memory.ReachesName)), "unverified contested voids"},
@@ -234,7 +239,8 @@ var judged = map[string][]struct {
 		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, above(memory.Head{Revision: 1, Claim: groupOf("claim")})), "unverified voids"}},
 	"a source that was fed its own output says nothing new": {{born(memory.OriginFirstHand, "crm", said(crm), above(memory.Head{Revision: 1, Claim: groupOf("x"), Group: groupOf("crm")})), "unverified voids"}},
 	"what contradicts one row of a claim stands against all": {{born(memory.OriginFirstHand, "crm", said(crm), against(refuted)), "unverified voids"},
-		{verify(unverified, said(crm), against(refuted)), "insufficient"}, {verify(unverified, had(later(evid(opposed, tool, "tool:crm"))), said(crm), against()), "insufficient"},
+		{verify(unverified, said(crm), against(refuted)), "insufficient"}, {verify(unverified, had(later(evid(opposed, tool, "tool:crm"))), said(crm), against()), "supported tool"}, // what is said last counts, whatever its clock says
+		{verify(unverified, had(later(crm)), said(erp), against(evid(opposed, tool, "tool:crm"))), "insufficient"}, {verify(unverified, said(crm), against(later(evid(opposed, tool, "tool:crm")))), "supported tool"},
 		{verify(unverified, said(later(erp)), against(refuted)), "supported tool"}},
 	"what is not known stands against a claim": {{born(memory.OriginFirstHand, "crm", said(crm), unknown), "unverified voids"},
 		{verify(unverified, said(evid(inFavour, primary, "register")), unknown), "insufficient"},
@@ -358,12 +364,16 @@ var judged = map[string][]struct {
 	"a source takes its own word back":          {{answer(byTool, memory.AnswerRefutes, evid(opposed, tool, "tool:crm"), had(crm)), "supported tool demote"}, {answer(byTool, memory.AnswerRefutes, refuted, had(crm)), "supported tool keep"}},
 	"what is gone refutes nothing":              {{answer(byTool, memory.AnswerGone, evid(memory.RelationContextualizes, tool, "tool:crm"), had(crm)), "supported tool age"}, {answer(byTool, memory.AnswerGone, evid(memory.RelationContextualizes, tool, "tool:erp"), had(crm)), "supported tool keep"}},
 	"who cannot tell moves nothing":             {{answer(unverified, memory.AnswerUnclear, memory.Evidence{}), "unverified"}, {of(memory.EventAnswered, unverified, answered(memory.AnswerUnclear, memory.Evidence{}, crm)), "unverified keep"}, {answer(unverified, 0, crm), "unverified"}},
+	"an answer that says nothing refutes nothing": {{of(memory.EventAnswered, byTool, had(crm), func(f *memory.Facts) {
+		f.Answer = memory.Answer{Outcome: memory.AnswerRefutes, Evidence: evid(opposed, tool, "tool:crm"), Nothing: true}
+	}), "supported tool"}},
+	"an answer promotes nothing that says nothing": {{of(memory.EventAnswered, unverified, answered(memory.AnswerSupports, crm), nothing), "unverified"}},
 }
 
 func actsAs(a memory.Authority) func(*memory.Facts) { return func(f *memory.Facts) { f.By = a } }
 
 func against(e ...memory.Evidence) func(*memory.Facts) {
-	return func(f *memory.Facts) { f.Disputed, f.Against = true, e }
+	return func(f *memory.Facts) { f.Disputed, f.Against = true, [][]memory.Evidence{e} }
 }
 
 func above(h ...memory.Head) func(*memory.Facts) {

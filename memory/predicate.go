@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ type Predicate struct {
 	// Sources are the systems of record whose word verifies it: names of tools, verifiers
 	// or of agent.SystemOfRecord. nil = any. A person with authority speaks for it all the same.
 	Sources []string
+	// Placeholders are objects that say that nothing is known, besides those of [SaysNothing]:
+	// "none given". Letter case and punctuation around them do not count. A source that gives one
+	// has not answered.
+	Placeholders []string
 }
 
 // predicates is a registry, by exact predicate.
@@ -54,7 +59,12 @@ func checked(registry map[string]Predicate) (predicates, error) {
 		if p.Sources != nil && len(p.Sources) == 0 || slices.Contains(p.Sources, "") {
 			return nil, invalid(field+".sources", "required", "a list of sources names at least one, and each by its name")
 		}
-		p.Sources = slices.Clone(p.Sources)
+		p.Sources, p.Placeholders = slices.Clone(p.Sources), slices.Clone(p.Placeholders)
+		for i, text := range p.Placeholders {
+			if p.Placeholders[i] = bare(text); p.Placeholders[i] == "" || len(text) > maxPlaceholder {
+				return nil, invalid(field+".placeholders", "required", "a placeholder has a word, and at most %d bytes", maxPlaceholder)
+			}
+		}
 		out[ExactName(name)] = p
 	}
 	return out, nil
@@ -107,4 +117,10 @@ func (r predicates) speaks(predicate, group string) bool {
 	return !slices.ContainsFunc(r.entries(predicate), func(p Predicate) bool {
 		return p.Sources != nil && !slices.ContainsFunc(p.Sources, func(name string) bool { return group == Asserter{Tool: name}.Group() })
 	})
+}
+
+// Cardinality is how many objects of a predicate a subject has, as the registry says; [CardinalityUnknown]
+// if it does not.
+func (s *Store) Cardinality(predicate string) Cardinality {
+	return cmp.Or(s.registry[ExactName(predicate)].Cardinality, CardinalityUnknown)
 }

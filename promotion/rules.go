@@ -42,15 +42,22 @@ type Move struct {
 //   - what a user said, either way, no verdict takes back (SR-7.5); what stands on
 //     a principal's own word alone is verified for everybody by support (I-13);
 //   - a source that vanished, or is not what was pinned, refutes nothing: what it
-//     verified is stale, and checked again.
-func Next(row memory.Row, v verifier.Verdict) Move {
+//     verified is stale, and checked again;
+//   - a value that says that nothing is known ([memory.SaysNothing]) neither supports nor
+//     refutes.
+func Next(row memory.Row, v verifier.Verdict) Move { return next(row, v, memory.SaysNothing) }
+
+// next is Next where saysNothing says of a value whether it says that nothing is known.
+func next(row memory.Row, v verifier.Verdict, saysNothing func(object string) bool) Move {
 	if v.Check() != nil {
 		return Move{Reason: "the verdict is malformed"}
 	}
 	f := memory.Facts{Event: memory.EventAnswered, Row: row.Head, Content: row.Content, Standing: row.Evidence, Answer: memory.Answer{
 		Outcome: outcomes[v.Outcome], Evidence: v.Evidence, Heard: v.Heard,
-		Exact: row.Content.Typed() && v.Observed != "" && memory.SameName(v.Observed, row.Content.Object),
+		Exact:   row.Content.Typed() && v.Observed != "" && memory.SameName(v.Observed, row.Content.Object),
+		Nothing: v.Observed != "" && saysNothing(v.Observed),
 	}}
+	f.Nothing = row.Content.Typed() && saysNothing(row.Content.Object)
 	if row.Rejection != nil {
 		f.Reach = memory.ReachesName
 	}

@@ -43,6 +43,7 @@ type Store interface {
 	PublishVerifiers(ctx context.Context, worker string, lease time.Duration, of []memory.VerifierState) error
 	Covered(ctx context.Context, contents ...memory.Content) ([]bool, error)
 	MarkLines(ctx context.Context, contents ...memory.Content) ([]memory.LineMark, error)
+	SaysNothing(predicate, object string) bool
 	AddHeat(ctx context.Context, reads map[memory.ID]float64) ([]memory.Due, error)
 	Now() time.Time
 	Tenant() string
@@ -819,7 +820,7 @@ func (w *Worker) one(ctx context.Context, s *Source, row *memory.Row, r *round, 
 		w.fault(ctx, res, r, s.Name, row.ID, err)
 		return false, nil
 	}
-	move := Next(*row, v)
+	move := next(*row, v, func(object string) bool { return w.store.SaysNothing(row.Content.Predicate, object) })
 	status, err := w.apply(ctx, s, *row, v, move, r.asked)
 	if errors.Is(err, memory.ErrRevoked) || errors.Is(err, memory.ErrInvalid) || errors.Is(err, memory.ErrTooLarge) { // it may say what it likes
 		w.fault(ctx, res, r, s.Name, row.ID, &verifier.MisconfiguredError{Verifier: s.Name, Err: err})

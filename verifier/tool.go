@@ -81,7 +81,7 @@ type ToolVerifier struct {
 // source gives another object, and either the predicate has only one object or the source
 // says that its list is complete. All else is unclear:
 //   - a row of free text, about which nothing can be asked;
-//   - a source that knows nothing;
+//   - a source that knows nothing, or says so in a word ([memory.SaysNothing]);
 //   - values that cannot be compared;
 //   - an answer that is not of the form of [Ask];
 //   - a name that looks like another one ([memory.CheckName]).
@@ -181,7 +181,7 @@ func (a *Answer) check() error {
 func (a *Answer) all() []string {
 	var values []string
 	for _, v := range append([]string{a.Value}, a.Values...) {
-		if memory.Canonical(v) != "" {
+		if !memory.SaysNothing(v) {
 			values = append(values, v)
 		}
 	}

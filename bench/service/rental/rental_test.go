@@ -681,6 +681,7 @@ type looseDesk struct {
 	sentence string
 	reads    int
 	shown    int
+	hidden   int
 }
 
 func (d *looseDesk) post(call string, a workload.Args) (int, []byte) {
@@ -704,6 +705,7 @@ func (d *looseDesk) Asked(format string, values ...any) {}
 func (d *looseDesk) Read(call string, a workload.Args) any {
 	d.reads++
 	if d.hide != nil && d.hide(d.reads) {
+		d.hidden++
 		return nil
 	}
 	status, body := d.post(call, a)
@@ -772,14 +774,21 @@ func TestMissingAnswers(t *testing.T) {
 	for k := 1; k <= 6; k++ {
 		hides = append(hides, func(read int) bool { return read == k })
 	}
+	hidden := 0
 	for _, hide := range hides {
 		svc.Reset("", "")
 		for _, conv := range w.Conversations {
 			for i := range w.Rounds {
-				conv.Do(&looseDesk{t: t, svc: svc, hide: hide}, i)
+				d := &looseDesk{t: t, svc: svc, hide: hide}
+				conv.Do(d, i)
+				hidden += d.hidden
 			}
 		}
 	}
+	if hidden == 0 {
+		t.Error("no answer was missing")
+	}
+	t.Logf("%d answers were missing", hidden)
 }
 
 func TestOrders(t *testing.T) {
