@@ -723,8 +723,8 @@ func (f *Facts) settle(h *Head, v *Verdict, evidence []Evidence) error {
 				*r.effect = Effect{Do: DoUndispute, By: AuthorityUser, Source: f.Asserter, Reason: "agreed with by " + string(h.ID)}
 			}
 			continue
-		case unsure && !b.Unread && b.Content.Cardinality == CardinalityUnknown: // what one person says or confirms twice, of what may have one object or many
-			if b.Row.Rank == RankUser && shares(backers(b.Evidence, RankUser), backers(evidence, RankUser)) {
+		case unsure && !b.Unread && b.Content.Cardinality == CardinalityUnknown: // what one person says twice, of what may have one object or many
+			if b.Row.Rank == RankUser && b.Row.Origin == OriginUserAsserted && shares(backers(b.Evidence, RankUser), backers(evidence, RankUser)) {
 				h.Flags |= FlagContested
 				r.stands = true
 				rivals = append(rivals, r)
@@ -748,9 +748,9 @@ func (f *Facts) settle(h *Head, v *Verdict, evidence []Evidence) error {
 	return nil
 }
 
-// unsure reports whether nobody said if the subject may have two objects, and a person vouches for one.
+// unsure reports whether nobody said if the subject may have two objects, and a person asserts one.
 func (f *Facts) unsure(rank Rank) bool {
-	return f.Content.Cardinality == CardinalityUnknown && rank == RankUser
+	return f.Content.Cardinality == CardinalityUnknown && rank == RankUser && f.Row.Origin == OriginUserAsserted
 }
 
 func shares(a, b []string) bool {

@@ -75,7 +75,7 @@ func TestTwoWordsOfOnePersonDoNotStandSilentlySideBySide(t *testing.T) {
 		}
 		b.contested(false, b.put(many("Berlin")).ID, b.put(many("Munich")).ID)
 	})
-	t.Run("and where she confirms what others said", func(t *testing.T) {
+	t.Run("what a person confirms, somebody else said", func(t *testing.T) {
 		b := newBenchOf(t, everything)
 		var ids []memory.ID
 		for _, object := range []string{"Berlin", "Munich"} {
@@ -83,7 +83,7 @@ func TestTwoWordsOfOnePersonDoNotStandSilentlySideBySide(t *testing.T) {
 			b.mustMove(id, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:ana"))
 			ids = append(ids, id)
 		}
-		b.contested(true, ids...)
+		b.contested(false, ids...)
 	})
 	t.Run("two people each have a word", func(t *testing.T) {
 		b := newBenchOf(t, everything)
