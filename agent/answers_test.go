@@ -123,35 +123,15 @@ func TestARecordIsOneObject(t *testing.T) {
 	}
 }
 
-// Tools of one name on two servers are two sources, and whoever names its tool as a system is not of it.
-func TestAToolOfAServerIsASourceOfItsOwn(t *testing.T) {
+// A tool that is called as the declared system of another one says whether it is of it.
+func TestAToolThatIsCalledAsASystemSaysWhetherItIsOfIt(t *testing.T) {
 	w, o := newWorld(t), newOrderDesk()
-	groups, rows := map[string]string{}, map[memory.ID]bool{}
-	for name, options := range map[string][]agent.Option{
-		"a": {agent.Server("a", "")}, "b": {agent.Server("b", "")}, "another name there": {agent.Server("a", "order.get")}, "none": nil,
-		"declared": {agent.Server("c", ""), agent.SystemOfRecord("shop")},
-	} {
-		options = append(options, agent.ReadOnly(), agent.Authoritative("/status", "order.status", "/order"), agent.Identifier("/address"))
-		a := w.agentWith(t, "desk", w.gate, []agent.Tool{agent.Func("get_order", "", o.get, options...)}, nil)
-		r := w.row(t, reads(t, a.Start("ana")).Rows[0])
-		groups[name], rows[r.ID] = r.Asserter.Tool, true
-	}
-	if len(rows) != len(groups) {
-		t.Errorf("%d rows", len(rows))
-	}
-	want := map[string]string{"a": "a/get_order", "b": "b/get_order", "another name there": "a/order.get", "none": "get_order", "declared": "shop"}
-	for name := range want {
-		if groups[name] != want[name] {
-			t.Errorf("%s: %q, want %q", name, groups[name], want[name])
-		}
-	}
 	read := func(name string, more ...agent.Option) agent.Tool {
 		return agent.Func(name, "", o.get, append(more, agent.ReadOnly())...)
 	}
 	for _, tools := range [][]agent.Tool{
 		{read("shop"), read("get_order", agent.SystemOfRecord("shop"))},
 		{read("get_order", agent.SystemOfRecord("shop")), read("shop")},
-		{read("find", agent.Server("a", "")), read("get_order", agent.SystemOfRecord("a/find"))},
 	} {
 		_, err := agent.New("desk", agent.Model{ID: "m-1", Family: "m"}, w.store, w.gate, tools, nil)
 		var wrong *agent.DeclarationError

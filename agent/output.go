@@ -158,7 +158,7 @@ func (a *answer) draft(level memory.Sensitivity) memory.Draft {
 	d := memory.Draft{
 		Origin: memory.OriginFirstHand, State: memory.StateUnverified,
 		Asserter:    memory.Asserter{Principal: a.run.principal, Tool: a.tool.system},
-		Anchor:      anchor(a.tool.qualified(), a.documents),
+		Anchor:      anchor(a.tool.name, a.documents),
 		Sensitivity: level, Source: "tool:" + a.tool.name, Run: a.run.id,
 	}
 	if len(a.documents) == 1 {
@@ -209,7 +209,7 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 			for _, at := range places(output, f.Pointer) {
 				if value, _ := lookup(output, at); identifies(&f, value) && !a.names(args, d, at, value) {
 					a.take(at)
-					if id, ok := scalar(value); ok {
+					if id, ok := scalar(value); ok && !memory.SaysNothing(id) {
 						a.ids = append(a.ids, id)
 					}
 				}
@@ -226,7 +226,8 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 		subject := a.run.subject(a.tool, &f, args)
 		object, typed := scalar(value)
 		if typed && a.run.agent.store.SaysNothing(f.Predicate, object) {
-			if !memory.Hides(object) { // no answer, and no words of anybody's
+			// It is no answer, and no words of anybody's, unless it is long enough for some.
+			if len(object) <= maxPlaceholder && !memory.Hides(object) && a.tool.level(f.Pointer) <= a.tool.base() {
 				a.take(f.Pointer)
 			}
 			continue
@@ -242,6 +243,9 @@ func (a *answer) declared(args, output any, d gate.Decision) {
 		a.take(f.Pointer)
 	}
 }
+
+// maxPlaceholder is the length, in bytes, up to which a value that says nothing is shown without a row.
+const maxPlaceholder = 16
 
 // names reports whether an identifier is a value that a call of ours set: about the subject of a
 // record that it stands in, or about that of any field of the tool, under whatever predicate.

@@ -215,8 +215,9 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 			"the object that the call was about":    {[]agent.Option{agent.Identifier("/number")}, "", "order-7", true, []agent.Option{agent.TypedSink(gate.KindObjectID, "/order")}},
 			"an identifier in no record, of theirs": {[]agent.Option{agent.Identifier("/number")}, "", "mallory7", true, nil},
 		} {
-			t.Run(name, func(t *testing.T) {
-				w, o := newWorld(t), newOrderDesk()
+			set := map[string]memory.Predicate{"order.total": {Cardinality: memory.CardinalitySetValued}} // a field may have many values
+			test := func(t *testing.T, registry map[string]memory.Predicate) {
+				w, o := newWorldWith(t, memory.Options{Predicates: registry}), newOrderDesk()
 				whole := agent.Record("", "order", "/order")
 				if c.label == "" {
 					whole = agent.Authoritative("/total", "order.total", "/order")
@@ -248,7 +249,9 @@ func TestI4WhatOurOwnCallSetVerifiesNothing(t *testing.T) {
 				if fired := w.ran(tool) > 0; fired != c.fires || fired != (err == nil) {
 					t.Errorf("fired %t: %v", fired, err)
 				}
-			})
+			}
+			t.Run(name, func(t *testing.T) { test(t, nil) })
+			t.Run(name+", beside a field of many values", func(t *testing.T) { test(t, set) })
 		}
 	})
 	for name, c := range map[string]struct {

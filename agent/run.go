@@ -432,6 +432,7 @@ func (r *Run) blocked(ctx context.Context, d gate.Decision) Result {
 	if len(rows) == 0 || r.enter(ctx, rows) != nil {
 		return res
 	}
+	r.ledger.overtaken(rows)
 	lines := make([]string, len(rows))
 	for i := range rows {
 		lines[i] = rows[i].Content.String()

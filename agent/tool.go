@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -191,8 +190,8 @@ func Authoritative(field, predicate, subjectPointer string, more ...string) Opti
 // "crm". Tools of one system, and a verifier of its name, count as one: what one of them says now
 // supersedes what another said before, and none of them corroborates another. Evidence of a call
 // names "call" as its verifier and the tool as its source. To stop believing a system, revoke each
-// of its tools with --kind source. Undeclared, each tool counts by itself, under its name, or of a
-// server ([Server]) under "server/name", with the name that the server knows it by.
+// of its tools with --kind source. Undeclared, each tool counts by itself, under its name: tools of
+// one name on two servers are one source.
 func SystemOfRecord(id string) Option { return func(t *Tool) { t.system = id } }
 
 // Server names the server that has the tool, by an id that the operator gives it, and the
@@ -299,14 +298,6 @@ func newTool(name, description string, schema *jsonschema.Schema, opts []Option)
 	return t
 }
 
-// qualified is the name of the tool, with its server's if it has one.
-func (t *Tool) qualified() string {
-	if c := &t.contract; c.Server != "" {
-		return c.Server + "/" + cmp.Or(c.AtServer, t.name)
-	}
-	return t.name
-}
-
 // seal checks the declaration and pins the schema.
 func (t *Tool) seal() error {
 	if t.err != nil {
@@ -319,7 +310,7 @@ func (t *Tool) seal() error {
 		return fmt.Errorf("agent: tool %q: what cannot be undone never fires by itself; drop FiresWhenFree", t.name)
 	}
 	if t.system == "" {
-		t.unnamed, t.system = true, t.qualified()
+		t.unnamed, t.system = true, t.name
 	}
 	if err := memory.CheckName("system_of_record", t.system); err != nil {
 		return &DeclarationError{Tool: t.name, Field: "system_of_record", Text: clean(err.Error(), 300)}

@@ -674,10 +674,10 @@ func (f *Facts) ownSource(evidence []Evidence, least Rank) (Kin, []Evidence) {
 }
 
 // disputed is the highest rank at which a source contradicted another row of the
-// claim, and has neither supported that one since nor supports this one now: what is said
-// against a claim is said against all of its rows about that exact subject (I-9). What it said
-// of this row before, no clock tells whether it is newer. Where it is not
-// known what was said, nothing below a user's word stands against it. why is for people.
+// claim, and has supported neither that one nor this one since: what is said against a claim is
+// said against all of its rows about that exact subject (I-9). What is said now is the newest. Of
+// what was said before of two rows only the clocks of those who asked tell the order. Where it is
+// not known what was said, nothing below a user's word stands against it. why is for people.
 func (f *Facts) disputed() (against Rank, why string) {
 	switch {
 	case !f.Disputed:
@@ -685,7 +685,9 @@ func (f *Facts) disputed() (against Rank, why string) {
 	case f.Unknown != "":
 		return RankUser, f.Unknown
 	}
-	for _, said := range f.Against {
+	for _, list := range f.Against {
+		said := slices.Concat(list, f.Standing)
+		slices.SortStableFunc(said, func(a, b Evidence) int { return a.At.Compare(b.At) })
 		against = max(against, openContradiction(slices.Concat(said, f.said())))
 	}
 	return against, fmt.Sprintf("a source of rank %s contradicted another row of the claim", against)

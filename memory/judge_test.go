@@ -240,7 +240,7 @@ var judged = map[string][]struct {
 	"a source that was fed its own output says nothing new": {{born(memory.OriginFirstHand, "crm", said(crm), above(memory.Head{Revision: 1, Claim: groupOf("x"), Group: groupOf("crm")})), "unverified voids"}},
 	"what contradicts one row of a claim stands against all": {{born(memory.OriginFirstHand, "crm", said(crm), against(refuted)), "unverified voids"},
 		{verify(unverified, said(crm), against(refuted)), "insufficient"}, {verify(unverified, had(later(evid(opposed, tool, "tool:crm"))), said(crm), against()), "supported tool"}, // what is said last counts, whatever its clock says
-		{verify(unverified, had(later(crm)), said(erp), against(evid(opposed, tool, "tool:crm"))), "insufficient"}, {verify(unverified, said(crm), against(later(evid(opposed, tool, "tool:crm")))), "supported tool"},
+		{verify(unverified, had(later(crm)), said(erp), against(evid(opposed, tool, "tool:crm"))), "supported tool"}, {verify(unverified, had(crm), said(erp), against(later(evid(opposed, tool, "tool:crm")))), "insufficient"}, {verify(unverified, said(crm), against(later(evid(opposed, tool, "tool:crm")))), "supported tool"},
 		{verify(unverified, said(later(erp)), against(refuted)), "supported tool"}},
 	"what is not known stands against a claim": {{born(memory.OriginFirstHand, "crm", said(crm), unknown), "unverified voids"},
 		{verify(unverified, said(evid(inFavour, primary, "register")), unknown), "insufficient"},

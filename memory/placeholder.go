@@ -26,17 +26,15 @@ var ErrPlaceholder = fmt.Errorf("%w: %s", ErrInsufficient, placeholderReason)
 // the blanks and the punctuation around it, it is empty or one of n/a, n.a., unknown, not known,
 // not available, undefined, null and tbd. An object of more than 40 bytes says something, if only
 // in its blanks.
-func SaysNothing(object string) bool { return saysNothing(object, placeholders) }
-
-func saysNothing(object string, among []string) bool {
+func SaysNothing(object string) bool {
 	word := bare(object)
-	return word == "" || slices.Contains(among, word)
+	return word == "" || slices.Contains(placeholders, word)
 }
 
 // bare is an object in small letters, without what stands around its words.
 func bare(object string) string {
 	around := func(r rune) bool {
-		return unicode.IsSpace(r) || visible(r) < 0 || strings.ContainsRune(`.,;:!?()[]<>"'#-–—_`, r)
+		return unicode.IsSpace(r) || visible(r) < 0 || strings.ContainsRune(`.,;:!?()<>"'#-–—_`, r)
 	}
 	if len(object) > maxPlaceholder {
 		return object
@@ -52,6 +50,8 @@ func (s *Store) SaysNothing(predicate, object string) bool {
 
 // saysNothing reports whether an object is registered as one that says nothing.
 func (r predicates) saysNothing(predicate, object string) bool {
-	p := r[ExactName(predicate)]
-	return len(p.Placeholders) > 0 && saysNothing(object, p.Placeholders)
+	return slices.Contains(r[ExactName(predicate)].Placeholders, placeholder(object))
 }
+
+// placeholder is what is compared of an object with what is registered.
+func placeholder(object string) string { return strings.ToLower(strings.TrimSpace(object)) }

@@ -13,7 +13,7 @@ func TestSaysNothing(t *testing.T) {
 	for object, want := range map[string]bool{
 		"": true, " ": true, "-": true, "—": true, "???": true, "N/A": true, "n/a": true, " N/A. ": true, "#N/A": true, "n.a.": true, "(unknown)": true, "Unknown": true, "UNKNOWN": true, "null": true,
 		"<null>": true, "undefined": true, "Not available": true, "not known": true, "TBD": true, "n/\u200ba\u200b": false, "\u200bn/a": true,
-		"none": false, "NA": false, "no": false, "0": false, "false": false, "unknown@acme.example": false, "unknown to science": false, "DE89": false, "*": false, strings.Repeat("-", 41): false, strings.Repeat("-", 40): true, "N/A" + strings.Repeat(" ", 38): false,
+		"none": false, "NA": false, "no": false, "0": false, "false": false, "unknown@acme.example": false, "unknown to science": false, "DE89": false, "*": false, "[]": false, "{}": false, strings.Repeat("-", 41): false, strings.Repeat("-", 40): true, "N/A" + strings.Repeat(" ", 38): false,
 	} {
 		if got := memory.SaysNothing(object); got != want {
 			t.Errorf("%.40q: %v", object, got)
@@ -24,9 +24,9 @@ func TestSaysNothing(t *testing.T) {
 // A source that says that it does not know has not contradicted what it said before, and what it says
 // is verified by nobody but a person.
 func TestWhatSaysNothingIsVerifiedByNoSource(t *testing.T) {
-	b := registered(t, map[string]memory.Predicate{"state": {Placeholders: []string{"None given."}}})
+	b := registered(t, map[string]memory.Predicate{"state": {Placeholders: []string{"None given", "-1"}}})
 	open := b.reads("crm", "open").ID
-	for _, object := range []string{"N/A", "unknown", "none given", "NONE GIVEN"} {
+	for _, object := range []string{"N/A", "unknown", "none given", "NONE GIVEN", "-1"} {
 		r := b.reads("crm", object)
 		if r.State != memory.StateUnverified || !strings.Contains(r.Reason, "nothing is known") {
 			t.Errorf("%q: %+v", object, r)
@@ -39,13 +39,16 @@ func TestWhatSaysNothingIsVerifiedByNoSource(t *testing.T) {
 		}
 	}
 	b.contested(false, open)
+	if r := b.reads("crm", "1"); r.State != memory.StateVerified { // -1 says nothing, and 1 does
+		t.Errorf("%+v", r)
+	}
 	b.mustMove(b.reads("erp", "unknown").ID, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:ana"))
 	if r := b.put(toolDraft(says("order 7", "stage", "none given"), "crm")); r.State != memory.StateVerified {
 		t.Errorf("of another predicate: %+v", r)
 	}
 	clean(b)
 
-	for _, wrong := range []string{"", " ", "-", strings.Repeat("x", 41)} {
+	for _, wrong := range []string{"", " ", strings.Repeat("x", 41)} {
 		_, err := memory.New(b.driver, b.keys, &memory.Options{Predicates: map[string]memory.Predicate{"state": {Placeholders: []string{wrong}}}})
 		var field *memory.FieldError
 		if !errors.As(err, &field) || field.Field != "predicates.state.placeholders" {

@@ -28,7 +28,7 @@ type Predicate struct {
 	// or of agent.SystemOfRecord. nil = any. A person with authority speaks for it all the same.
 	Sources []string
 	// Placeholders are objects that say that nothing is known, besides those of [SaysNothing]:
-	// "none given". Letter case and punctuation around them do not count. A source that gives one
+	// "none given", "-1". Letter case and blanks around them do not count. A source that gives one
 	// has not answered.
 	Placeholders []string
 }
@@ -61,7 +61,7 @@ func checked(registry map[string]Predicate) (predicates, error) {
 		}
 		p.Sources, p.Placeholders = slices.Clone(p.Sources), slices.Clone(p.Placeholders)
 		for i, text := range p.Placeholders {
-			if p.Placeholders[i] = bare(text); p.Placeholders[i] == "" || len(text) > maxPlaceholder {
+			if p.Placeholders[i] = placeholder(text); p.Placeholders[i] == "" || len(text) > maxPlaceholder {
 				return nil, invalid(field+".placeholders", "required", "a placeholder has a word, and at most %d bytes", maxPlaceholder)
 			}
 		}

@@ -159,7 +159,7 @@ func TestAnAnswerThatSaysNothingMovesNothing(t *testing.T) {
 	for _, c := range []struct {
 		says   string
 		stands bool
-	}{{"N/A", true}, {"none given", true}, {"Rome", false}} {
+	}{{"N/A", true}, {"none given", true}, {"Rome", false}, {"[]", false}} {
 		w := newWorld(t)
 		var err error
 		if w.store, err = memory.New(storetest.NewMap(), keyring.Ephemeral(), &memory.Options{Clock: w.clock, Predicates: map[string]memory.Predicate{"city": {Placeholders: []string{"none given"}}}}); err != nil {

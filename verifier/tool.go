@@ -192,6 +192,9 @@ func (a *Answer) all() []string {
 // judge compares a well-formed answer with the claim.
 func (t *ToolVerifier) judge(c memory.Content, a Answer) Verdict {
 	values := a.all()
+	if slices.ContainsFunc(append([]string{a.Value}, a.Values...), func(v string) bool { return memory.Canonical(v) != "" && memory.SaysNothing(v) }) {
+		a.Complete = false // it does not know all
+	}
 	if !a.Found {
 		return unclear("the source knows nothing of it")
 	}

@@ -290,3 +290,19 @@ func TestAToolThatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 		t.Error("the name was lost")
 	}
 }
+
+// A list out of which something says that nothing is known is not complete, and an empty one that is complete refutes.
+func TestAListThatSaysNothingRefutesNothing(t *testing.T) {
+	for _, c := range []struct {
+		values []string
+		want   verifier.Outcome
+	}{{nil, verifier.Refuted}, {[]string{"bob"}, verifier.Refuted}, {[]string{"N/A"}, verifier.Unclear}, {[]string{"bob", "unknown"}, verifier.Unclear}} {
+		ask := func(context.Context, verifier.Question) (verifier.Answer, error) {
+			return verifier.Answer{Found: true, Values: c.values, Complete: true}, nil
+		}
+		v, err := verifier.NewTool("crm", ask, nil).Verify(t.Context(), row("admins", "member", "ana", memory.CardinalitySetValued))
+		if err != nil || v.Outcome != c.want {
+			t.Errorf("%q: %v, %v", c.values, v.Outcome, err)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func (d *desk) Change(tool string, a workload.Args) {
 	}
 	why := strings.Join(slices.Compact(slices.Sorted(slices.Values(codes))), "+")
 	for _, o := range []*outcomes{&d.count.outcomes, d.count.of[tool]} {
-		if o.made++; changed {
+		if o.made++; changed && !after {
 			if o.changed++; err == nil {
 				o.let++
 			}
