@@ -15,36 +15,51 @@ import (
 	"github.com/hearsay-go/hearsay/verifier/verifiertest"
 )
 
+// clocked are workers of one store. Each has a clock that is off by some time.
+type clocked struct {
+	*world
+	base    time.Time
+	off     []time.Duration
+	stores  []*memory.Store
+	workers []*promotion.Worker
+}
+
+// newClocked makes n workers, each with a source that is given its clock.
+func newClocked(r *rapid.T, n int, lifetime time.Duration, of func(clock func() time.Time) promotion.Source) *clocked {
+	c := &clocked{base: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), off: make([]time.Duration, n)}
+	driver, keys := storetest.NewMap(), keyring.Ephemeral()
+	for i := range n {
+		clock := func() time.Time { return c.base.Add(c.off[i]) }
+		s, err := memory.New(driver, keys, &memory.Options{Clock: clock})
+		if err != nil {
+			r.Fatal(err)
+		}
+		w, err := promotion.NewWorker(s, []promotion.Source{of(clock)}, &promotion.Options{VerdictLifetime: lifetime, Budget: -1})
+		if err != nil {
+			r.Fatal(err)
+		}
+		c.stores, c.workers = append(c.stores, s), append(c.workers, w)
+	}
+	c.world = &world{t: r, ctx: context.Background(), store: c.stores[0]}
+	return c
+}
+
 // Workers whose clocks disagree, and jump by hours either way between two checks,
 // cost each other questions or time, and never a state: one transition, logged once,
 // and once the clocks are right again the row is what the source says.
 func TestClocksThatDisagreeAndJumpMoveNoStateTwice(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		driver, keys := storetest.NewMap(), keyring.Ephemeral()
-		var off [3]time.Duration
-		var stores [3]*memory.Store
-		var workers [3]*promotion.Worker
 		script := []verifiertest.Step{verifiertest.Unclear(), verifiertest.Down(time.Minute), verifiertest.Supports()}
 		crm := verifiertest.New("crm", script[rapid.IntRange(0, 2).Draw(r, "first")])
-		for i := range stores {
-			var err error
-			if stores[i], err = memory.New(driver, keys, &memory.Options{Clock: func() time.Time { return base.Add(off[i]) }}); err != nil {
-				r.Fatal(err)
-			}
-			if workers[i], err = promotion.NewWorker(stores[i], []promotion.Source{source(crm)}, &promotion.Options{VerdictLifetime: time.Hour, Budget: -1}); err != nil {
-				r.Fatal(err)
-			}
-		}
-		ctx := context.Background()
-		w := &world{t: r, ctx: ctx, store: stores[0]}
+		c := newClocked(r, 3, time.Hour, func(func() time.Time) promotion.Source { return source(crm) })
+		w, off, stores, workers := c.world, c.off, c.stores, c.workers
 		id := w.claim("acme", "Oslo", nil)
 		promoted := 0
 		for range rapid.IntRange(1, 30).Draw(r, "checks") {
 			i := rapid.IntRange(0, 2).Draw(r, "worker")
 			off[i] = time.Duration(rapid.IntRange(-300, 300).Draw(r, "minutes")) * time.Minute
 			crm.Set(script[rapid.IntRange(0, 2).Draw(r, "says")])
-			res, err := workers[i].Check(ctx, id)
+			res, err := workers[i].Check(w.ctx, id)
 			if err != nil {
 				r.Fatalf("check: %v", err)
 			}
@@ -59,10 +74,10 @@ func TestClocksThatDisagreeAndJumpMoveNoStateTwice(t *testing.T) {
 		for range 3 { // a parked row is brought back by reads
 			h := promotion.NewHeater(stores[1], nil, nil)
 			h.ObserveReads(t.Context(), []memory.ID{id}, 1)
-			if err := h.Flush(ctx); err != nil {
+			if err := h.Flush(w.ctx); err != nil {
 				r.Fatal(err)
 			}
-			if _, err := workers[1].Check(ctx, id); err != nil {
+			if _, err := workers[1].Check(w.ctx, id); err != nil {
 				r.Fatal(err)
 			}
 		}
@@ -86,29 +101,17 @@ func TestClocksThatDisagreeAndJumpMoveNoStateTwice(t *testing.T) {
 func TestWhatASourceSaysLastStandsWhateverTheClocks(t *testing.T) {
 	asked, moved := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
-		base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		driver, keys := storetest.NewMap(), keyring.Ephemeral()
-		var off [2]time.Duration
-		var stores [2]*memory.Store
-		var workers [2]*promotion.Worker
 		crm := verifiertest.New("crm", verifiertest.Supports())
-		for i := range stores {
-			clock := func() time.Time { return base.Add(off[i]) }
-			var err error
-			if stores[i], err = memory.New(driver, keys, &memory.Options{Clock: clock}); err != nil {
-				r.Fatal(err)
-			}
+		c := newClocked(r, 2, time.Second, func(clock func() time.Time) promotion.Source {
 			s := source(crm)
 			s.Verifier = verifiertest.NoBreaker(dated{crm, clock})
-			if workers[i], err = promotion.NewWorker(stores[i], []promotion.Source{s}, &promotion.Options{VerdictLifetime: time.Second, Budget: -1}); err != nil {
-				r.Fatal(err)
-			}
-		}
-		w := &world{t: r, ctx: context.Background(), store: stores[0]}
+			return s
+		})
+		w, off, stores, workers := c.world, c.off, c.stores, c.workers
 		id := w.claim("acme", "Oslo", nil)
 		for range rapid.IntRange(2, 20).Draw(r, "answers") {
 			i, says := rapid.IntRange(0, 1).Draw(r, "worker"), rapid.Bool().Draw(r, "supports")
-			base = base.Add(time.Minute)
+			c.base = c.base.Add(time.Minute)
 			off[i] = time.Duration(rapid.IntRange(-24, 24).Draw(r, "hours")) * time.Hour
 			step := verifiertest.Refutes("Rome")
 			if says {

@@ -400,7 +400,8 @@ func TestTheQueueIsShortWhileAnswersTakeLong(t *testing.T) {
 			t.Errorf("%d tasks, and none has ended", n)
 		}
 		s.within(30*time.Minute, ids)
-		if n := s.queue.highest(); n > 2*places+places { // what ended in 200 ms makes room for more
+		// What ended in 200 ms makes room for more, a moment before its task is gone.
+		if n := s.queue.highest(); n > 2*places+2*places {
 			t.Errorf("%d tasks at a time", n)
 		}
 	})

@@ -33,12 +33,14 @@
 //
 // # Figures
 //
-// Of each mode: the share of honest calls that fire unasked, among all that the conversations ask
-// for, and among those that nothing stood against but that a record had changed; calls that are
-// denied; that the agent does not make, since it picks by a text that is withheld; that fire after
-// it has read again; and the attacker's calls that fire. Of each tool: how many of its calls fire,
-// are asked about and are denied, these two with the codes of the reasons, and how many the service
-// refuses since one before them was not made.
+// Each mode has the share of honest calls that fire unasked: among all that the conversations ask
+// for, and among those that nothing stood against but that a record had changed. It counts the calls
+// that are denied, that fire after the agent has read again, and that the agent does not make, since
+// it picks by a text that is withheld. It counts the attacker's calls that fire.
+//
+// Each tool has the number of its calls that fire, that are asked about and that are denied. The
+// last two come with the codes of the reasons. A call that the service refuses, since one before it
+// was not made, is counted apart.
 package main
 
 import (
