@@ -272,6 +272,7 @@ func (a *answer) claim(f *gate.OutputField, subject, object string, level memory
 		at.URI, at.Version = a.documents[0], at.URI
 	}
 	draft.Content, draft.State, draft.SelectedBy, draft.Asked = content, memory.StateVerified, a.now.direct, a.asked[lineOf(&content)]
+	draft.Exact = len(f.Subject) == 0 // it is of the operator's own, or of the principal
 	draft.Evidence = []memory.Evidence{{Relation: memory.RelationSupports, Rank: memory.RankTool, Source: a.tool.name, Verifier: "call",
 		Group: draft.Asserter.Group(), Anchor: at, At: a.run.agent.store.Now()}}
 	return draft

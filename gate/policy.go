@@ -85,6 +85,7 @@ func (p *Policy) Registry() map[string]memory.Predicate {
 	out := map[string]memory.Predicate{}
 	for name, of := range p.Predicates {
 		of.Sources, of.Placeholders = slices.Clone(of.Sources), slices.Clone(of.Placeholders)
+		of.Identifier = of.Identifier || slices.ContainsFunc(of.Kinds, Kind.identifies)
 		out[name] = of.Predicate
 	}
 	return out

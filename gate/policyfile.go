@@ -449,6 +449,10 @@ func (r *policyReader) predicate(n *node, field string) Predicate {
 			}
 		case "placeholders":
 			r.list(n, field, func(field string, n *node) { p.Placeholders = append(p.Placeholders, r.text(n, field)) })
+		case "exact_subjects":
+			p.ExactSubjects = r.flag(n, field)
+		case "identifier":
+			p.Identifier = r.flag(n, field)
 		case "kinds":
 			r.list(n, field, func(field string, n *node) {
 				var k Kind
@@ -458,7 +462,7 @@ func (r *policyReader) predicate(n *node, field string) Predicate {
 				p.Kinds = append(p.Kinds, k)
 			})
 		default:
-			r.wrong(n, field, "no such field; a predicate has cardinality, criticality, check_every, sources, placeholders, kinds")
+			r.wrong(n, field, "no such field; a predicate has cardinality, criticality, check_every, sources, placeholders, exact_subjects, identifier, kinds")
 		}
 	})
 	return p

@@ -77,6 +77,9 @@ func (k *Kind) UnmarshalText(b []byte) error { return parse(k, "kind", kindNames
 // declared reports whether the kind is one.
 func (k Kind) declared() bool { return k > KindNone && k <= KindSetting }
 
+// identifies reports whether a value of the kind is an address, an account or another identifier.
+func (k Kind) identifies() bool { return k.Directs() || k == KindPath || k == KindObjectID }
+
 // Selects reports whether a value of the kind picks one of several things that all
 // are genuine, so that it is the choice that does harm: that "13" is a file does not
 // say that it is the file to delete. What selects is cleared by the principal's words

@@ -15,7 +15,8 @@ import (
 //   - an illegal move: [*IllegalMoveError];
 //   - a promotion without sufficient independent evidence: [ErrInsufficient] (I-4), and one by
 //     a source that repeats what a call set: [ErrOwnWrite]; an object that says that nothing
-//     is known: [ErrPlaceholder];
+//     is known: [ErrPlaceholder]; one whose source said the same of another spelling:
+//     [ErrRespelt]; an identifier that a person rejected elsewhere: [ErrRejectedElsewhere];
 //   - one by a user without authority over the subject: [ErrNoAuthority] (I-13);
 //   - one of a claim that a user rejected: [ErrRejected];
 //   - a demotion on a word of no higher rank: [ErrOutranked];
@@ -98,7 +99,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	if j.Revoked != nil {
 		return Head{}, Judge(j.Facts).Err
 	}
-	claims, known, lost, err := s.claimFor(ctx, &old, b.Content, t.To)
+	claims, near, known, lost, err := s.claimFor(ctx, &old, b.Content, t.To)
 	if err != nil {
 		return Head{}, err
 	}
@@ -109,6 +110,17 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if j.Repeats, err = s.repeats(ctx, &known, &b.Content, claims[2:]); err != nil {
 			return Head{}, err
 		}
+	}
+	if t.To == AxisValue(TruthSupported) {
+		var groups []string
+		if t.Authority != AuthorityUser {
+			groups = supporters(evidence, t.Evidence)
+		}
+		spelled, err := s.alikeIn(ctx, &b.Content, &known, old.Claim, near, t.exact, groups)
+		if err != nil {
+			return Head{}, err
+		}
+		j.spelled(spelled)
 	}
 	if j.Reach, err = s.reach(ctx, &known, id, b.Content); err != nil {
 		return Head{}, err
@@ -135,6 +147,9 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 	rejected := known.Rejection != nil
 	switch {
 	case v.Rejects:
+		if err := tx.reject(&known, old.Claim, &b.Content); err != nil {
+			return Head{}, err
+		}
 		known.Rejection, known.Rejected, known.class = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id, old.Class
 	case v.Clears:
 		known.Rejection, known.Rejected = nil, ""
@@ -205,26 +220,29 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 }
 
 // claimFor reads the claim and the line of a row that is to be moved and, if it is to be
-// verified, what calls set about its subject. A row is verified
+// verified, what calls set about its subject, and what is spelled alike. A row is verified
 // only beside a claim and a line that are as they were written and know of it. To take
 // from a row needs neither: then lost names what is damaged, and nothing is believed of it.
-func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) (objs []Object, known claimRecord, lost []string, err error) {
+func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) (objs []Object, near nearby, known claimRecord, lost []string, err error) {
 	keys := []string{claimKey.at(h.Claim), s.line(c)}
 	verifies := to == AxisValue(TruthSupported)
 	var damaged []int
 	if verifies {
-		objs, damaged, err = s.each(ctx, append(keys, s.ownKeys(c.Subject)...))
+		keys = append(keys, s.ownKeys(c.Subject)...)
+		objs, damaged, err = s.each(ctx, append(keys, s.alikeKeys(&c)...))
+		near = nearbyIn(objs, damaged, len(keys))
+		objs, damaged = objs[:min(len(keys), len(objs))], slices.DeleteFunc(damaged, func(i int) bool { return i >= len(keys) })
 	} else { // one that was put back stands in the way no more than one that is damaged
 		objs, damaged, err = s.driver.asStored(ctx, s.scope.tenant, keys)
 	}
 	if err != nil {
-		return nil, known, nil, err
+		return nil, near, known, nil, err
 	}
 	if !slices.Contains(damaged, 0) {
 		known, err = s.claimOf(ctx, objs[0])
 	}
 	if err != nil && !unreadable(err) {
-		return nil, known, nil, err
+		return nil, near, known, nil, err
 	}
 	if err != nil || slices.Contains(damaged, 0) || known.misses(h.ID) {
 		lost = append(lost, keys[0])
@@ -240,14 +258,14 @@ func (s *Store) claimFor(ctx context.Context, h *Head, c Content, to AxisValue) 
 	}
 	switch {
 	case len(lost) == 0 || to.axis() != AxisTruth:
-		return objs, known, nil, nil
+		return objs, near, known, nil, nil
 	case verifies:
-		return nil, known, nil, &DamagedError{Keys: lost}
+		return nil, near, known, nil, &DamagedError{Keys: lost}
 	}
 	if lost[0] == keys[0] {
 		known.distrust(h.ID)
 	}
-	return objs, known, lost, nil
+	return objs, near, known, lost, nil
 }
 
 // current sees to it that no standing evidence of a row was revoked: of a row that the walk
@@ -366,8 +384,9 @@ type judging struct {
 	rivals  []bystander // of Line
 	claimed []bystander // of Claimed
 	listed  lineRecord
-	settles bool // the row may enter the line
-	kept    []ID // that stay in a record of the claim that is full
+	alike   *alike // what is spelled alike; nil = nothing matters
+	settles bool   // the row may enter the line
+	kept    []ID   // that stay in a record of the claim that is full
 	revoked *revocations
 }
 
@@ -576,6 +595,7 @@ func (t *transaction) enter(j *judging, id ID, verified bool) error {
 	}
 	j.listed.By = id
 	t.put(Put{Key: j.line.Key, From: j.line.Revision, Data: j.listed.encode()})
+	t.joinNames(j)
 	return nil
 }
 

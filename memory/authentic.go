@@ -254,7 +254,7 @@ const floorSize = 1 << 16
 // only orders work.
 func decides(key string) bool {
 	switch p, _ := placeOf(key); p {
-	case headKey, claimKey, lineKey, callKey, holdKey, decisionKey, fenceKey, systemKey, handKey, identKey, classKey, endedKey, ownKey:
+	case headKey, claimKey, lineKey, callKey, holdKey, decisionKey, fenceKey, systemKey, handKey, identKey, classKey, endedKey, ownKey, alikeKey:
 		return key != probeKey
 	}
 	return false

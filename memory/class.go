@@ -446,11 +446,11 @@ func (t *transaction) under(class Class) *sealing {
 	return c
 }
 
-// settled remembers the classes, claims, lines and fences that a transaction put, once it was
+// settled remembers the classes, claims, lines, names and fences that a transaction put, once it was
 // applied; forget drops what is known of what it conflicted on.
 func (t *transaction) settled() {
 	for i := range t.Puts {
-		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) || fenceKey.holds(p.Key) {
+		if p := &t.Puts[i]; claimKey.holds(p.Key) || lineKey.holds(p.Key) || alikeKey.holds(p.Key) || fenceKey.holds(p.Key) {
 			t.store.remember(Object{Key: p.Key, Revision: p.From + 1, Data: p.Data})
 		}
 	}
@@ -464,7 +464,7 @@ func (t *transaction) settled() {
 	}
 }
 
-// remember keeps how a line and a fence are, and that a claim was made.
+// remember keeps how a line, its names and a fence are, and that a claim was made.
 func (s *Store) remember(o Object) {
 	key := o.Key
 	if claimKey.holds(key) {
@@ -480,7 +480,7 @@ func (s *Store) forget(key string) {
 		s.sets.clear()
 	case p == endedKey:
 		s.subjects.clear()
-	case p == lineKey, p == fenceKey:
+	case p == lineKey, p == alikeKey, p == fenceKey:
 		s.moved.drop(key)
 	case key == revokedKey:
 		s.revoked.Store(nil)

@@ -144,7 +144,7 @@ var (
 // driver, and what stands in them. It grows with every change that another version would
 // misread. A driver writes it when it makes a store, and Open refuses a store of another
 // form with a [*FormError]. A [Store] writes it into each scope, too.
-const Form = 12
+const Form = 13
 
 // FormError says that a store is of another form than [Form]. It is left as it is: this
 // version reads no other form, and there is no migration. errors.Is(err, ErrSchema) holds.

@@ -97,8 +97,10 @@ type rowFacts struct {
 	truth   Truth
 	depth   uint32
 	erased  bool
-	above   []byte // ancestors
-	traced  bool
+	// It came from another store.
+	imported bool
+	above    []byte // ancestors
+	traced   bool
 
 	offer   offer
 	offers  uint64 // a sum of the terms that go with it
@@ -127,6 +129,12 @@ type lineFacts struct {
 	met               bool
 	record            lineRecord  // without its rows
 	functional, plain []packedRow // verified rows
+}
+
+// alikeFacts are what an object of what is spelled alike should list, and what it does.
+type alikeFacts struct {
+	lines, claims []Token
+	alikeRecord
 }
 
 // callFacts are what the logs say of a call, and the mark that was found.
@@ -187,8 +195,9 @@ type examination struct {
 	classes   map[Class]bool        // that what entries say is sealed under; true once met
 	last      Class                 // of those, of the entry before
 	lines     map[string]*lineFacts // that must be there, or are
-	own       map[string]uint64     // how many calls noted an own write in an object
-	ownAt     map[string]uint64     // and its revision
+	alike     map[string]*alikeFacts
+	own       map[string]uint64 // how many calls noted an own write in an object
+	ownAt     map[string]uint64 // and its revision
 	fences    [fences]map[Sequence]bool
 	moved     [fences]uint64
 	newest    uint64 // number of the newest checkpoint that is there
@@ -213,7 +222,7 @@ func newExamination(s *Store, o Verifying) *examination {
 		seed: maphash.MakeSeed(), logs: map[string]uint64{}, faulty: map[string]bool{}, rows: map[packedRow]*rowFacts{}, segments: map[string][]Cited{},
 		decided: map[Sequence]bool{}, sequences: map[string]Sequence{}, holdFired: map[string][]Sequence{}, claims: map[Token]*claimFacts{},
 		idents: map[Token]*identFacts{}, calls: map[string]*callFacts{}, gone: map[string]bool{}, ended: map[string]bool{}, shut: map[string]bool{}, classes: map[Class]bool{}, lines: map[string]*lineFacts{},
-		own: map[string]uint64{}, ownAt: map[string]uint64{}}
+		own: map[string]uint64{}, ownAt: map[string]uint64{}, alike: map[string]*alikeFacts{}}
 	for i := range x.fences {
 		x.fences[i] = map[Sequence]bool{}
 	}
@@ -381,6 +390,7 @@ func (x *examination) rowEntry(revision uint64, r *record) {
 	if c.facts == nil {
 		return
 	}
+	c.facts.imported = c.facts.imported || kindOf(r.kind) == EntryImport
 	claim := x.claim(c.facts.claim)
 	verified := kindOf(r.kind) != EntryContest && Axis(r.axis) == AxisTruth && lifts(Authority(r.authority), kindOf(r.kind), c.facts.origin)
 	switch kindOf(r.kind) {

@@ -102,6 +102,10 @@ func (x *examination) object(o Restored) error {
 	case ownKey:
 		_, err = ownWritesOf(Object{Key: o.Key, Revision: o.Revision, Data: o.Data})
 		x.ownAt[o.Key] = o.Revision
+	case alikeKey:
+		var r alikeRecord
+		r, err = alikeOf(o.Object)
+		recordAt(x.alike, o.Key).alikeRecord = r
 	case cursorKey, handKey, runKey:
 	case statusKey:
 		if o.Key != outageKey {
@@ -140,6 +144,8 @@ func (x *examination) unreadable(key string) {
 		delete(x.claims, Token([]byte(rest)))
 	case p == lineKey:
 		x.lines[key] = &lineFacts{met: true, record: lineRecord{moreFunctional: true, morePlain: true}}
+	case p == alikeKey:
+		recordAt(x.alike, key).more = true
 	case p == endedKey:
 		x.ended[key] = true
 	case p == classKey && len(rest) == 8:
@@ -250,8 +256,19 @@ func (x *examination) body(o Restored) error {
 	i.want, i.wants = id, true
 	f.named = true
 	f.offers = x.sum(string(headKey)+string(id[:]), x.scope.offerTerms(f.offer, b.Content))
+	if c := x.claims[f.claim]; c != nil && c.rejected && f.origin == OriginFirstHand && !f.imported && f.steps[0].sequence < c.at {
+		if key := x.scope.rejectedAs(&b.Content); key != "" {
+			r := recordAt(x.alike, key)
+			r.claims = append(r.claims, f.claim)
+		}
+	}
 	if f.truth == TruthSupported && b.Content.Typed() {
-		l := x.lineAt(x.scope.line(b.Content))
+		key := x.scope.line(b.Content)
+		names := recordAt(x.alike, x.scope.namesOf(&b.Content))
+		if line := lineToken(key); !slices.Contains(names.lines, line) {
+			names.lines = append(names.lines, line)
+		}
+		l := x.lineAt(key)
 		if b.Content.Cardinality == CardinalityFunctional {
 			l.functional = append(l.functional, id)
 		} else {
@@ -413,6 +430,25 @@ func (x *examination) lineRecord(o Restored) error {
 	return nil
 }
 
+// spelled asks that what is spelled alike, and what was rejected, is listed.
+func (x *examination) spelled() {
+	for key, a := range x.alike {
+		if a.more {
+			continue
+		}
+		for _, line := range a.lines {
+			if a.at(line) < 0 {
+				x.suspect(key, 1, "it does not list a name that has a verified row: another spelling would be verified beside it")
+			}
+		}
+		for _, claim := range a.claims {
+			if a.at(claim) < 0 {
+				x.suspect(key, 1, "it does not list a claim that a user rejected: its source would verify the value of another name")
+			}
+		}
+	}
+}
+
 // listed asks that claims and lines list the rows that decide.
 func (x *examination) listed() {
 	for id, f := range x.rows {
@@ -520,6 +556,7 @@ func (x *examination) missing() error {
 		}
 	}
 	x.listed()
+	x.spelled()
 	for key, c := range x.calls {
 		x.mark(key, c)
 		x.twice(c.made)

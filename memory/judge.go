@@ -163,6 +163,10 @@ type Facts struct {
 	Mute     bool     // the asserter's does not
 	Nothing  bool     // the object says that nothing is known: see [SaysNothing]
 
+	// Groups whose word does not count for this subject: see [ErrRejectedElsewhere] and [ErrRespelt].
+	Elsewhere []string
+	Respelt   []string
+
 	Revoked error // some of what is said was revoked; nil = none of it
 	Repeats bool  // the source repeats what a call set that rested on what nobody verified. No person vouches for it, unless it is EventRenewed
 
@@ -342,6 +346,10 @@ func (f *Facts) unborn() string {
 		return "the source does not speak for this predicate"
 	case !user && f.Nothing:
 		return placeholderReason
+	case !user && slices.Contains(f.Elsewhere, f.Asserter):
+		return elsewhereReason
+	case !user && slices.Contains(f.Respelt, f.Asserter):
+		return respeltReason
 	case f.Reach.withholds(RankTool) && !user:
 		return "a user rejected this claim"
 	}
@@ -454,12 +462,25 @@ func (f *Facts) own() bool {
 	return f.Event == EventWritten && f.OwnName || f.By == AuthorityUser && f.verifies() && f.OwnName
 }
 
-// said is the evidence that comes, marked if it is a principal's own word about itself.
+// said is the evidence that comes, marked if it is a principal's own word about itself. What does not
+// count for this subject is void.
 func (f *Facts) said() []Evidence {
 	if f.own() {
 		return asOwn(f.Said)
 	}
-	return f.Said
+	if len(f.Elsewhere)+len(f.Respelt) == 0 {
+		return f.Said
+	}
+	out := slices.Clone(f.Said)
+	for i := range out {
+		out[i].Void = out[i].Void || f.unheard(&out[i])
+	}
+	return out
+}
+
+// unheard reports whether a support does not count for this subject.
+func (f *Facts) unheard(e *Evidence) bool {
+	return e.Relation == RelationSupports && e.Rank != RankUser && (slices.Contains(f.Elsewhere, e.Group) || slices.Contains(f.Respelt, e.Group))
 }
 
 // clears reports whether the rejection of the claim ends if the row is verified: a user with
@@ -612,7 +633,9 @@ func (f *Facts) basis() (evidence []Evidence, renews, agrees bool) {
 			evidence = said
 		}
 	}
-	evidence = slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return e.Rank != RankUser && slices.Contains(f.Silent, e.Group) })
+	evidence = slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool {
+		return e.Rank != RankUser && slices.Contains(f.Silent, e.Group) || f.unheard(&e)
+	})
 	if f.By == AuthorityAutoObservation {
 		evidence = observed(evidence)
 	}
@@ -622,7 +645,12 @@ func (f *Facts) basis() (evidence []Evidence, renews, agrees bool) {
 // earns is the rank at which a row is verified, or why it is not.
 func (f *Facts) earns() (Rank, error) {
 	rank, renews, err := f.sufficient()
-	if err != nil {
+	switch {
+	case err != nil && len(f.Elsewhere) > 0:
+		return 0, ErrRejectedElsewhere
+	case err != nil && len(f.Respelt) > 0:
+		return 0, ErrRespelt
+	case err != nil:
 		return 0, err
 	}
 	if rank == RankUser {

@@ -145,6 +145,12 @@ func answered(o memory.Outcome, e memory.Evidence, heard ...memory.Evidence) fun
 
 func nothing(f *memory.Facts) { f.Nothing = true }
 
+func byCRM(f *memory.Facts) { f.Asserter = "tool:crm" }
+
+func elsewhere(f *memory.Facts) { f.Elsewhere = []string{"tool:crm"} }
+
+func respelt(f *memory.Facts) { f.Respelt = []string{"tool:crm"} }
+
 func rejectedAs(r memory.Reach) func(*memory.Facts) {
 	return func(f *memory.Facts) { f.Reach, f.RejectedBy = r, "ben" }
 }
@@ -226,6 +232,12 @@ var judged = map[string][]struct {
 	"what says nothing is not written as verified": {{born(memory.OriginFirstHand, "crm", said(crm), nothing), "unverified voids"},
 		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, nothing), "supported user"}},
 	"what says nothing no source verifies": {{verify(unverified, said(crm), nothing), "insufficient"}, {verify(unverified, said(person), actsAs(memory.AuthorityUser), nothing), "supported user"}},
+	"a value rejected elsewhere its source does not write as verified": {{born(memory.OriginFirstHand, "crm", said(crm), byCRM, elsewhere), "unverified voids"},
+		{born(memory.OriginFirstHand, "erp", said(erp), elsewhere), "supported tool"}, {born(memory.OriginUserAsserted, "ana", said(person), maySpeak, byCRM, elsewhere), "supported user"}},
+	"a second spelling is not written as verified": {{born(memory.OriginFirstHand, "crm", said(crm), byCRM, respelt), "unverified voids"}},
+	"what does not count for a subject verifies nothing": {{verify(unverified, had(crm), said(later(evid(inFavour, second, "family:gpt"))), elsewhere), "insufficient"},
+		{verify(unverified, said(crm), respelt), "insufficient"}, {verify(unverified, said(crm, erp), respelt), "supported tool"}},
+	"what does not count for a subject supports nothing later": {{verify(unverified, said(crm, erp), elsewhere, besideIt(rivalOf(tool, "tool:crm"))), "supported tool contested line:contest"}},
 	"a source that repeats our own call is no source": {{born(memory.OriginFirstHand, "crm", said(crm), repeats), "unverified voids"},
 		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, repeats), "supported user"}},
 	"what a person rejected no source writes as verified": {{born(memory.OriginFirstHand, "crm", said(crm), rejectedAs(memory.ReachesName)), "unverified contested voids"},

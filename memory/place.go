@@ -37,6 +37,7 @@ const (
 	handKey    place = "v/" // a nonce of a hand-over: what is left under it, or that it was spent; it has a log
 	runKey     place = "z/" // exists once a run with held calls has ended
 	ownKey     place = "y/" // what calls that rested on unfit rows set about a subject
+	alikeKey   place = "t/" // the lines of names that are spelled alike, or who gave a value that was rejected
 	systemKey  place = "s/"
 	// What workers say of verifiers. Not a system object: an older one that was put back
 	// chooses a label until its lease ends, and closes no gate.
@@ -46,7 +47,7 @@ const (
 var placeNames = map[place]string{headKey: "head", bodyKey: "body", evidKey: "evidence", noteKey: "note", dueKey: "due",
 	identKey: "identity", claimKey: "claim", echoKey: "echo", lineKey: "line", decisionKey: "decision", holdKey: "hold", callKey: "call", erasureKey: "erasure",
 	importKey: "import", cursorKey: "importing", classKey: "class", endedKey: "ended", checkptKey: "checkpoint",
-	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", runKey: "run", ownKey: "own write", systemKey: "system", statusKey: "status"}
+	fenceKey: "fence", ledgerKey: "ledger", handKey: "handover", runKey: "run", ownKey: "own write", alikeKey: "alike", systemKey: "system", statusKey: "status"}
 
 // of is the key of an object of a row. What is no id gives a key that nothing is ever
 // written at: there is no such row.

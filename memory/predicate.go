@@ -31,6 +31,13 @@ type Predicate struct {
 	// "none given", "-1". Letter case and blanks around them do not count. A source that gives one
 	// has not answered.
 	Placeholders []string
+	// Identifier says that an object is an address, an account or another identifier. What a person
+	// rejected of one subject, the same source does not verify of another one that had no verified
+	// row with it before: [ErrRejectedElsewhere]. Records are not covered.
+	Identifier bool
+	// ExactSubjects says that each spelling of a subject is a name of its own. If not, what a source
+	// says of "ACME" is not verified while it is verified of "acme", which came first: [ErrRespelt].
+	ExactSubjects bool
 }
 
 // predicates is a registry, by exact predicate.
@@ -118,6 +125,12 @@ func (r predicates) speaks(predicate, group string) bool {
 		return p.Sources != nil && !slices.ContainsFunc(p.Sources, func(name string) bool { return group == Asserter{Tool: name}.Group() })
 	})
 }
+
+// identifies reports whether the objects of a predicate are identifiers.
+func (r predicates) identifies(predicate string) bool { return r[ExactName(predicate)].Identifier }
+
+// exact reports whether each spelling of a subject is a name of its own.
+func (r predicates) exact(predicate string) bool { return r[ExactName(predicate)].ExactSubjects }
 
 // Cardinality is how many objects of a predicate a subject has, as the registry says; [CardinalityUnknown]
 // if it does not.

@@ -68,7 +68,7 @@ func (s *Store) readmit(ctx context.Context) error {
 }
 
 func (s *Store) rebuilding() *rebuilding {
-	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}, dues: map[string][]Term{}}
+	return &rebuilding{s: s, auditor: NewAuditor(s.keys, s.scope.tenant, s.scope.namespace), claims: map[Token]*claimed{}, lines: map[string]*lineRecord{}, names: map[string]*alikeRecord{}, rejected: map[string]*alikeRecord{}, classes: map[Class]bool{}, calls: map[Digest]*callHistory{}, acts: map[Digest]*callHistory{}, own: map[string][][]ID{}, dues: map[string][]Term{}}
 }
 
 // all makes everything again that has a log, or that is a function of what has one.
@@ -108,6 +108,11 @@ func (b *rebuilding) all(ctx context.Context, progress func(rows int)) error {
 	}
 	if err := b.lineRecords(ctx); err != nil {
 		return err
+	}
+	for _, made := range [...]map[string]*alikeRecord{b.names, b.rejected} {
+		if err := b.spelled(ctx, made); err != nil {
+			return err
+		}
 	}
 	if err := b.marks(ctx); err != nil {
 		return err
@@ -174,14 +179,17 @@ type rebuilding struct {
 	auditor *Auditor
 	claims  map[Token]*claimed
 	lines   map[string]*lineRecord // that have a verified row
+	names   map[string]*alikeRecord
 	classes map[Class]bool
-	calls   map[Digest]*callHistory // by slot
-	acts    map[Digest]*callHistory
-	steps   uint64            // entries of the logs that may have moved a fence
-	dues    map[string][]Term // of the due marks that were made again, by key; nil = there is none
-	own     map[string][][]ID // by object, what each call rested on that noted there what it set
-	batch   []Restored
-	size    int
+	// Of the claims whose rejection stands.
+	rejected map[string]*alikeRecord
+	calls    map[Digest]*callHistory // by slot
+	acts     map[Digest]*callHistory
+	steps    uint64            // entries of the logs that may have moved a fence
+	dues     map[string][]Term // of the due marks that were made again, by key; nil = there is none
+	own      map[string][][]ID // by object, what each call rested on that noted there what it set
+	batch    []Restored
+	size     int
 }
 
 // claimed is what the rows of a claim say of it.
@@ -193,6 +201,8 @@ type claimed struct {
 	at       Sequence // of the rejection
 	class2   Class    // of the rejected row
 	lifts    []lift
+	as       string  // what the object of the claim is known by when it is rejected; "" = no row says it
+	gave     []Token // the groups of who gave it; zero = any
 }
 
 // lift is a user's word that verified a row of a claim.
@@ -325,10 +335,12 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if shut = shut || objs[0].Data == nil || unreadable(err); shut {
 		b.Lost++
 		b.claim(&h, moves, shut) // a rejection stands
+		b.gave(&h, Token{})
 		return cmp.Or(b.note(ctx, id, nil), b.logged(ctx, log, h.encode(), terms...))
 	}
 	if isErased(err) { // an erasure of it began; it goes on with what is there
 		b.claim(&h, moves, true)
+		b.gave(&h, Token{})
 		return cmp.Or(b.note(ctx, id, nil), b.logged(ctx, log, h.encode(), terms...))
 	}
 	if err != nil {
@@ -345,10 +357,13 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	if err := b.restore(ctx, Restored{Object: Object{Key: identKey.at(ident), Revision: 1, Data: []byte(id)}}); err != nil {
 		return err
 	}
-	if err := b.evidence(ctx, &h, changes); err != nil {
+	said, err := b.evidence(ctx, &h, changes)
+	if err != nil {
 		return err
 	}
 	b.claim(&h, moves, false)
+	b.gave(&h, s.scope.gave(&h, about.Origin, said)...)
+	b.claims[h.Claim].as = s.rejectedAs(&about.Content)
 	b.line(&h, about.Content)
 	if about.Quotes != "" { // nobody is asked about it
 		return nil
@@ -362,11 +377,9 @@ func (b *rebuilding) line(h *Head, c Content) {
 	if h.Truth != TruthSupported || !c.Typed() {
 		return
 	}
-	l := b.lines[b.s.line(c)]
-	if l == nil {
-		l = &lineRecord{}
-		b.lines[b.s.line(c)] = l
-	}
+	key := b.s.line(c)
+	recordAt(b.names, b.s.namesOf(&c)).add(alikeEntry{of: lineToken(key)})
+	l := recordAt(b.lines, key)
 	switch {
 	case c.Cardinality == CardinalityFunctional:
 		l.functional = append(l.functional, h.ID)
@@ -375,6 +388,46 @@ func (b *rebuilding) line(h *Head, c Content) {
 	default:
 		l.morePlain = true
 	}
+}
+
+// recordAt is the record of a key, which is made if there is none.
+func recordAt[R any](all map[string]*R, key string) *R {
+	if all[key] == nil {
+		all[key] = new(R)
+	}
+	return all[key]
+}
+
+// gave notes who gave what a claim says.
+func (b *rebuilding) gave(h *Head, groups ...Token) {
+	c := b.claims[h.Claim]
+	for _, g := range groups {
+		if !slices.Contains(c.gave, g) {
+			c.gave = append(c.gave, g)
+		}
+	}
+}
+
+// spelled makes the objects again that say which names are spelled alike and what was rejected. What is
+// there and can be read stays in them: rows that said more may be erased.
+func (b *rebuilding) spelled(ctx context.Context, made map[string]*alikeRecord) error {
+	for key, r := range made {
+		objs, err := b.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if was, err := alikeOf(objs[0]); err == nil {
+			for _, e := range r.list {
+				was.add(e)
+			}
+			was.more = was.more || r.more
+			r = &was
+		}
+		if err := b.restore(ctx, Restored{Object: Object{Key: key, Revision: objs[0].Revision + 1, Data: r.encode()}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *rebuilding) lineRecords(ctx context.Context) error {
@@ -420,33 +473,34 @@ func (b *rebuilding) note(ctx context.Context, row ID, entry func(LogEntry) erro
 	return b.logged(ctx, log, log.state)
 }
 
-// evidence restores the list and the note. changes are those of the head's log.
-func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]change) error {
+// evidence restores the list and the note, and returns the list. changes are those of the head's log.
+func (b *rebuilding) evidence(ctx context.Context, h *Head, changes map[uint64]change) ([]Evidence, error) {
 	err := b.note(ctx, h.ID, func(l LogEntry) error {
 		_, c, err := b.s.entry(ctx, noteKey.of(h.ID), l)
 		changes[c.number] = c
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	delete(changes, 0)
 	n := uint64(len(changes))
 	for i := range n {
 		if _, ok := changes[i+1]; !ok {
-			return &TamperError{headKey.of(h.ID), h.Revision, "a change of its evidence is missing"}
+			return nil, &TamperError{headKey.of(h.ID), h.Revision, "a change of its evidence is missing"}
 		}
 	}
 	if n == 0 {
-		return nil
+		return nil, nil
 	}
 	key := evidKey.of(h.ID)
 	t := b.s.begin(ctx, b.s.Now())
-	sealed := t.seal(h.Class, key, n-1, encodeEvidence(addUp(changes, 1, n)))
+	list := addUp(changes, 1, n)
+	sealed := t.seal(h.Class, key, n-1, encodeEvidence(list))
 	if t.err != nil {
-		return t.err
+		return nil, t.err
 	}
-	return b.restore(ctx, Restored{Object: Object{Key: key, Revision: n, Data: sealed}})
+	return list, b.restore(ctx, Restored{Object: Object{Key: key, Revision: n, Data: sealed}})
 }
 
 func (b *rebuilding) due(ctx context.Context, h *Head, old Object, c Content) error {
@@ -579,6 +633,11 @@ func (b *rebuilding) claimRecords(ctx context.Context) error {
 		}
 		if rejected {
 			r.Rejected, r.Rejection, r.class = c.rejected, &c.by, c.class2
+			if c.as != "" {
+				for _, g := range c.gave {
+					recordAt(b.rejected, c.as).add(alikeEntry{token, g})
+				}
+			}
 		}
 		t := b.s.begin(ctx, b.s.Now())
 		t.claim(key, max(objs[0].Revision, 1), r)

@@ -219,6 +219,11 @@ type Draft struct {
 	// value was verified since, the draft is written as history: it may be the older
 	// reading. The zero LineMark asks nothing, and what is written last counts as newest.
 	Asked LineMark
+	// Exact says that no caller chose how the subject is spelled: the operator named it, or it is the
+	// principal, or it is the id that stands in the source's record. See [ErrRespelt].
+	Exact bool
+	// alike is what is known of other spellings.
+	alike *alike
 	// ours says that the source of a draft that asked to be verified repeats what a call of ours set.
 	ours bool
 	// DeclaredFrom are those of DerivedFrom that the writer names as its sources. They

@@ -320,7 +320,7 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 		return Receipt{}, err
 	}
 	claim, ident := s.tokens(&d)
-	if objs, sure := s.presume(d, claim, ident); objs != nil {
+	if objs, sure := s.presume(&d, claim, ident); objs != nil {
 		r, err := s.create(ctx, s.labelled(d, s.Now()), claim, claimRecord{}, objs, nil, nil, s.Now(), sure)
 		if !errors.Is(err, ErrConflict) {
 			return r, err
@@ -336,7 +336,7 @@ func (s *Store) Put(ctx context.Context, d Draft) (Receipt, error) {
 // A server that a fail-over put back may have a line at the revision that is remembered,
 // with another mark. So the transaction also checks, with sure, that the row is there that made
 // the mark: its id is nobody else's.
-func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Check) {
+func (s *Store) presume(d *Draft, claim, ident Token) (objs []Object, sure []Check) {
 	if len(d.DerivedFrom)+len(d.SelectedBy) > 0 || d.Quotes != "" || d.LabelOutage && !s.outagesKnown() || !s.trusts() {
 		return nil, nil
 	}
@@ -347,7 +347,7 @@ func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Chec
 	if d.State == StateVerified && d.Content.Typed() {
 		o, ok := s.moved.get(objs[3].Key)
 		line, err := lineOf(o)
-		if !ok || err != nil || d.Content.Cardinality == CardinalityFunctional || !line.quiet() || line.By == "" {
+		if d.alike = s.first(&d.Content); d.alike == nil || !ok || err != nil || d.Content.Cardinality == CardinalityFunctional || !line.quiet() || line.By == "" {
 			return nil, nil
 		}
 		objs[3], sure = o, []Check{{Key: bodyKey.of(line.By), Revision: 1}}
@@ -358,6 +358,21 @@ func (s *Store) presume(d Draft, claim, ident Token) (objs []Object, sure []Chec
 		}
 	}
 	return objs, sure
+}
+
+// first is what is known of other spellings, if nothing is against what the draft says: its own was
+// the first one, and stays it. It is nil if that is not known.
+func (s *Store) first(c *Content) *alike {
+	keys := s.alikeKeys(c)
+	o, ok := s.moved.get(keys[0])
+	if len(keys) > 1 || !ok {
+		return nil
+	}
+	list, err := alikeOf(o)
+	if err != nil || list.at(lineToken(s.line(*c))) != 0 {
+		return nil
+	}
+	return &alike{names: o, list: list}
 }
 
 // lost reports whether a verified row that nobody withheld says nothing any more: its body is
@@ -392,14 +407,20 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 	if d.Quotes != "" {
 		keys = append(keys, headKey.of(d.Quotes))
 	}
-	var own []string
+	read := append(slices.Clone(keys), outageKey, revokedKey)
 	if d.repeats() {
-		own = s.ownKeys(d.Content.Subject)
+		read = append(read, s.ownKeys(d.Content.Subject)...)
 	}
-	objs, damaged, err := s.each(ctx, append(append(keys, outageKey, revokedKey), own...))
+	others := len(read)
+	if d.State == StateVerified {
+		read = append(read, s.alikeKeys(&d.Content)...)
+	}
+	objs, damaged, err := s.each(ctx, read)
 	if err != nil {
 		return Receipt{}, err
 	}
+	near := nearbyIn(objs, damaged, others)
+	objs, damaged = objs[:others], slices.DeleteFunc(damaged, func(i int) bool { return i >= others })
 	unknown := slices.Contains(damaged, len(keys)) // how the verifiers are; that stops no write
 	for _, i := range damaged {
 		if i != len(keys) {
@@ -415,8 +436,8 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		return Receipt{}, err
 	}
 	d, objs = s.labelled(d, now), objs[:len(keys)]
-	for _, o := range [...]Object{objs[1], objs[3]} {
-		if o.Revision > 0 {
+	for i, o := range slices.Concat(near.objs, []Object{objs[1], objs[3]}) {
+		if o.Revision > 0 && !slices.Contains(near.damaged, i) {
 			s.remember(o)
 		}
 	}
@@ -439,6 +460,14 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 			r, err := s.put(ctx, d, claim, ident)
 			r.Reason = firstNonEmpty(r.Reason, ownWriteReason)
 			return r, err
+		}
+	}
+	if d.alike, err = s.alikeIn(ctx, &d.Content, &known, claim, near, d.Exact, d.speakers()); err != nil {
+		return Receipt{}, err
+	}
+	if d.unheard() { // what the source said before, it says no more
+		if err := s.outdate(ctx, &d, claim, objs[3]); err != nil {
+			return Receipt{}, err
 		}
 	}
 	if objs[0].Data != nil {
@@ -495,6 +524,24 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 // repeats reports whether a draft is of a source that may repeat what a call set.
 func (d *Draft) repeats() bool {
 	return d.State == StateVerified && d.Origin != OriginUserAsserted && d.Content.Typed()
+}
+
+// speakers are the groups whose word is to verify a draft.
+func (d *Draft) speakers() []string {
+	if !d.repeats() {
+		return nil
+	}
+	groups := supporters(d.Evidence)
+	if by := d.Asserter.Group(); !slices.Contains(groups, by) {
+		groups = append(groups, by)
+	}
+	return groups
+}
+
+// unheard reports whether the word of its source does not count for its subject.
+func (d *Draft) unheard() bool {
+	by := d.Asserter.Group()
+	return d.alike != nil && (slices.Contains(d.alike.elsewhere, by) || slices.Contains(d.alike.respelt, by))
 }
 
 // tokens are the claim and the identity of a draft.
@@ -667,6 +714,7 @@ func (t *transaction) birth(d Draft, h Head, known *claimRecord, parents []Head,
 		j.Wanted = StateVerified
 	}
 	j.whoMoves()
+	j.spelled(d.alike)
 	j.registered()
 	j.Mute = !s.registry.speaks(d.Content.Predicate, d.Asserter.Group())
 	var err error
@@ -808,7 +856,7 @@ func (s *Store) again(ctx context.Context, d Draft, row Head, echo Object, now t
 	if err != nil {
 		return Receipt{}, err
 	}
-	h, err := s.Apply(ctx, Transition{Row: row.ID, Revision: row.Revision, To: TruthSupported, Authority: authority, Asked: d.Asked, again: says,
+	h, err := s.Apply(ctx, Transition{Row: row.ID, Revision: row.Revision, To: TruthSupported, Authority: authority, Asked: d.Asked, again: says, exact: d.Exact,
 		Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "said again by its own first-hand source", Evidence: evidence})
 	if err == nil && h.Freshness != FreshnessFresh { // it was noted to be stale; the axes are moved one by one
 		h, err = s.Apply(ctx, Transition{Row: row.ID, Revision: h.Revision, To: FreshnessFresh, Authority: authority,

@@ -46,6 +46,8 @@ type Transition struct {
 	// again says that the row's own first-hand source says it anew, so that its word
 	// counts as it does for a row that is written.
 	again bool
+	// exact is [Draft.Exact] then.
+	exact bool
 }
 
 func (t *Transition) check() error {

@@ -1,0 +1,340 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hearsay-go/hearsay/memory"
+)
+
+// identifiers is a registry in which mail is an identifier.
+var identifiers = map[string]memory.Predicate{"mail": {Identifier: true}}
+
+// rejects is a person's rejection of a claim.
+func (b *bench) rejects(id memory.ID) {
+	b.Helper()
+	if _, err := b.Apply(b.Context(), memory.Transition{Row: id, Revision: b.head(id).Revision, To: memory.TruthContradicted, Authority: memory.AuthorityUser, Reject: true,
+		Actor: "cleo", Source: "confirm", Reason: "a false one", Evidence: []memory.Evidence{contradicts(memory.RankUser, "user:cleo")}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// spelt asks that what a tool reads is verified or not, and for the reason if it is not.
+func (b *bench) spelt(d memory.Draft, verified bool, reason string) memory.Receipt {
+	b.Helper()
+	r := b.put(d)
+	if (r.State == memory.StateVerified) != verified || !verified && !strings.Contains(r.Reason, reason) {
+		b.Errorf("%s: %s, %q", d.Content, r.State, r.Reason)
+	}
+	return r
+}
+
+const (
+	otherSpelling = "only spelled otherwise"
+	rejectedThere = "a person rejected the value"
+)
+
+// Of two spellings of a name, that came second which a source says the same of.
+func TestASecondSpellingMakesNoSecondVerifiedRow(t *testing.T) {
+	exact := func(d memory.Draft) memory.Draft { d.Exact = true; return d }
+	for _, c := range []struct {
+		name          string
+		first, second memory.Draft
+		verified      bool
+	}{
+		{"capitals", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "1"), "crm"), false},
+		{"a full stop", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("acme.", "phone", "1"), "crm"), false},
+		{"blanks", toolDraft(says("acme inc", "phone", "1"), "crm"), toolDraft(says("AcmeInc", "phone", "1"), "crm"), false},
+		{"wide letters", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ａｃｍｅ", "phone", "1"), "crm"), false},
+		{"the capitals came first", toolDraft(says("ACME", "phone", "1"), "crm"), toolDraft(says("acme", "phone", "1"), "crm"), false},
+		{"a list of names", toolDraft(says(`["acme","Bob"]`, "phone", "1"), "crm"), toolDraft(says(`["acme.", "BOB"]`, "phone", "1"), "crm"), false},
+		{"a list of other names", toolDraft(says(`["acme","Bob"]`, "phone", "1"), "crm"), toolDraft(says(`["acmeBob"]`, "phone", "1"), "crm"), true},
+		{"of several", toolDraft(several("acme", "phone", "1"), "crm"), toolDraft(several("ACME", "phone", "1"), "crm"), false},
+		{"another value", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "2"), "crm"), true},
+		{"another source", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "1"), "erp"), true},
+		{"another predicate", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "fax", "1"), "crm"), true},
+		{"the operator named it", toolDraft(says("acme", "phone", "1"), "crm"), exact(toolDraft(says("ACME", "phone", "1"), "crm")), true},
+		{"registered", toolDraft(says("acme", "code", "1"), "crm"), toolDraft(says("ACME", "code", "1"), "crm"), true},
+		{"another name", toolDraft(says("A-17", "phone", "1"), "crm"), toolDraft(says("A1-7", "phone", "1"), "crm"), true},
+		{"the word of a person", toolDraft(says("acme", "phone", "1"), "crm"), userDraft("ana", says("ACME", "phone", "1")), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := registered(t, map[string]memory.Predicate{"code": {ExactSubjects: true}})
+			first := b.spelt(c.first, true, "")
+			second := b.spelt(c.second, c.verified, otherSpelling)
+			if again := b.spelt(c.second, c.verified, otherSpelling); again.ID != second.ID {
+				t.Errorf("said again it is %+v", again)
+			}
+			b.current(first.ID)
+			if again := b.spelt(c.first, true, ""); again.ID != first.ID {
+				t.Errorf("the first, said again, is %+v", again)
+			}
+			clean(b)
+		})
+	}
+}
+
+// What is refused takes nothing from the name that came first, and is what its source says of the other
+// one now.
+func TestARefusedSpellingMakesHistoryOfItsOwnLine(t *testing.T) {
+	b := newBench(t)
+	first := b.reads("crm", "open")
+	other := func(state string) memory.Draft { return toolDraft(says("ORDER 7", "state", state), "crm") }
+	packed := b.spelt(other("packed"), true, "").ID
+	b.spelt(other("open"), false, otherSpelling)
+	b.outdated(packed)
+	b.current(first.ID)
+	// The first may always say what the other said.
+	packed = b.spelt(other("packed"), true, "").ID
+	b.current(b.reads("crm", "packed").ID)
+	b.outdated(first.ID)
+	b.current(packed)
+	clean(b)
+}
+
+// A worker's source that says the same of a note about another spelling is kept, and supports nothing.
+func TestNoWorkerVerifiesASecondSpelling(t *testing.T) {
+	b := newBench(t)
+	b.reads("crm", "open")
+	note := b.put(modelDraft(says("ORDER 7", "state", "open"))).ID
+	if _, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")); !errors.Is(err, memory.ErrRespelt) || !errors.Is(err, memory.ErrInsufficient) {
+		t.Fatalf("%v", err)
+	}
+	// Whoever keeps it as a support gains nothing by it.
+	if err := b.AddEvidence(b.Context(), note, "worker:1", "kept", supports(memory.RankTool, "tool:crm")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankSecondModel, "family:gpt")); !errors.Is(err, memory.ErrRespelt) {
+		t.Errorf("beside a second model: %v", err)
+	}
+	both := []memory.Evidence{supports(memory.RankTool, "tool:crm"), supports(memory.RankTool, "tool:erp")}
+	both[0].Anchor.Version = "2"
+	b.mustMove(note, memory.TruthSupported, memory.AuthorityProbe, both...)
+	for _, e := range b.row(note).Evidence {
+		if e.Anchor.Version == "2" && !e.Void {
+			t.Errorf("what came with the word of another source counts: %+v", e)
+		}
+	}
+	clean(b)
+}
+
+// A value that a person rejected is born verified of no other name that its source gives it for.
+func TestARejectedIdentifierComesBackUnderNoOtherName(t *testing.T) {
+	mail := func(subject, address, tool string) memory.Draft {
+		return toolDraft(says(subject, "mail", address), tool)
+	}
+	const old = "old@acme.example"
+	for _, c := range []struct {
+		name     string
+		before   *memory.Draft // the rejection
+		draft    memory.Draft
+		verified bool
+	}{
+		{name: "capitals", draft: mail("ACME", old, "crm")},
+		{name: "a full stop", draft: mail("acme.", old, "crm")},
+		{name: "somebody else", draft: mail("umbrella", old, "crm")},
+		{name: "another spelling of the value", draft: mail("umbrella", "OLD@acme.example", "crm")},
+		{name: "another spelling of the value for the same", draft: mail("acme", "<OLD@ACME.example>", "crm")},
+		{name: "another source", draft: mail("umbrella", old, "erp"), verified: true},
+		{name: "another value", draft: mail("ACME", "new@acme.example", "crm"), verified: true},
+		{name: "another predicate", draft: toolDraft(says("ACME", "login", old), "crm"), verified: true},
+		{name: "a person", draft: userDraft("ana", says("ACME", "mail", old)), verified: true},
+		{name: "it had it before", before: new(mail("umbrella", old, "crm")), draft: mail("umbrella", old, "crm"), verified: true},
+		{name: "a person says so before", before: new(userDraft("ana", says("umbrella", "mail", old))), draft: mail("umbrella", old, "crm"), verified: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := registered(t, identifiers)
+			rejected := b.put(mail("acme", old, "crm")).ID
+			if c.before != nil {
+				b.spelt(*c.before, true, "")
+			}
+			b.rejects(rejected)
+			b.spelt(c.draft, c.verified, rejectedThere)
+			b.spelt(c.draft, c.verified, rejectedThere)
+			clean(b)
+			if c.verified {
+				return
+			}
+			// Whoever rejected it takes that back; then the source counts again.
+			b.mustMove(rejected, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:cleo"))
+			if c.draft.Content.Subject == "umbrella" { // the other names are spelled alike
+				b.spelt(c.draft, true, "")
+			}
+			clean(b)
+		})
+	}
+}
+
+// The word of who gave a value that was rejected counts for no note either, and a person's word does.
+func TestNoWorkerVerifiesARejectedIdentifier(t *testing.T) {
+	for name, gives := range map[string]func(b *bench) memory.ID{
+		"it read it": func(b *bench) memory.ID { return b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID },
+		"it supported a note": func(b *bench) memory.ID {
+			id := b.put(modelDraft(says("acme", "mail", "old@x.example"))).ID
+			b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+			return id
+		},
+		"it took it back": func(b *bench) memory.ID {
+			id := b.put(modelDraft(says("acme", "mail", "old@x.example"))).ID
+			b.mustMove(id, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+			b.mustMove(id, memory.TruthContradicted, memory.AuthorityProbe, contradicts(memory.RankTool, "tool:crm"))
+			return id
+		},
+		"of a row beside the rejected one": func(b *bench) memory.ID {
+			b.put(anchored(says("acme", "mail", "old@x.example"), 2))
+			return b.put(toolDraft(says("acme", "mail", "old@x.example"), "web")).ID
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := registered(t, identifiers)
+			b.rejects(gives(b))
+			note := b.put(modelDraft(says("ACME", "mail", "old@x.example"))).ID
+			_, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+			if !errors.Is(err, memory.ErrRejectedElsewhere) || !errors.Is(err, memory.ErrInsufficient) {
+				t.Errorf("%v", err)
+			}
+			b.mustMove(note, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:ana"))
+			clean(b)
+		})
+	}
+}
+
+// A principal's own word about itself is nobody else's: what it says does not open the way for a source.
+func TestAnOwnWordIsNoRowBefore(t *testing.T) {
+	b := newBenchOf(t, func(principal, subject, _ string) bool { return principal == "cleo" || principal == subject })
+	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Authority: b.scopes, Predicates: identifiers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Store = s
+	gave := b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID
+	b.rejects(gave)
+	own := b.put(userDraft("ana", says("ana", "mail", "old@x.example"))).ID
+	if h := b.head(own); !h.Has(memory.FlagOwnWord) {
+		t.Fatalf("%v", h.Flags)
+	}
+	if _, err := b.move(own, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")); !errors.Is(err, memory.ErrRejectedElsewhere) {
+		t.Errorf("%v", err)
+	}
+	clean(b)
+}
+
+// What became of the rejected row makes no difference, as long as the rejection stands.
+func TestARejectionIsRememberedWhateverBecomesOfTheRow(t *testing.T) {
+	draft := toolDraft(says("umbrella", "mail", "old@x.example"), "crm")
+	for name, then := range map[string]func(b *bench, id memory.ID){
+		"erased": func(b *bench, _ memory.ID) {
+			if _, err := b.Erase(b.Context(), memory.Erasure{Subject: "acme", Actor: "ops", Request: "1"}); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"rebuilt": func(b *bench, _ memory.ID) {
+			if _, err := b.another().Rebuild(b.Context(), "operator", nil); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"the lists are gone, and rebuilt": func(b *bench, _ memory.ID) {
+			n := 0
+			for _, key := range b.alikeObjects() {
+				n++
+				b.restore(memory.Restored{Object: memory.Object{Key: key}})
+			}
+			if n != 2 {
+				b.Fatalf("%d objects", n)
+			}
+			if _, err := b.another().VerifyAll(b.Context(), memory.Verifying{}); !errors.Is(err, memory.ErrTampered) {
+				b.Errorf("a verification: %v", err)
+			}
+			if _, err := b.another().Rebuild(b.Context(), "operator", nil); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"the lists are damaged": func(b *bench, _ memory.ID) {
+			for _, key := range b.alikeObjects() {
+				o := b.beneath(key)
+				o.Data = append([]byte{}, o.Data...)
+				o.Data[3] ^= 1
+				b.restore(o)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := registered(t, identifiers)
+			id := b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID
+			b.rejects(id)
+			then(b, id)
+			s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Authority: b.scopes, Predicates: identifiers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Store = s
+			b.spelt(draft, false, rejectedThere)
+			if name != "the lists are damaged" {
+				clean(b)
+			}
+		})
+	}
+}
+
+// alikeObjects are the keys of the objects that say what is spelled alike, or was rejected.
+func (b *bench) alikeObjects() (keys []string) {
+	b.Helper()
+	for o, err := range b.driver.Objects(b.Context(), b.Tenant(), "t/") {
+		if err != nil {
+			b.Fatal(err)
+		}
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// Of two spellings that are verified at once one sees the other.
+func TestTwoSpellingsAtOnceMakeOneVerifiedRow(t *testing.T) {
+	for i := range 20 {
+		b := newBench(t)
+		var wg sync.WaitGroup
+		for _, subject := range []string{"acme", "ACME", "Acme.", "aCme"} {
+			wg.Go(func() {
+				if _, err := b.another().Put(b.Context(), toolDraft(says(subject, "phone", "1"), "crm")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(b.rows(memory.Filter{State: memory.StateVerified})); n != 1 {
+			t.Fatalf("round %d: %d verified rows", i, n)
+		}
+		clean(b)
+	}
+}
+
+// A list that is full of what was rejected withholds the value from all sources, and what was taken back
+// makes room before.
+func TestAValueThatIsRejectedOfManyIsWithheld(t *testing.T) {
+	b := registered(t, identifiers)
+	of := func(i int) memory.ID {
+		d := toolDraft(says(fmt.Sprint("customer ", i), "mail", "old@x.example"), fmt.Sprint("tool ", i))
+		b.pass(time.Second)
+		return b.put(d).ID
+	}
+	for i := range listable {
+		id := of(i)
+		b.rejects(id)
+		b.mustMove(id, memory.TruthSupported, memory.AuthorityUser, supports(memory.RankUser, "user:cleo")) // it is taken back
+	}
+	last := of(listable)
+	b.rejects(last)
+	b.spelt(toolDraft(says("umbrella", "mail", "old@x.example"), "tool 3"), true, "")
+	b.spelt(toolDraft(says("umbrella", "mail", "old@x.example"), fmt.Sprint("tool ", listable)), true, "") // it has it
+	b.spelt(toolDraft(says("initech", "mail", "old@x.example"), fmt.Sprint("tool ", listable)), false, rejectedThere)
+	clean(b)
+	for i := range listable {
+		b.rejects(b.put(toolDraft(says(fmt.Sprint("other ", i), "mail", "old@x.example"), fmt.Sprint("web ", i))).ID)
+	}
+	b.spelt(toolDraft(says("hooli", "mail", "old@x.example"), "phone book"), false, rejectedThere)
+	clean(b)
+}
