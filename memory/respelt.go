@@ -154,7 +154,6 @@ type alike struct {
 	lost            bool        // it cannot be read
 	elsewhere       []string    // groups whose word does not count: ErrRejectedElsewhere
 	respelt         []string    // ErrRespelt
-	checks          []Check     // that nothing more was said
 }
 
 // alikeKeys are the objects to read before a content is verified.
@@ -232,7 +231,6 @@ func (s *Store) elsewhere(ctx context.Context, a *alike, claim Token, groups []s
 		a.elsewhere = groups
 		return nil
 	}
-	a.checks = append(a.checks, Check{Key: a.rejected.Key, Revision: a.rejected.Revision})
 	for _, g := range groups {
 		token := s.scope.group(g)
 		var claims []Token
@@ -310,28 +308,27 @@ func (s *Store) respelt(ctx context.Context, a *alike, c *Content, groups []stri
 		}
 		listed, _ := l.rivals(true)
 		ids = append(ids, listed...)
-		a.checks = append(a.checks, Check{Key: o.Key, Revision: o.Revision})
 	}
 	rows, err := s.fitOf(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for _, g := range groups {
-		if slices.ContainsFunc(rows, func(r bystander) bool { return r.unread || r.says(c) && s.stands(&r, g) }) {
+		if slices.ContainsFunc(rows, func(r bystander) bool { return r.unread || r.says(c) && r.stands(g) }) {
 			a.respelt = append(a.respelt, g)
 		}
 	}
 	return nil
 }
 
-// says reports whether a row that counts for everybody has the object of a content.
+// says reports whether a row has the object of a content.
 func (r *bystander) says(c *Content) bool {
-	return !r.Has(FlagOwnWord) && Canonical(r.body.Content.Object) == Canonical(c.Object)
+	return Canonical(r.body.Content.Object) == Canonical(c.Object)
 }
 
 // stands reports whether a row stands on the word of a group.
-func (s *Store) stands(r *bystander, group string) bool {
-	return r.Group == s.scope.group(group) || slices.ContainsFunc(r.evid.list, func(e Evidence) bool {
+func (r *bystander) stands(group string) bool {
+	return slices.ContainsFunc(r.evid.list, func(e Evidence) bool {
 		return e.Relation == RelationSupports && !e.Void && fold(e.Group) == fold(group)
 	})
 }
@@ -363,14 +360,13 @@ func (j *judging) spelled(a *alike) {
 	}
 }
 
-// joinNames lists the line of a row that is verified among those that are spelled alike.
+// joinNames lists the line of a row that is verified among those that are spelled alike. Of two names that
+// are verified for the first time at once, one sees the other. What is rejected or verified meanwhile of
+// a name that is listed comes after this row.
 func (t *transaction) joinNames(j *judging) {
 	a := j.alike
 	if a == nil {
 		return
-	}
-	for _, c := range a.checks {
-		t.check(c.Key, c.Revision)
 	}
 	if !a.lost && a.list.add(alikeEntry{of: lineToken(j.line.Key)}) {
 		t.put(Put{Key: a.names.Key, From: a.names.Revision, Data: a.list.encode()})

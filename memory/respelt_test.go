@@ -47,6 +47,7 @@ func TestASecondSpellingMakesNoSecondVerifiedRow(t *testing.T) {
 		verified      bool
 	}{
 		{"capitals", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "1"), "crm"), false},
+		{"one capital", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("Acme", "phone", "1"), "crm"), false},
 		{"a full stop", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("acme.", "phone", "1"), "crm"), false},
 		{"blanks", toolDraft(says("acme inc", "phone", "1"), "crm"), toolDraft(says("AcmeInc", "phone", "1"), "crm"), false},
 		{"wide letters", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ａｃｍｅ", "phone", "1"), "crm"), false},
@@ -78,6 +79,34 @@ func TestASecondSpellingMakesNoSecondVerifiedRow(t *testing.T) {
 	}
 }
 
+// A row of the first spelling that a worker's source verified, and one that cannot be read, stand in the way too.
+func TestWhatTheFirstSpellingSaysCountsHoweverItWasVerified(t *testing.T) {
+	b := newBench(t)
+	note := b.put(modelDraft(says("acme", "phone", "1"))).ID
+	b.mustMove(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
+	b.spelt(toolDraft(says("ACME", "phone", "1"), "crm"), false, otherSpelling)
+	b.spelt(toolDraft(says("ACME", "phone", "1"), "erp"), true, "")
+	clean(b)
+
+	b = newBench(t)
+	first := b.put(toolDraft(says("acme", "phone", "1"), "crm")).ID
+	spoil(t, b.driver, "b"+memory.HeadKey(first)[1:], flip)
+	b.Store = b.another()
+	b.spelt(toolDraft(says("ACME", "phone", "2"), "crm"), false, otherSpelling)
+}
+
+// A name with more spellings than are listed: of the others nothing is verified.
+func TestMoreSpellingsThanAreListed(t *testing.T) {
+	b := newBench(t)
+	named := func(i int) memory.Content { return says("acme"+strings.Repeat(".", i), "phone", fmt.Sprint(i)) }
+	for i := range listable + 1 {
+		b.spelt(toolDraft(named(i), "crm"), true, "")
+	}
+	b.spelt(toolDraft(named(listable+1), "crm"), false, otherSpelling)
+	b.spelt(toolDraft(named(0), "crm"), true, "")
+	clean(b)
+}
+
 // What is refused takes nothing from the name that came first, and is what its source says of the other
 // one now.
 func TestARefusedSpellingMakesHistoryOfItsOwnLine(t *testing.T) {
@@ -92,6 +121,7 @@ func TestARefusedSpellingMakesHistoryOfItsOwnLine(t *testing.T) {
 	packed = b.spelt(other("packed"), true, "").ID
 	b.current(b.reads("crm", "packed").ID)
 	b.outdated(first.ID)
+	b.spelt(other("packed"), true, "")
 	b.current(packed)
 	clean(b)
 }
@@ -203,6 +233,56 @@ func TestNoWorkerVerifiesARejectedIdentifier(t *testing.T) {
 	}
 }
 
+// What exempts a subject is a row that a source or a person verified, also one whose source has said
+// something else since.
+func TestASubjectThatHadTheValueKeepsIt(t *testing.T) {
+	b := registered(t, identifiers)
+	low := modelDraft(says("umbrella", "mail", "old@x.example"))
+	low.Criticality = memory.CriticalityLow
+	note := b.put(low).ID
+	b.mustMove(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankSecondModel, "family:gpt"), supports(memory.RankSecondModel, "family:gemini"))
+	had := func(address string) memory.Draft { return toolDraft(says("initech", "mail", address), "crm") }
+	b.spelt(had("old@x.example"), true, "")
+	b.spelt(had("new@x.example"), true, "")
+	b.rejects(b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID)
+	b.spelt(had("old@x.example"), true, "")
+	if _, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")); !errors.Is(err, memory.ErrRejectedElsewhere) {
+		t.Errorf("what models verified: %v", err)
+	}
+	clean(b)
+}
+
+// A namesake whose true value somebody rejected for herself only has it from a source (I-9).
+func TestWhoRejectsForHerselfTakesNothingFromANamesake(t *testing.T) {
+	b := newBenchOf(t, func(principal, subject, _ string) bool { return principal == subject })
+	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Authority: b.scopes, Predicates: map[string]memory.Predicate{"mail": {Identifier: true, ExactSubjects: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Store = s
+	id := b.put(toolDraft(says("Ana", "mail", "ana@x.example"), "crm")).ID
+	if _, err := b.Apply(b.Context(), memory.Transition{Row: id, Revision: 1, To: memory.TruthContradicted, Authority: memory.AuthorityUser, Reject: true, Actor: "Ana", Source: "confirm",
+		Reason: "not mine", Evidence: []memory.Evidence{contradicts(memory.RankUser, "user:Ana")}}); err != nil {
+		t.Fatal(err)
+	}
+	b.spelt(toolDraft(says("ana", "mail", "ana@x.example"), "crm"), true, "")
+	clean(b)
+}
+
+// Where it is not known who gave the value, nobody's word counts.
+func TestARejectionBesideARowThatIsDamaged(t *testing.T) {
+	b := registered(t, identifiers)
+	rejected := b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID
+	beside := b.put(anchored(says("acme", "mail", "old@x.example"), 2)).ID
+	spoil(t, b.driver, "b"+memory.HeadKey(beside)[1:], flip)
+	b.Apply(b.Context(), memory.Transition{Row: rejected, Revision: b.head(rejected).Revision, To: memory.TruthContradicted, Authority: memory.AuthorityUser, Reject: true,
+		Actor: "cleo", Source: "confirm", Reason: "a false one", Evidence: []memory.Evidence{contradicts(memory.RankUser, "user:cleo")}})
+	if h := b.head(rejected); h.Truth != memory.TruthContradicted {
+		t.Fatalf("it is %s", h.Truth)
+	}
+	b.spelt(toolDraft(says("umbrella", "mail", "old@x.example"), "erp"), false, rejectedThere)
+}
+
 // A principal's own word about itself is nobody else's: what it says does not open the way for a source.
 func TestAnOwnWordIsNoRowBefore(t *testing.T) {
 	b := newBenchOf(t, func(principal, subject, _ string) bool { return principal == "cleo" || principal == subject })
@@ -275,7 +355,10 @@ func TestARejectionIsRememberedWhateverBecomesOfTheRow(t *testing.T) {
 			b.spelt(draft, false, rejectedThere)
 			if name != "the lists are damaged" {
 				clean(b)
+				return
 			}
+			b.spelt(userDraft("ana", says("acme", "mail", "new@x.example")), true, "")
+			b.spelt(toolDraft(says("acme", "mail", "other@x.example"), "erp"), false, otherSpelling)
 		})
 	}
 }
