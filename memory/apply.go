@@ -116,7 +116,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if t.Authority != AuthorityUser {
 			groups = supporters(evidence, t.Evidence)
 		}
-		spelled, err := s.alikeIn(ctx, &b.Content, &known, old.Claim, near, t.exact, groups)
+		spelled, err := s.alikeIn(ctx, &b.Content, &known, near, t.exact, groups)
 		if err != nil {
 			return Head{}, err
 		}
@@ -144,10 +144,15 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 			lost = append(lost, headKey.of(j.claimed[i].ID))
 		}
 	}
+	if v.Contested == nil && j.verifies() {
+		if err := tx.lift(&j, old.Claim, v.Clears); err != nil {
+			return Head{}, err
+		}
+	}
 	rejected := known.Rejection != nil
 	switch {
 	case v.Rejects:
-		if err := tx.reject(&known, old.Claim, &b.Content); err != nil {
+		if err := tx.reject(&known, old.Claim, &b.Content, j.OwnName); err != nil {
 			return Head{}, err
 		}
 		known.Rejection, known.Rejected, known.class = &Rejection{By: t.Actor, Reason: t.Reason, At: now}, id, old.Class

@@ -97,10 +97,8 @@ type rowFacts struct {
 	truth   Truth
 	depth   uint32
 	erased  bool
-	// It came from another store.
-	imported bool
-	above    []byte // ancestors
-	traced   bool
+	above   []byte // ancestors
+	traced  bool
 
 	offer   offer
 	offers  uint64 // a sum of the terms that go with it
@@ -120,6 +118,7 @@ type claimFacts struct {
 	rejected      bool
 	everRejected  bool
 	at            Sequence    // of what decided it
+	begun, erased Sequence    // of the first row that is left, and of the last erasure of a row
 	met, standing bool        // the record, and that a rejection stands in it
 	record        claimRecord // without its rows
 }
@@ -390,7 +389,6 @@ func (x *examination) rowEntry(revision uint64, r *record) {
 	if c.facts == nil {
 		return
 	}
-	c.facts.imported = c.facts.imported || kindOf(r.kind) == EntryImport
 	claim := x.claim(c.facts.claim)
 	verified := kindOf(r.kind) != EntryContest && Axis(r.axis) == AxisTruth && lifts(Authority(r.authority), kindOf(r.kind), c.facts.origin)
 	switch kindOf(r.kind) {
@@ -400,6 +398,8 @@ func (x *examination) rowEntry(revision uint64, r *record) {
 		verified = verified && Truth(r.to) == TruthSupported
 	}
 	switch {
+	case kindOf(r.kind) == EntryErase:
+		claim.erased = max(claim.erased, r.sequence)
 	case kindOf(r.kind) == EntryReject:
 		claim.everRejected = true
 		if r.sequence >= claim.at {
@@ -466,6 +466,9 @@ func (x *examination) end(key string, beside []Object) error {
 		if !f.erased {
 			c := x.claim(f.claim)
 			c.live, c.row = true, id
+			if len(f.steps) > 0 && (c.begun == 0 || f.steps[0].sequence < c.begun) {
+				c.begun = f.steps[0].sequence
+			}
 		}
 	}
 	if whole && !x.damaged[key] {

@@ -256,7 +256,7 @@ func (x *examination) body(o Restored) error {
 	i.want, i.wants = id, true
 	f.named = true
 	f.offers = x.sum(string(headKey)+string(id[:]), x.scope.offerTerms(f.offer, b.Content))
-	if c := x.claims[f.claim]; c != nil && c.rejected && f.origin == OriginFirstHand && !f.imported && f.steps[0].sequence < c.at {
+	if c := x.claims[f.claim]; c != nil && c.rejected {
 		if key := x.scope.rejectedAs(&b.Content); key != "" {
 			r := recordAt(x.alike, key)
 			r.claims = append(r.claims, f.claim)
@@ -539,6 +539,7 @@ func (x *examination) missing() error {
 		switch {
 		case c.live && !c.met:
 			x.suspect(key, 1, "it is gone, and row %s has the claim: what was said against it would count no more", rowText(c.row))
+		case c.live && c.rejected && !c.standing && c.at < c.erased && c.erased < c.begun: // with the last row it went
 		case c.live && c.rejected && !c.standing:
 			x.suspect(key, 1, "a user rejected the claim, and it does not say so: an older one was put back")
 		case c.met && c.standing && !c.everRejected:

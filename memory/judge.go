@@ -346,12 +346,12 @@ func (f *Facts) unborn() string {
 		return "the source does not speak for this predicate"
 	case !user && f.Nothing:
 		return placeholderReason
+	case f.Reach.withholds(RankTool) && !user:
+		return "a user rejected this claim"
 	case !user && slices.Contains(f.Elsewhere, f.Asserter):
 		return elsewhereReason
 	case !user && slices.Contains(f.Respelt, f.Asserter):
 		return respeltReason
-	case f.Reach.withholds(RankTool) && !user:
-		return "a user rejected this claim"
 	}
 	if why := f.restsOnItself(f.Kin.Ancestors); why != "" {
 		return why
@@ -462,20 +462,12 @@ func (f *Facts) own() bool {
 	return f.Event == EventWritten && f.OwnName || f.By == AuthorityUser && f.verifies() && f.OwnName
 }
 
-// said is the evidence that comes, marked if it is a principal's own word about itself. What does not
-// count for this subject is void.
+// said is the evidence that comes, marked if it is a principal's own word about itself.
 func (f *Facts) said() []Evidence {
 	if f.own() {
 		return asOwn(f.Said)
 	}
-	if len(f.Elsewhere)+len(f.Respelt) == 0 {
-		return f.Said
-	}
-	out := slices.Clone(f.Said)
-	for i := range out {
-		out[i].Void = out[i].Void || f.unheard(&out[i])
-	}
-	return out
+	return f.Said
 }
 
 // unheard reports whether a support does not count for this subject.
@@ -645,13 +637,8 @@ func (f *Facts) basis() (evidence []Evidence, renews, agrees bool) {
 // earns is the rank at which a row is verified, or why it is not.
 func (f *Facts) earns() (Rank, error) {
 	rank, renews, err := f.sufficient()
-	switch {
-	case err != nil && len(f.Elsewhere) > 0:
-		return 0, ErrRejectedElsewhere
-	case err != nil && len(f.Respelt) > 0:
-		return 0, ErrRespelt
-	case err != nil:
-		return 0, err
+	if err != nil {
+		return 0, f.silenced(err)
 	}
 	if rank == RankUser {
 		return rank, nil
@@ -669,6 +656,23 @@ func (f *Facts) earns() (Rank, error) {
 		return 0, fmt.Errorf("%w: %s", ErrInsufficient, why)
 	}
 	return rank, nil
+}
+
+// silenced is an error that says so if the evidence would suffice, and does not count for this subject.
+func (f *Facts) silenced(err error) error {
+	suffices := func(elsewhere, respelt []string) bool {
+		g := *f
+		g.Elsewhere, g.Respelt = elsewhere, respelt
+		_, _, err := g.sufficient()
+		return err == nil
+	}
+	switch {
+	case len(f.Elsewhere)+len(f.Respelt) == 0 || !suffices(nil, nil):
+		return err
+	case suffices(nil, f.Respelt):
+		return ErrRejectedElsewhere
+	}
+	return ErrRespelt
 }
 
 // sufficient applies I-4. To verify again what is verified takes new evidence that would

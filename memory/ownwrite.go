@@ -599,8 +599,11 @@ func (s *Store) outdate(ctx context.Context, d *Draft, claim Token, line Object)
 		}
 		says := Evidence{Relation: RelationContradicts, Rank: RankTool, Source: d.Asserter.Tool, Verifier: "call",
 			Group: d.Asserter.Group(), Anchor: Anchor{URI: firstNonEmpty(d.Anchor, d.Source)}, At: s.Now()}
-		_, err := s.Apply(ctx, Transition{Row: r.ID, Revision: r.Revision, To: TruthContradicted, Authority: AuthorityProbe,
-			Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "its source says something else now", Evidence: []Evidence{says}})
+		err := error(ErrOutranked)
+		if !s.registry.isCritical(d.Content.Predicate) { // of what is critical one source makes no history
+			_, err = s.Apply(ctx, Transition{Row: r.ID, Revision: r.Revision, To: TruthContradicted, Authority: AuthorityProbe,
+				Actor: d.Asserter.Principal, Source: d.Asserter.Group(), Reason: "its source says something else now", Evidence: []Evidence{says}})
+		}
 		if errors.Is(err, ErrOutranked) || errors.Is(err, ErrIllegalMove) {
 			err = s.AddEvidence(ctx, r.ID, d.Asserter.Principal, "its source says something else now", says)
 		}

@@ -363,7 +363,9 @@ func (b *rebuilding) row(ctx context.Context, id ID) error {
 	}
 	b.claim(&h, moves, false)
 	b.gave(&h, s.scope.gave(&h, about.Origin, said)...)
-	b.claims[h.Claim].as = s.rejectedAs(&about.Content)
+	if key := s.rejectedAs(&about.Content); key != "" {
+		b.claims[h.Claim].as = key
+	}
 	b.line(&h, about.Content)
 	if about.Quotes != "" { // nobody is asked about it
 		return nil
@@ -398,6 +400,26 @@ func recordAt[R any](all map[string]*R, key string) *R {
 	return all[key]
 }
 
+// spurned notes that the rejection of a claim stands, and who gave its object.
+func (b *rebuilding) spurned(ctx context.Context, claim Token, c *claimed) error {
+	if c.as == "" {
+		return nil
+	}
+	r := recordAt(b.rejected, c.as)
+	objs, err := b.get(ctx, bodyKey.of(c.rejected))
+	if err != nil {
+		return err
+	}
+	if says, err := b.s.body(ctx, objs[0]); err == nil && b.s.own(c.by.By, says.Content.Subject, says.Content.Predicate) {
+		r.add(alikeEntry{claim, forOneself})
+		return nil
+	}
+	for _, g := range append(c.gave, claim) {
+		r.add(alikeEntry{claim, g})
+	}
+	return nil
+}
+
 // gave notes who gave what a claim says.
 func (b *rebuilding) gave(h *Head, groups ...Token) {
 	c := b.claims[h.Claim]
@@ -408,8 +430,8 @@ func (b *rebuilding) gave(h *Head, groups ...Token) {
 	}
 }
 
-// spelled makes the objects again that say which names are spelled alike and what was rejected. What is
-// there and can be read stays in them: rows that said more may be erased.
+// spelled makes the objects again that say which names are spelled alike and what was rejected. Of what is
+// there and can be read that stays in them which no row that is left contradicts.
 func (b *rebuilding) spelled(ctx context.Context, made map[string]*alikeRecord) error {
 	for key, r := range made {
 		objs, err := b.get(ctx, key)
@@ -417,6 +439,7 @@ func (b *rebuilding) spelled(ctx context.Context, made map[string]*alikeRecord) 
 			return err
 		}
 		if was, err := alikeOf(objs[0]); err == nil {
+			was.list = slices.DeleteFunc(was.list, func(e alikeEntry) bool { return b.claims[e.of] != nil })
 			for _, e := range r.list {
 				was.add(e)
 			}
@@ -633,10 +656,8 @@ func (b *rebuilding) claimRecords(ctx context.Context) error {
 		}
 		if rejected {
 			r.Rejected, r.Rejection, r.class = c.rejected, &c.by, c.class2
-			if c.as != "" {
-				for _, g := range c.gave {
-					recordAt(b.rejected, c.as).add(alikeEntry{token, g})
-				}
+			if err := b.spurned(ctx, token, c); err != nil {
+				return err
 			}
 		}
 		t := b.s.begin(ctx, b.s.Now())

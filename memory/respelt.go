@@ -55,6 +55,9 @@ func looseName(subject string) string {
 	for i := range parts {
 		parts[i] = loose(parts[i])
 	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
 	key := digest("subjects", parts...)
 	return string(key[:])
 }
@@ -66,12 +69,13 @@ func (s *scope) namesOf(c *Content) string {
 }
 
 // rejectedAs is the key of the claims of a predicate with one object that were rejected, or "" if
-// the object is a record: which value of it is wrong, a rejection does not say.
+// the object is a record: which value of it is wrong, a rejection does not say. It is one key for all
+// rows of a claim.
 func (s *scope) rejectedAs(c *Content) string {
 	if !c.Typed() || structured(c.Object) {
 		return ""
 	}
-	k := digest("rejected/1", ExactName(c.Predicate), loose(c.Object))
+	k := digest("rejected/1", Canonical(c.Predicate), loose(c.Object))
 	return alikeKey.at(s.blind("rejected", string(k[:])))
 }
 
@@ -82,9 +86,14 @@ type alikeRecord struct {
 	more bool
 }
 
-// alikeEntry is a line; or a claim that was rejected, and the group of a source that gave it, which
-// is zero for any.
+// alikeEntry is a line; or a claim whose rejection stands, and one of these: the claim again; the group of
+// a source that gave it; zero for any source; or forOneself, if it is rejected for the name of its
+// rejecter only.
 type alikeEntry struct{ of, by Token }
+
+// forOneself stands in the place of the sources of a rejection by a principal's own word about itself. It
+// withholds nothing from others (I-13).
+var forOneself = Token{15: 1}
 
 // alikeMore is the first byte of the object if more is true, else 0.
 const alikeMore byte = 1
@@ -141,6 +150,17 @@ func (r *alikeRecord) add(e alikeEntry) bool {
 	return true
 }
 
+// without leaves the entries that are not of a claim.
+func (r *alikeRecord) without(claim Token) (out alikeRecord, any bool) {
+	out = alikeRecord{more: r.more}
+	for _, e := range r.list {
+		if e.of != claim {
+			out.list = append(out.list, e)
+		}
+	}
+	return out, len(out.list) < len(r.list)
+}
+
 func lineToken(key string) (t Token) {
 	copy(t[:], key[len(lineKey):])
 	return t
@@ -149,7 +169,7 @@ func lineToken(key string) (t Token) {
 // alike is what is known of the names that are spelled like the subject of a content, and of what
 // was rejected that has its object.
 type alike struct {
-	names, rejected Object
+	names, rejected Object      // rejected has no key if it does not matter, or cannot be read
 	list            alikeRecord // of names
 	lost            bool        // it cannot be read
 	elsewhere       []string    // groups whose word does not count: ErrRejectedElsewhere
@@ -188,142 +208,126 @@ func nearbyIn(objs []Object, damaged []int, others int) (n nearby) {
 
 // alikeIn looks which of some groups do not count for a content. What cannot be read counts against
 // them. exact says that no caller chose the spelling.
-func (s *Store) alikeIn(ctx context.Context, c *Content, known *claimRecord, claim Token, near nearby, exact bool, groups []string) (*alike, error) {
+func (s *Store) alikeIn(ctx context.Context, c *Content, known *claimRecord, near nearby, exact bool, groups []string) (a *alike, err error) {
 	if len(near.objs) == 0 {
 		return nil, nil
 	}
-	a := &alike{names: near.objs[0]}
-	var err error
+	a = &alike{names: near.objs[0]}
 	a.list, err = alikeOf(a.names)
 	a.lost = slices.Contains(near.damaged, 0) || err != nil
-	if len(groups) == 0 {
-		return a, nil
-	}
 	if len(near.objs) > 1 {
-		if a.rejected = near.objs[1]; slices.Contains(near.damaged, 1) {
-			a.elsewhere = groups
-		} else if err := s.elsewhere(ctx, a, claim, groups); err != nil {
+		list, err := alikeOf(near.objs[1])
+		lost := slices.Contains(near.damaged, 1) || err != nil
+		if !lost {
+			a.rejected = near.objs[1]
+		}
+		if a.elsewhere, err = s.elsewhere(ctx, known, c, &list, lost, groups); err != nil {
 			return nil, err
 		}
 	}
 	if !exact && !s.registry.exact(c.Predicate) {
-		if err := s.respelt(ctx, a, c, groups); err != nil {
-			return nil, err
-		}
-	}
-	if len(a.elsewhere)+len(a.respelt) == 0 {
-		return a, nil
-	}
-	is, was, err := s.had(ctx, known, c)
-	if is {
-		a.respelt = nil
-	}
-	if is || was {
-		a.elsewhere = nil
+		a.respelt, err = s.respelt(ctx, a, c, groups)
 	}
 	return a, err
 }
 
-// elsewhere looks for sources that gave the object in a claim whose rejection stands.
-func (s *Store) elsewhere(ctx context.Context, a *alike, claim Token, groups []string) error {
-	list, err := alikeOf(a.rejected)
-	if err != nil || list.more {
-		a.elsewhere = groups
-		return nil
-	}
-	for _, g := range groups {
-		token := s.scope.group(g)
-		var claims []Token
-		for _, e := range list.list {
-			if e.of != claim && (e.by == token || e.by == Token{}) {
-				claims = append(claims, e.of)
-			}
-		}
-		stand, err := s.rejections(ctx, claims)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(stand, true) {
-			a.elsewhere = append(a.elsewhere, g)
-		}
-	}
-	return nil
-}
-
-// rejections reports of each claim whether its rejection stands. What cannot be read stands.
-func (s *Store) rejections(ctx context.Context, claims []Token) ([]bool, error) {
-	if len(claims) == 0 {
+// elsewhere are those groups that gave the object in a claim whose rejection stands, unless the subject
+// has, or had, a verified row with it.
+func (s *Store) elsewhere(ctx context.Context, known *claimRecord, c *Content, list *alikeRecord, lost bool, groups []string) (gave []string, err error) {
+	if len(groups) == 0 || !lost && len(list.list) == 0 {
 		return nil, nil
 	}
-	keys := make([]string, len(claims))
-	for i, c := range claims {
-		keys[i] = claimKey.at(c)
-	}
-	objs, damaged, err := s.each(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	stand := make([]bool, len(claims))
-	for i, o := range objs {
-		if slices.Contains(damaged, i) || o.Data == nil {
-			stand[i] = true
+	givers := map[Token]bool{{}: lost || list.more} // zero = any
+	for _, e := range list.list {
+		if !slices.Contains(list.list, alikeEntry{e.of, e.of}) {
 			continue
 		}
-		known, err := s.claimOf(ctx, o)
-		if err != nil && !unreadable(err) {
+		if givers[e.by] = true; e.of != e.by {
+			continue
+		}
+		later, err := s.giversOf(ctx, e.of) // who said it since it was rejected
+		if err != nil {
 			return nil, err
 		}
-		stand[i] = err != nil || known.Rejection != nil
+		for _, g := range later {
+			givers[g] = true
+		}
 	}
-	return stand, nil
+	for _, g := range groups {
+		if givers[Token{}] || givers[s.scope.group(g)] {
+			gave = append(gave, g)
+		}
+	}
+	if len(gave) == 0 {
+		return nil, nil
+	}
+	if had, err := s.had(ctx, known, c); had || err != nil {
+		return nil, err
+	}
+	return gave, nil
 }
 
-// respelt looks for sources that said the same of a name that is spelled alike and came first.
-func (s *Store) respelt(ctx context.Context, a *alike, c *Content, groups []string) error {
+// giversOf are the givers of a claim, as far as its rows are there.
+func (s *Store) giversOf(ctx context.Context, claim Token) ([]Token, error) {
+	objs, damaged, err := s.each(ctx, []string{claimKey.at(claim)})
+	if err != nil || len(damaged) > 0 {
+		return []Token{{}}, err
+	}
+	known, err := s.claimOf(ctx, objs[0])
+	if err != nil {
+		return []Token{{}}, unlessUnknown(err)
+	}
+	return s.givers(ctx, &known)
+}
+
+// respelt are those groups that said the same of a name that is spelled alike and was verified before
+// this one. If a source has a record of it, any other record is the same: it may have a time in it.
+func (s *Store) respelt(ctx context.Context, a *alike, c *Content, groups []string) (same []string, err error) {
 	at := a.list.at(lineToken(s.line(*c)))
 	switch {
+	case len(groups) == 0 || at == 0:
+		return nil, nil
 	case a.lost, at < 0 && a.list.more:
-		a.respelt = groups
-		return nil
+		return groups, nil
 	case at < 0:
 		at = len(a.list.list)
-	}
-	if at == 0 {
-		return nil
 	}
 	var keys []string
 	for _, e := range a.list.list[:at] {
 		keys = append(keys, lineKey.at(e.of))
 	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
 	objs, damaged, err := s.each(ctx, keys)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var ids []ID
 	for i, o := range objs {
 		l, err := lineOf(o)
-		if err != nil || slices.Contains(damaged, i) {
-			a.respelt = groups
-			return nil
+		listed, whole := l.rivals(true)
+		if err != nil || slices.Contains(damaged, i) || !whole {
+			return groups, nil
 		}
-		listed, _ := l.rivals(true)
 		ids = append(ids, listed...)
 	}
 	rows, err := s.fitOf(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, g := range groups {
 		if slices.ContainsFunc(rows, func(r bystander) bool { return r.unread || r.says(c) && r.stands(g) }) {
-			a.respelt = append(a.respelt, g)
+			same = append(same, g)
 		}
 	}
-	return nil
+	return same, nil
 }
 
 // says reports whether a row has the object of a content.
 func (r *bystander) says(c *Content) bool {
-	return Canonical(r.body.Content.Object) == Canonical(c.Object)
+	is := r.body.Content.Object
+	return structured(is) && structured(c.Object) || Canonical(is) == Canonical(c.Object)
 }
 
 // stands reports whether a row stands on the word of a group.
@@ -334,23 +338,49 @@ func (r *bystander) stands(group string) bool {
 }
 
 // had reports whether a claim has a row of the very subject that a source or a person verified for
-// everybody, and whether it had one before its source said something else.
-func (s *Store) had(ctx context.Context, known *claimRecord, c *Content) (is, was bool, err error) {
+// everybody, or had one before its source said something else.
+func (s *Store) had(ctx context.Context, known *claimRecord, c *Content) (bool, error) {
 	fit, err := s.fitOf(ctx, known.Rows)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	is = slices.ContainsFunc(fit, func(r bystander) bool {
+	if slices.ContainsFunc(fit, func(r bystander) bool {
 		return !r.unread && r.Rank >= RankTool && !r.Has(FlagOwnWord) && r.body.Content.beside(*c)
-	})
+	}) {
+		return true, nil
+	}
 	old, err := s.listed(ctx, known.Rows, TruthSuperseded)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	was = slices.ContainsFunc(old, func(r bystander) bool {
-		return !r.unread && r.Has(FlagOutdated) && r.body.Content.beside(*c)
-	})
-	return is, was, nil
+	for i := range old {
+		r := &old[i]
+		counted := slices.ContainsFunc(everybodys(r.evid.list), func(e Evidence) bool { return e.Relation == RelationSupports && e.Rank >= RankTool })
+		if r.unread || !r.Has(FlagOutdated) || !counted || !r.body.Content.beside(*c) {
+			continue
+		}
+		if was, err := s.everVerified(ctx, r.ID); was || err != nil { // and not overtaken when it was written
+			return was, err
+		}
+	}
+	return false, nil
+}
+
+// everVerified reports whether a row was verified at some time.
+func (s *Store) everVerified(ctx context.Context, id ID) (bool, error) {
+	for l, err := range s.entries(ctx, headKey.of(id), 0) {
+		if err != nil {
+			return false, err
+		}
+		var r record
+		if _, err := r.decode(l.Data); err != nil {
+			return false, fmt.Errorf("%w: entry %d of %s", ErrStore, l.Revision, KeyText(headKey.of(id)))
+		}
+		if to := r.entry(l.Revision).To; to == StateVerified.String() || to == TruthSupported.String() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // spelled puts what is known of other spellings into the facts.
@@ -360,53 +390,75 @@ func (j *judging) spelled(a *alike) {
 	}
 }
 
-// joinNames lists the line of a row that is verified among those that are spelled alike. Of two names that
-// are verified for the first time at once, one sees the other. What is rejected or verified meanwhile of
-// a name that is listed comes after this row.
+// spelledStill looks whose word does not count, of a row that loses evidence. It is not one that was there
+// before.
+func (j *judging) spelledStill(ctx context.Context) error {
+	s := j.store
+	objs, damaged, err := s.each(ctx, []string{bodyKey.of(j.row), claimKey.at(j.Row.Claim)})
+	if err != nil || len(damaged) > 0 {
+		return err
+	}
+	b, err := s.body(ctx, objs[0])
+	if err != nil {
+		return unlessUnknown(err)
+	}
+	known, err := s.claimOf(ctx, objs[1])
+	if err != nil {
+		return unlessUnknown(err)
+	}
+	known.Rows = without(known.Rows, j.row)
+	keys := s.alikeKeys(&b.Content)
+	if len(keys) == 0 {
+		return nil
+	}
+	var near nearby
+	if near.objs, near.damaged, err = s.each(ctx, keys); err != nil {
+		return err
+	}
+	a, err := s.alikeIn(ctx, &b.Content, &known, near, false, supporters(j.Standing))
+	if err == nil {
+		j.spelled(a)
+	}
+	return err
+}
+
+// joinNames lists the line of a row that is verified among those that are spelled alike, and sees to it
+// that its object was not rejected meanwhile. Of two names that are verified for the first time at
+// once, one sees the other.
 func (t *transaction) joinNames(j *judging) {
 	a := j.alike
 	if a == nil {
 		return
+	}
+	if a.rejected.Key != "" && j.By != AuthorityUser {
+		t.check(a.rejected.Key, a.rejected.Revision)
 	}
 	if !a.lost && a.list.add(alikeEntry{of: lineToken(j.line.Key)}) {
 		t.put(Put{Key: a.names.Key, From: a.names.Revision, Data: a.list.encode()})
 	}
 }
 
-// reject notes which sources gave the object of a claim that is rejected.
-func (t *transaction) reject(known *claimRecord, claim Token, c *Content) error {
-	s, key := t.store, t.store.rejectedAs(c)
+// reject notes that a claim is rejected, and which sources gave its object. What cannot be read of such
+// notes withholds the object from all.
+func (t *transaction) reject(known *claimRecord, claim Token, c *Content, own bool) error {
+	key := t.store.rejectedAs(c)
 	if key == "" {
 		return nil
 	}
-	objs, damaged, err := s.each(t.ctx, []string{key})
-	if err != nil || len(damaged) > 0 { // what cannot be read withholds the object from all
+	objs, damaged, err := t.store.each(t.ctx, []string{key})
+	if err != nil || len(damaged) > 0 {
 		return err
 	}
 	r, err := alikeOf(objs[0])
 	if err != nil {
 		return nil
 	}
-	groups, err := s.givers(t.ctx, known)
-	if err != nil {
-		return err
-	}
-	if len(r.list)+len(groups) > maxListed { // rejections that were taken back make room
-		var claims []Token
-		for _, e := range r.list {
-			claims = append(claims, e.of)
-		}
-		stand, err := s.rejections(t.ctx, claims)
-		if err != nil {
+	groups := []Token{forOneself}
+	if !own {
+		if groups, err = t.store.givers(t.ctx, known); err != nil {
 			return err
 		}
-		var list []alikeEntry
-		for i, e := range r.list {
-			if stand[i] && e.of != claim {
-				list = append(list, e)
-			}
-		}
-		r.list = list
+		groups = append(groups, claim)
 	}
 	changed := false
 	for _, g := range groups {
@@ -414,6 +466,28 @@ func (t *transaction) reject(known *claimRecord, claim Token, c *Content) error 
 	}
 	if changed {
 		t.put(Put{Key: key, From: objs[0].Revision, Data: r.encode()})
+	}
+	return nil
+}
+
+// lift takes a claim from those whose rejection stands: a person says again what was rejected. cleared
+// says that she ends a rejection that is known; that of a claim which was erased is not.
+func (t *transaction) lift(j *judging, claim Token, cleared bool) error {
+	key := t.store.rejectedAs(&j.Content)
+	forgotten := j.known.Rejection == nil && j.By == AuthorityUser && !j.own() && j.alike != nil && j.alike.rejected.Key == key
+	if key == "" || !cleared && !forgotten {
+		return nil
+	}
+	objs, damaged, err := t.store.each(t.ctx, []string{key})
+	if err != nil || len(damaged) > 0 {
+		return err
+	}
+	r, err := alikeOf(objs[0])
+	if err != nil {
+		return nil
+	}
+	if left, any := r.without(claim); any {
+		t.put(Put{Key: key, From: objs[0].Revision, Data: left.encode()})
 	}
 	return nil
 }
@@ -443,7 +517,7 @@ func (s *Store) givers(ctx context.Context, known *claimRecord) (groups []Token,
 
 // gave are the groups that gave what a row says.
 func (s *scope) gave(h *Head, origin Origin, evidence []Evidence) (groups []Token) {
-	if origin == OriginFirstHand && !h.Has(FlagImported) {
+	if origin == OriginFirstHand {
 		groups = append(groups, h.Group)
 	}
 	for i := range evidence {
@@ -464,4 +538,16 @@ func supporters(lists ...[]Evidence) (groups []string) {
 		}
 	}
 	return groups
+}
+
+// onlyUnheard reports whether nothing else keeps a draft from being verified than that the word of its
+// source does not count for its subject.
+func (s *Store) onlyUnheard(ctx context.Context, d *Draft, known *claimRecord, revoked *revocations) (bool, error) {
+	by := d.Asserter.Group()
+	if d.alike == nil || !slices.Contains(d.alike.elsewhere, by) && !slices.Contains(d.alike.respelt, by) ||
+		!s.registry.speaks(d.Content.Predicate, by) || s.SaysNothing(d.Content.Predicate, d.Content.Object) || revoked.refuse(d.Evidence) != nil {
+		return false, nil
+	}
+	reach, err := s.reach(ctx, known, "", d.Content)
+	return !reach.withholds(RankTool), err
 }

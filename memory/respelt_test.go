@@ -54,6 +54,8 @@ func TestASecondSpellingMakesNoSecondVerifiedRow(t *testing.T) {
 		{"the capitals came first", toolDraft(says("ACME", "phone", "1"), "crm"), toolDraft(says("acme", "phone", "1"), "crm"), false},
 		{"a list of names", toolDraft(says(`["acme","Bob"]`, "phone", "1"), "crm"), toolDraft(says(`["acme.", "BOB"]`, "phone", "1"), "crm"), false},
 		{"a list of other names", toolDraft(says(`["acme","Bob"]`, "phone", "1"), "crm"), toolDraft(says(`["acmeBob"]`, "phone", "1"), "crm"), true},
+		{"a list of one", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says(`["Acme"]`, "phone", "1"), "crm"), false},
+		{"a record with a time in it", toolDraft(says("acme", "customer", `{"id":"acme","at":1}`), "crm"), toolDraft(says("ACME", "customer", `{"id":"acme","at":2}`), "crm"), false},
 		{"of several", toolDraft(several("acme", "phone", "1"), "crm"), toolDraft(several("ACME", "phone", "1"), "crm"), false},
 		{"another value", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "2"), "crm"), true},
 		{"another source", toolDraft(says("acme", "phone", "1"), "crm"), toolDraft(says("ACME", "phone", "1"), "erp"), true},
@@ -93,6 +95,16 @@ func TestWhatTheFirstSpellingSaysCountsHoweverItWasVerified(t *testing.T) {
 	spoil(t, b.driver, "b"+memory.HeadKey(first)[1:], flip)
 	b.Store = b.another()
 	b.spelt(toolDraft(says("ACME", "phone", "2"), "crm"), false, otherSpelling)
+}
+
+// Where not all rows of the first spelling are listed, it is not known what it says.
+func TestALineThatIsNotWholeStandsInTheWayOfAnotherSpelling(t *testing.T) {
+	b := newBench(t)
+	for i := range listable + 1 {
+		b.put(toolDraft(several("acme", "contact", fmt.Sprint("person ", i)), "crm"))
+	}
+	b.spelt(toolDraft(several("ACME", "contact", fmt.Sprint("person ", listable)), "crm"), false, otherSpelling)
+	clean(b)
 }
 
 // A name with more spellings than are listed: of the others nothing is verified.
@@ -141,13 +153,22 @@ func TestNoWorkerVerifiesASecondSpelling(t *testing.T) {
 	if _, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankSecondModel, "family:gpt")); !errors.Is(err, memory.ErrRespelt) {
 		t.Errorf("beside a second model: %v", err)
 	}
-	both := []memory.Evidence{supports(memory.RankTool, "tool:crm"), supports(memory.RankTool, "tool:erp")}
-	both[0].Anchor.Version = "2"
-	b.mustMove(note, memory.TruthSupported, memory.AuthorityProbe, both...)
-	for _, e := range b.row(note).Evidence {
-		if e.Anchor.Version == "2" && !e.Void {
-			t.Errorf("what came with the word of another source counts: %+v", e)
-		}
+	// What would not suffice anyway is not refused for it.
+	if _, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, func() memory.Evidence {
+		e := supports(memory.RankTool, "tool:web")
+		e.Quorum = 3
+		return e
+	}()); err == nil {
+		t.Error("one of three suffices")
+	}
+	b.mustMove(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"), supports(memory.RankTool, "tool:erp"))
+	clean(b)
+	// Without the other source nothing is left that counts.
+	b.pass(time.Hour)
+	b.revoke(memory.RevokedSource, "tool:erp")
+	b.walk()
+	if h := b.head(note); h.Truth != memory.TruthUnverified {
+		t.Errorf("on the word of the first it is %s", h.Truth)
 	}
 	clean(b)
 }
@@ -214,6 +235,23 @@ func TestNoWorkerVerifiesARejectedIdentifier(t *testing.T) {
 			b.mustMove(id, memory.TruthContradicted, memory.AuthorityProbe, contradicts(memory.RankTool, "tool:crm"))
 			return id
 		},
+		"only since then": func(b *bench) memory.ID {
+			id := b.put(modelDraft(says("acme", "mail", "old@x.example"))).ID
+			b.rejects(id)
+			b.spelt(toolDraft(says("acme", "mail", "old@x.example"), "crm"), false, "rejected")
+			return ""
+		},
+		"only since then, of a note": func(b *bench) memory.ID {
+			id := b.put(modelDraft(says("acme", "mail", "old@x.example"))).ID
+			b.rejects(id)
+			if err := b.AddEvidence(b.Context(), id, "worker:1", "kept", supports(memory.RankTool, "tool:crm")); err != nil {
+				b.Fatal(err)
+			}
+			return ""
+		},
+		"under another spelling of the predicate": func(b *bench) memory.ID {
+			return b.put(toolDraft(says("acme", "Mail", "old@x.example"), "crm")).ID
+		},
 		"of a row beside the rejected one": func(b *bench) memory.ID {
 			b.put(anchored(says("acme", "mail", "old@x.example"), 2))
 			return b.put(toolDraft(says("acme", "mail", "old@x.example"), "web")).ID
@@ -221,7 +259,9 @@ func TestNoWorkerVerifiesARejectedIdentifier(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := registered(t, identifiers)
-			b.rejects(gives(b))
+			if id := gives(b); id != "" {
+				b.rejects(id)
+			}
 			note := b.put(modelDraft(says("ACME", "mail", "old@x.example"))).ID
 			_, err := b.move(note, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm"))
 			if !errors.Is(err, memory.ErrRejectedElsewhere) || !errors.Is(err, memory.ErrInsufficient) {
@@ -297,9 +337,39 @@ func TestAnOwnWordIsNoRowBefore(t *testing.T) {
 	if h := b.head(own); !h.Has(memory.FlagOwnWord) {
 		t.Fatalf("%v", h.Flags)
 	}
+	b.spelt(toolDraft(says("ana", "mail", "old@x.example"), "crm"), false, rejectedThere)
 	if _, err := b.move(own, memory.TruthSupported, memory.AuthorityProbe, supports(memory.RankTool, "tool:crm")); !errors.Is(err, memory.ErrRejectedElsewhere) {
 		t.Errorf("%v", err)
 	}
+	b.put(userDraft("ana", says("ana", "mail", "new@x.example"))) // what she said before is history
+	b.spelt(toolDraft(says("ana", "mail", "old@x.example"), "crm"), false, rejectedThere)
+	clean(b)
+}
+
+// Whoever speaks for one spelling only rejects for the others too, where the predicate is an identifier.
+func TestARejectionByWhoSpeaksForOneSpelling(t *testing.T) {
+	b := newBenchOf(t, func(principal, subject, _ string) bool { return principal == "cleo" && subject == "acme" })
+	s, err := memory.New(b.driver, b.keys, &memory.Options{Clock: b.clock, Authority: b.scopes, Predicates: identifiers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Store = s
+	b.rejects(b.put(toolDraft(says("acme", "mail", "old@x.example"), "crm")).ID)
+	for _, name := range []string{"Acme", "ACME", "acme."} {
+		b.spelt(toolDraft(says(name, "mail", "old@x.example"), "crm"), false, rejectedThere)
+	}
+	clean(b)
+}
+
+// A person's word about a subject of which the value is rejected as well is left alone.
+func TestARejectedValueContestsNoPersonsWord(t *testing.T) {
+	b := registered(t, identifiers)
+	mail := func(subject, address string) memory.Draft { return toolDraft(says(subject, "mail", address), "crm") }
+	b.rejects(b.put(mail("umbrella", "old@x.example")).ID)
+	right := b.put(userDraft("ana", says("umbrella", "mail", "new@x.example"))).ID
+	b.rejects(b.put(mail("acme", "old@x.example")).ID)
+	b.spelt(mail("umbrella", "old@x.example"), false, "rejected")
+	b.contested(false, right)
 	clean(b)
 }
 
@@ -311,6 +381,13 @@ func TestARejectionIsRememberedWhateverBecomesOfTheRow(t *testing.T) {
 			if _, err := b.Erase(b.Context(), memory.Erasure{Subject: "acme", Actor: "ops", Request: "1"}); err != nil {
 				b.Fatal(err)
 			}
+		},
+		"erased, and noted again": func(b *bench, _ memory.ID) {
+			if _, err := b.Erase(b.Context(), memory.Erasure{Subject: "acme", Actor: "ops", Request: "1"}); err != nil {
+				b.Fatal(err)
+			}
+			b.pass(time.Second)
+			b.put(modelDraft(says("acme", "mail", "old@x.example")))
 		},
 		"rebuilt": func(b *bench, _ memory.ID) {
 			if _, err := b.another().Rebuild(b.Context(), "operator", nil); err != nil {
@@ -354,6 +431,11 @@ func TestARejectionIsRememberedWhateverBecomesOfTheRow(t *testing.T) {
 			b.Store = s
 			b.spelt(draft, false, rejectedThere)
 			if name != "the lists are damaged" {
+				clean(b)
+				// A person says again what was rejected.
+				b.pass(time.Second)
+				b.spelt(userDraft("ana", says("acme", "mail", "old@x.example")), true, "")
+				b.spelt(draft, true, "")
 				clean(b)
 				return
 			}

@@ -658,6 +658,9 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 		if err := j.lineage(ctx); err != nil {
 			return false, false, err
 		}
+		if err := j.spelledStill(ctx); err != nil {
+			return false, false, err
+		}
 	}
 	v := Judge(j.Facts)
 	if v.Voids && (old.Origin == OriginFirstHand || old.Origin == OriginUserAsserted) {

@@ -428,7 +428,8 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 		}
 	}
 	s.noteOutages(objs[len(keys)], unknown)
-	if _, err := s.revocationsOf(objs[len(keys)+1]); err != nil { // no row would be readable
+	revoked, err := s.revocationsOf(objs[len(keys)+1])
+	if err != nil { // no row would be readable
 		return Receipt{}, err
 	}
 	notes, err := s.scope.ownNotes(objs[len(keys)+2:])
@@ -462,10 +463,13 @@ func (s *Store) put(ctx context.Context, d Draft, claim, ident Token) (Receipt, 
 			return r, err
 		}
 	}
-	if d.alike, err = s.alikeIn(ctx, &d.Content, &known, claim, near, d.Exact, d.speakers()); err != nil {
+	if d.alike, err = s.alikeIn(ctx, &d.Content, &known, near, d.Exact, d.speakers()); err != nil {
 		return Receipt{}, err
 	}
-	if d.unheard() { // what the source said before, it says no more
+	switch unheard, err := s.onlyUnheard(ctx, &d, &known, revoked); {
+	case err != nil:
+		return Receipt{}, err
+	case unheard: // what the source said before, it says no more
 		if err := s.outdate(ctx, &d, claim, objs[3]); err != nil {
 			return Receipt{}, err
 		}
@@ -536,12 +540,6 @@ func (d *Draft) speakers() []string {
 		groups = append(groups, by)
 	}
 	return groups
-}
-
-// unheard reports whether the word of its source does not count for its subject.
-func (d *Draft) unheard() bool {
-	by := d.Asserter.Group()
-	return d.alike != nil && (slices.Contains(d.alike.elsewhere, by) || slices.Contains(d.alike.respelt, by))
 }
 
 // tokens are the claim and the identity of a draft.
@@ -693,6 +691,11 @@ func (t *transaction) row(d Draft, claim Token, known claimRecord, objs []Object
 		t.dueAbout(&h, Object{}, due{Reason: "written " + state.String(), About: s.scope.about(d.Content)}, now)
 	}
 	t.put(Put{Key: objs[0].Key, From: objs[0].Revision, Data: []byte(id)})
+	if verified {
+		if err := t.lift(j, claim, v.Clears); err != nil {
+			return written{}, err
+		}
+	}
 	if v.Clears {
 		known.Rejection, known.Rejected = nil, "" // a user with authority says so again, and wins
 	}

@@ -1126,8 +1126,7 @@ func (w *Worker) move(ctx context.Context, s *Source, row memory.Row, v verifier
 		return Moved, nil
 	case errors.Is(err, memory.ErrContested):
 		return Kept, nil
-	case errors.Is(err, memory.ErrOwnWrite), errors.Is(err, memory.ErrRespelt), errors.Is(err, memory.ErrRejectedElsewhere):
-		// It is kept, and supports nothing later either.
+	case errors.Is(err, memory.ErrOwnWrite): // it is kept, and supports nothing later either
 		said := slices.Clone(v.Said())
 		for i := range said {
 			said[i].Relation, said[i].Rank = memory.RelationContextualizes, memory.RankRecall
