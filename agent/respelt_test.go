@@ -76,3 +76,24 @@ func TestASecondSpellingIsThirdPartyUntilDeclared(t *testing.T) {
 		})
 	}
 }
+
+// What a system says of the principal's own account counts, whoever looked up a name like the principal's before.
+func TestThePrincipalsOwnAccountHasNoOtherSpelling(t *testing.T) {
+	w := newWorld(t)
+	ana := lookupOut{Email: "ana@acme.example"}
+	directory := agent.Func("directory", "looks up a customer", func(context.Context, lookupIn) (lookupOut, error) { return ana, nil },
+		agent.ReadOnly(), agent.Record("", "account", "/customer"), agent.WrittenByOperator("/email", "/note"), agent.SystemOfRecord("crm"))
+	account := agent.Func("account", "the principal's own account", func(context.Context, nothing) (lookupOut, error) { return ana, nil },
+		agent.ReadOnly(), agent.Record("", "account"), agent.WrittenByOperator("/email", "/note"), agent.SystemOfRecord("crm"))
+	a := w.agent(t, directory, account)
+	for _, c := range []struct {
+		tool     string
+		in       any
+		verified bool
+	}{{"directory", lookupIn{"Ana"}, true}, {"directory", lookupIn{"ANA"}, false}, {"account", nothing{}, true}} {
+		res := mustFire(t, a.Start("ana"), c.tool, c.in)
+		if row := w.row(t, res.Rows[0]); (row.State() == memory.StateVerified) != c.verified {
+			t.Errorf("%s(%+v): %s is %s", c.tool, c.in, row.Content, row.State())
+		}
+	}
+}

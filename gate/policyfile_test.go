@@ -190,16 +190,22 @@ func FuzzParsePolicy(f *testing.F) {
 func TestAPolicyRegistersPredicates(t *testing.T) {
 	p, err := gate.ParsePolicy([]byte(`{"schema":"hearsay.policy/1","name":"p","version":"1","predicates":{
 		"billing.iban":{"cardinality":"functional","criticality":"critical","check_every":"48h","sources":["erp","crm"],"kinds":["account"]},
-		"likes":{"cardinality":"set_valued"}}}`))
+		"likes":{"cardinality":"set_valued"},
+		"code":{"exact_subjects":true},"handle":{"identifier":true},"price":{"kinds":["amount"]}}}`))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, of := range p.Registry() {
+		if of.Identifier != (name == "handle" || name == "billing.iban") || of.ExactSubjects != (name == "code") {
+			t.Errorf("%s: %+v", name, of)
+		}
 	}
 	iban, likes := p.Registry()["billing.iban"], p.Registry()["likes"]
 	if iban.Cardinality != memory.CardinalityFunctional || iban.Criticality != memory.CriticalityCritical || iban.CheckEvery != 48*time.Hour ||
 		!slices.Equal(iban.Sources, []string{"erp", "crm"}) || likes.Cardinality != memory.CardinalitySetValued || likes.Sources != nil {
 		t.Errorf("%+v, %+v", iban, likes)
 	}
-	if kinds := p.Kinds(); len(kinds) != 1 || !slices.Equal(kinds["billing.iban"], []gate.Kind{gate.KindAccount}) {
+	if kinds := p.Kinds(); len(kinds) != 2 || !slices.Equal(kinds["billing.iban"], []gate.Kind{gate.KindAccount}) {
 		t.Errorf("kinds: %v", kinds)
 	}
 	for field, text := range map[string]string{

@@ -445,6 +445,33 @@ func TestARejectionIsRememberedWhateverBecomesOfTheRow(t *testing.T) {
 	}
 }
 
+// A process that met the list does not believe an older one that is put back.
+func TestAnOlderListThatIsPutBackIsNotBelieved(t *testing.T) {
+	b := registered(t, identifiers)
+	draft := func(subject string) memory.Draft { return toolDraft(says(subject, "mail", "old@x.example"), "crm") }
+	b.rejects(b.put(draft("acme")).ID)
+	old := map[string]memory.Restored{}
+	for _, key := range b.alikeObjects() {
+		old[key] = b.beneath(key)
+	}
+	b.rejects(b.put(toolDraft(says("initech", "mail", "old@x.example"), "erp")).ID)
+	put := 0
+	for key, o := range old {
+		if now := b.beneath(key); now.Revision > o.Revision {
+			put++
+			if err := b.driver.Restore(b.Context(), b.Tenant(), []memory.Restored{o}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if put != 1 {
+		t.Fatalf("%d lists have changed", put)
+	}
+	if _, err := b.Put(b.Context(), toolDraft(says("umbrella", "mail", "old@x.example"), "erp")); !errors.Is(err, memory.ErrBehind) {
+		t.Errorf("%v", err)
+	}
+}
+
 // alikeObjects are the keys of the objects that say what is spelled alike, or was rejected.
 func (b *bench) alikeObjects() (keys []string) {
 	b.Helper()
