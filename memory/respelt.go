@@ -441,17 +441,9 @@ func (t *transaction) joinNames(j *judging) {
 // reject notes that a claim is rejected, and which sources gave its object. What cannot be read of such
 // notes withholds the object from all.
 func (t *transaction) reject(known *claimRecord, claim Token, c *Content, own bool) error {
-	key := t.store.rejectedAs(c)
-	if key == "" {
-		return nil
-	}
-	objs, damaged, err := t.store.each(t.ctx, []string{key})
-	if err != nil || len(damaged) > 0 {
+	o, r, ok, err := t.rejectedIn(c)
+	if !ok {
 		return err
-	}
-	r, err := alikeOf(objs[0])
-	if err != nil {
-		return nil
 	}
 	groups := []Token{forOneself}
 	if !own {
@@ -465,31 +457,38 @@ func (t *transaction) reject(known *claimRecord, claim Token, c *Content, own bo
 		changed = r.add(alikeEntry{claim, g}) || changed
 	}
 	if changed {
-		t.put(Put{Key: key, From: objs[0].Revision, Data: r.encode()})
+		t.put(Put{Key: o.Key, From: o.Revision, Data: r.encode()})
 	}
 	return nil
+}
+
+// rejectedIn reads the rejected claims with the object of a content. ok is false if there are none for it, or
+// they cannot be read.
+func (t *transaction) rejectedIn(c *Content) (o Object, r alikeRecord, ok bool, err error) {
+	key := t.store.rejectedAs(c)
+	if key == "" {
+		return o, r, false, nil
+	}
+	objs, damaged, err := t.store.each(t.ctx, []string{key})
+	if err != nil || len(damaged) > 0 {
+		return o, r, false, err
+	}
+	r, err = alikeOf(objs[0])
+	return objs[0], r, err == nil, nil
 }
 
 // lift takes a claim from those whose rejection stands: a person says again what was rejected. cleared
 // says that she ends a rejection that is known; that of a claim which was erased is not.
 func (t *transaction) lift(j *judging, claim Token, cleared bool) error {
-	key := t.store.rejectedAs(&j.Content)
-	forgotten := j.known.Rejection == nil && j.By == AuthorityUser && !j.own() && j.alike != nil && j.alike.rejected.Key == key
-	if key == "" || !cleared && !forgotten {
+	forgotten := j.known.Rejection == nil && j.By == AuthorityUser && !j.own() && j.alike != nil && j.alike.rejected.Key != ""
+	if !cleared && !forgotten {
 		return nil
 	}
-	objs, damaged, err := t.store.each(t.ctx, []string{key})
-	if err != nil || len(damaged) > 0 {
-		return err
+	o, r, ok, err := t.rejectedIn(&j.Content)
+	if left, any := r.without(claim); ok && any {
+		t.put(Put{Key: o.Key, From: o.Revision, Data: left.encode()})
 	}
-	r, err := alikeOf(objs[0])
-	if err != nil {
-		return nil
-	}
-	if left, any := r.without(claim); any {
-		t.put(Put{Key: key, From: objs[0].Revision, Data: left.encode()})
-	}
-	return nil
+	return err
 }
 
 // givers are the groups of the sources that gave what a claim says: who asserted a row of it at
