@@ -116,7 +116,7 @@ func (s *Store) apply(ctx context.Context, t Transition) (Head, error) {
 		if t.Authority != AuthorityUser {
 			groups = supporters(evidence, t.Evidence)
 		}
-		spelled, err := s.alikeIn(ctx, &b.Content, &known, near, t.exact, groups)
+		spelled, err := s.alikeIn(ctx, &b.Content, &known, near, t.exact || b.Exact == 1, groups)
 		if err != nil {
 			return Head{}, err
 		}

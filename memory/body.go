@@ -38,6 +38,7 @@ type body struct {
 	ValidFromConfidence  float64
 	ValidUntilConfidence float64
 	Foreign              []Attribute
+	Exact                uint8 // 1 = [Draft.Exact]
 }
 
 // draft is what of a body its identity and the terms that it is found by depend on.
@@ -97,6 +98,7 @@ func (v *body) members(m *members) {
 	m.float(12, &v.ValidFromConfidence)
 	m.float(13, &v.ValidUntilConfidence)
 	member(m, 14, &v.Foreign, empty, (*encoder).attributes, (*decoder).attributes)
+	octet(m, 15, &v.Exact)
 }
 
 func (e *encoder) attributes(list []Attribute) {

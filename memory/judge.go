@@ -475,6 +475,11 @@ func (f *Facts) unheard(e *Evidence) bool {
 	return e.Relation == RelationSupports && e.Rank != RankUser && (slices.Contains(f.Elsewhere, e.Group) || slices.Contains(f.Respelt, e.Group))
 }
 
+// heard is evidence without what does not count for this subject.
+func (f *Facts) heard(evidence []Evidence) []Evidence {
+	return slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool { return f.unheard(&e) })
+}
+
 // clears reports whether the rejection of the claim ends if the row is verified: a user with
 // authority says so again, and wins. Nobody's own word ends what somebody with a larger
 // scope rejected.
@@ -625,9 +630,7 @@ func (f *Facts) basis() (evidence []Evidence, renews, agrees bool) {
 			evidence = said
 		}
 	}
-	evidence = slices.DeleteFunc(slices.Clone(evidence), func(e Evidence) bool {
-		return e.Rank != RankUser && slices.Contains(f.Silent, e.Group) || f.unheard(&e)
-	})
+	evidence = slices.DeleteFunc(f.heard(evidence), func(e Evidence) bool { return e.Rank != RankUser && slices.Contains(f.Silent, e.Group) })
 	if f.By == AuthorityAutoObservation {
 		evidence = observed(evidence)
 	}
@@ -746,7 +749,7 @@ func (f *Facts) settle(h *Head, v *Verdict, evidence []Evidence) error {
 	}
 	unsure := f.unsure(h.Rank)
 	rank, stands := h.Rank, true
-	own := backers(evidence, rank)
+	own := backers(f.heard(evidence), rank)
 	var rivals []rival
 	for i := range f.Line {
 		r := rival{Beside: &f.Line[i], effect: &v.Line[i]}

@@ -237,6 +237,7 @@ var judged = map[string][]struct {
 	"a second spelling is not written as verified": {{born(memory.OriginFirstHand, "crm", said(crm), byCRM, respelt), "unverified voids"}},
 	"what does not count for a subject verifies nothing": {{verify(unverified, had(crm), said(later(evid(inFavour, second, "family:gpt"))), elsewhere), "insufficient"},
 		{verify(unverified, said(crm), respelt), "insufficient"}, {verify(unverified, said(crm, erp), respelt), "supported tool"}},
+	"what does not count for a subject makes no history": {{verify(unverified, had(crm), said(erp), elsewhere, besideIt(rivalOf(tool, "tool:crm"))), "supported tool contested line:contest"}},
 	"a source that repeats our own call is no source": {{born(memory.OriginFirstHand, "crm", said(crm), repeats), "unverified voids"},
 		{born(memory.OriginUserAsserted, "ana", said(person), maySpeak, repeats), "supported user"}},
 	"what a person rejected no source writes as verified": {{born(memory.OriginFirstHand, "crm", said(crm), rejectedAs(memory.ReachesName)), "unverified contested voids"},

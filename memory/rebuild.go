@@ -430,8 +430,8 @@ func (b *rebuilding) gave(h *Head, groups ...Token) {
 	}
 }
 
-// spelled makes the objects again that say which names are spelled alike and what was rejected. Of what is
-// there and can be read that stays in them which no row that is left contradicts.
+// spelled makes the objects again that say which names are spelled alike and what was rejected. What is
+// there and can be read stays in them: rows that said more may be erased.
 func (b *rebuilding) spelled(ctx context.Context, made map[string]*alikeRecord) error {
 	for key, r := range made {
 		objs, err := b.get(ctx, key)
@@ -439,7 +439,6 @@ func (b *rebuilding) spelled(ctx context.Context, made map[string]*alikeRecord) 
 			return err
 		}
 		if was, err := alikeOf(objs[0]); err == nil {
-			was.list = slices.DeleteFunc(was.list, func(e alikeEntry) bool { return b.claims[e.of] != nil })
 			for _, e := range r.list {
 				was.add(e)
 			}

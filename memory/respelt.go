@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (s *scope) namesOf(c *Content) string {
 // the object is a record: which value of it is wrong, a rejection does not say. It is one key for all
 // rows of a claim.
 func (s *scope) rejectedAs(c *Content) string {
-	if !c.Typed() || structured(c.Object) {
+	if !c.Typed() || structured(Canonical(c.Object)) {
 		return ""
 	}
 	k := digest("rejected/1", Canonical(c.Predicate), loose(c.Object))
@@ -150,11 +151,11 @@ func (r *alikeRecord) add(e alikeEntry) bool {
 	return true
 }
 
-// without leaves the entries that are not of a claim.
-func (r *alikeRecord) without(claim Token) (out alikeRecord, any bool) {
+// without leaves the entries that are not of a claim; if own, only that of a principal's own word goes.
+func (r *alikeRecord) without(claim Token, own bool) (out alikeRecord, any bool) {
 	out = alikeRecord{more: r.more}
 	for _, e := range r.list {
-		if e.of != claim {
+		if e.of != claim || own && e.by != forOneself {
 			out.list = append(out.list, e)
 		}
 	}
@@ -239,9 +240,6 @@ func (s *Store) elsewhere(ctx context.Context, known *claimRecord, c *Content, l
 	}
 	givers := map[Token]bool{{}: lost || list.more} // zero = any
 	for _, e := range list.list {
-		if !slices.Contains(list.list, alikeEntry{e.of, e.of}) {
-			continue
-		}
 		if givers[e.by] = true; e.of != e.by {
 			continue
 		}
@@ -338,7 +336,7 @@ func (r *bystander) stands(group string) bool {
 }
 
 // had reports whether a claim has a row of the very subject that a source or a person verified for
-// everybody, or had one before its source said something else.
+// everybody, or had one before a source said something else. What a person contradicted does not count.
 func (s *Store) had(ctx context.Context, known *claimRecord, c *Content) (bool, error) {
 	fit, err := s.fitOf(ctx, known.Rows)
 	if err != nil {
@@ -349,14 +347,15 @@ func (s *Store) had(ctx context.Context, known *claimRecord, c *Content) (bool, 
 	}) {
 		return true, nil
 	}
-	old, err := s.listed(ctx, known.Rows, TruthSuperseded)
+	old, err := s.listed(ctx, known.Rows, TruthSuperseded, TruthContradicted)
 	if err != nil {
 		return false, err
 	}
 	for i := range old {
 		r := &old[i]
 		counted := slices.ContainsFunc(everybodys(r.evid.list), func(e Evidence) bool { return e.Relation == RelationSupports && e.Rank >= RankTool })
-		if r.unread || !r.Has(FlagOutdated) || !counted || !r.body.Content.beside(*c) {
+		taken := slices.ContainsFunc(r.evid.list, func(e Evidence) bool { return e.Relation == RelationContradicts && e.Rank == RankUser })
+		if r.unread || r.Truth == TruthSuperseded && !r.Has(FlagOutdated) || !counted || taken || !r.body.Content.beside(*c) {
 			continue
 		}
 		if was, err := s.everVerified(ctx, r.ID); was || err != nil { // and not overtaken when it was written
@@ -390,8 +389,8 @@ func (j *judging) spelled(a *alike) {
 	}
 }
 
-// spelledStill looks whose word does not count, of a row that loses evidence. It is not one that was there
-// before.
+// spelledStill looks whose word does not count, of a row that loses a support. It is not one that was there
+// before. The source that it came from counts as it did.
 func (j *judging) spelledStill(ctx context.Context) error {
 	s := j.store
 	objs, damaged, err := s.each(ctx, []string{bodyKey.of(j.row), claimKey.at(j.Row.Claim)})
@@ -415,7 +414,8 @@ func (j *judging) spelledStill(ctx context.Context) error {
 	if near.objs, near.damaged, err = s.each(ctx, keys); err != nil {
 		return err
 	}
-	a, err := s.alikeIn(ctx, &b.Content, &known, near, false, supporters(j.Standing))
+	groups := slices.DeleteFunc(supporters(j.Standing), func(g string) bool { return b.Origin == OriginFirstHand && s.scope.group(g) == j.Row.Group })
+	a, err := s.alikeIn(ctx, &b.Content, &known, near, b.Exact == 1, groups)
 	if err == nil {
 		j.spelled(a)
 	}
@@ -442,7 +442,10 @@ func (t *transaction) joinNames(j *judging) {
 // notes withholds the object from all.
 func (t *transaction) reject(known *claimRecord, claim Token, c *Content, own bool) error {
 	o, r, ok, err := t.rejectedIn(c)
-	if !ok {
+	if errors.Is(err, ErrBehind) || !ok && err == nil { // a rejection takes effect all the same
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	groups := []Token{forOneself}
@@ -485,7 +488,7 @@ func (t *transaction) lift(j *judging, claim Token, cleared bool) error {
 		return nil
 	}
 	o, r, ok, err := t.rejectedIn(&j.Content)
-	if left, any := r.without(claim); ok && any {
+	if left, any := r.without(claim, j.own()); ok && any {
 		t.put(Put{Key: o.Key, From: o.Revision, Data: left.encode()})
 	}
 	return err

@@ -658,8 +658,10 @@ func (s *Store) withdrawOnce(ctx context.Context, id ID) (touched, withdrawn boo
 		if err := j.lineage(ctx); err != nil {
 			return false, false, err
 		}
-		if err := j.spelledStill(ctx); err != nil {
-			return false, false, err
+		if slices.ContainsFunc(rest, func(e Evidence) bool { return e.Relation == RelationSupports && r.refuse([]Evidence{e}) != nil }) {
+			if err := j.spelledStill(ctx); err != nil {
+				return false, false, err
+			}
 		}
 	}
 	v := Judge(j.Facts)

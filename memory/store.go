@@ -798,7 +798,11 @@ func newHead(id ID, d Draft, closure []ID, now time.Time) Head {
 }
 
 func newBody(d Draft) body {
-	return body{
+	var exact uint8
+	if d.Exact {
+		exact = 1
+	}
+	return body{Exact: exact,
 		Content: d.Content, Origin: d.Origin, Asserter: d.Asserter, DerivedFrom: dedupe(d.DerivedFrom), SelectedBy: dedupe(d.SelectedBy),
 		Anchor: d.Anchor, ValueConfidence: d.ValueConfidence, ValidTimeConfidence: d.ValidTimeConfidence,
 		ValidFrom: d.ValidFrom.UTC(), ValidUntil: d.ValidUntil.UTC(), CheckEvery: d.CheckEvery,
