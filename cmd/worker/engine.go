@@ -290,9 +290,9 @@ func within[T any](ctx context.Context, look func(context.Context) (T, error)) (
 		err  error
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel() // after the answer was looked at
 	done := make(chan found, 1)
 	go func() {
-		defer cancel()
 		what, err := look(ctx)
 		done <- found{what, err}
 	}()

@@ -189,6 +189,15 @@ func TestTheChecksOfReadinessRunAtOnce(t *testing.T) {
 	})
 }
 
+// TestAnAnswerIsNotTakenForATimeout, however late it is looked at.
+func TestAnAnswerIsNotTakenForATimeout(t *testing.T) {
+	for i := range 20_000 {
+		if n, err := within(t.Context(), func(context.Context) (int, error) { return i, nil }); n != i || err != nil {
+			t.Fatalf("%d of %d: %v", n, i, err)
+		}
+	}
+}
+
 func TestAStoreThatHangsIsNamedAndTheQueueIsNot(t *testing.T) {
 	bubble(t, aStoreThatHangs)
 }
